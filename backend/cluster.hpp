@@ -1,0 +1,66 @@
+// What a binding gives a protocol of the cluster: its node's registered memory, its workers' devices and the way to
+// connected queue pairs. The binding makes these objects and owns them for the whole run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backend/cpu.hpp"
+#include "backend/verbs.hpp"
+
+namespace verbtwin {
+
+/// The shape that every node knows before the run.
+struct ClusterShape {
+  int nodes = 1;
+  int threads = 1;        // worker threads per node
+  int nics_per_node = 1;  // workers are dealt to NICs in equal blocks: threads 0..T/nics-1 on NIC 0, ...
+  int qps_per_peer = 1;
+
+  int nic_of_thread(int thread) const { return thread * nics_per_node / threads; }
+};
+
+/// Registered memory of a node as others name it.
+struct RemoteMemory {
+  std::uint64_t addr = 0;
+  std::uint32_t rkey = 0;
+};
+
+/// A node's registered memory. Every node registers one area of the same size and layout; it starts as zeros, and no
+/// page of it exists before it is touched.
+class NodeMemory {
+ public:
+  virtual ~NodeMemory() = default;
+  virtual std::span<std::byte> local() = 0;
+  virtual std::uint32_t lkey() const = 0;
+  virtual RemoteMemory remote(int node, int nic) const = 0;
+};
+
+/// One worker thread's door to the cluster. Used by that thread only.
+class WorkerPort {
+ public:
+  virtual ~WorkerPort() = default;
+  virtual const ClusterShape& shape() const = 0;
+  virtual int node() const = 0;
+  virtual int thread() const = 0;
+  virtual Cpu& cpu() = 0;
+  virtual Device& device() = 0;
+  virtual NodeMemory& memory() = 0;
+
+  /// The RC queue pair number `index` (< qps_per_peer) from this worker to NIC `nic` of `node` (which may be this
+  /// worker's own: loopback), connected. Its completions go to the queue given to use_cq(). Made on first use where
+  /// the binding can; owned by the binding.
+  virtual QueuePair& rc_queue_pair(int node, int nic, int index) = 0;
+
+  /// Where the completions of this worker's RC queue pairs go; called once, before the first rc_queue_pair().
+  virtual void use_cq(CompletionQueue& cq) = 0;
+
+  /// Publishes this worker's UD queue pair, so that peers can find it; called once.
+  virtual void publish_ud(const QpAddress& address) = 0;
+
+  /// The UD queue pair that thread `thread` of `node` published. Valid once every worker has been set up.
+  virtual QpAddress ud_address(int node, int thread) = 0;
+};
+
+}  // namespace verbtwin

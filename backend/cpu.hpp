@@ -1,0 +1,71 @@
+// Cpu: a worker's own core, as far as protocol code may know it: a clock and a way to say what work costs.
+//
+// A Cpu belongs to one worker thread and is used by that thread only. In simulation charge() advances the core's
+// clock by a price from the host profile; on a real machine the work itself takes the time and charge() adds nothing
+// (its prices are zero).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace verbtwin {
+
+/// Work that a host profile prices (models/host.hpp has the table with unit, range and source of each).
+/// Verbs calls charge the first group themselves; code in protocols/ charges the second.
+enum class Cost : std::uint8_t {
+  // by the binding
+  kPostWr,         // build one send WQE
+  kDoorbell,       // ring: 8 B write-through to the device, with its barriers
+  kBlueFlame,      // write-combined copy of one 64 B block to the device
+  kInlineBlock,    // copy one 64 B block of inline payload into the WQE
+  kPostRecv,       // build one RECV WQE
+  kPollEmpty,      // poll that finds nothing
+  kPollCqe,        // take one completion
+  // by protocol code
+  kCoroutineSwitch,
+  kRpcSend,        // build one message: header, slot
+  kRpcReceive,     // take one message apart, find its handler or its waiter
+  kIndexLookup,    // hash look-up in local memory
+  kCacheLookup,    // location cache look-up
+  kLocalAtomic,    // CPU compare-and-swap on a contended word
+  kCopyBlock,      // copy 64 B between buffers
+  kTransactionBegin,
+  kTransactionEnd,
+  kCount,
+};
+inline constexpr std::size_t kCostCount = static_cast<std::size_t>(Cost::kCount);
+
+class Cpu {
+ public:
+  /// The worker's clock. Simulated: the instant the work charged so far ends.
+  virtual std::int64_t now_ps() const = 0;
+
+  void charge(Cost cost) { charged_ps_ += prices_ps_[static_cast<std::size_t>(cost)]; }
+  void charge(Cost cost, std::uint64_t times) {
+    charged_ps_ += prices_ps_[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);
+  }
+  /// Application work given in core cycles, as the papers give it.
+  void charge_cycles(std::uint64_t cycles) { charged_ps_ += ps_per_cycle_ * static_cast<std::int64_t>(cycles); }
+
+ protected:
+  Cpu() = default;
+  Cpu(const Cpu&) = default;
+  Cpu& operator=(const Cpu&) = default;
+  ~Cpu() = default;  // never owned through this interface
+
+  std::array<std::int64_t, kCostCount> prices_ps_{};
+  std::int64_t ps_per_cycle_ = 0;
+  std::int64_t charged_ps_ = 0;  // since the core's current item of work began
+};
+
+/// What a binding drives: one item of work a call.
+class Steppable {
+ public:
+  virtual ~Steppable() = default;
+  /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more can be
+  /// done at once, without waiting for a completion.
+  virtual bool step() = 0;
+};
+
+}  // namespace verbtwin

@@ -1,0 +1,79 @@
+// History: what committed transactions read and wrote, recorded while they run and judged afterwards.
+//
+// One History belongs to one worker, which alone appends to it; the checks read all of them when every worker has
+// stopped. Append-only arrays: a transaction costs its operations, nothing more.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace verbtwin::protocols {
+
+/// A record's name across the cluster: table in the top 8 bits, partition in the next 16, the key within the
+/// partition in the low 40.
+struct RecordId {
+  std::uint64_t packed = 0;
+
+  static constexpr RecordId make(std::uint32_t table, std::uint32_t partition, std::uint64_t key) {
+    return {static_cast<std::uint64_t>(table) << 56 | static_cast<std::uint64_t>(partition) << 40 | key};
+  }
+  constexpr std::uint32_t table() const { return static_cast<std::uint32_t>(packed >> 56); }
+  constexpr std::uint32_t partition() const { return static_cast<std::uint32_t>(packed >> 40) & 0xFFFF; }
+  constexpr std::uint64_t key() const { return packed & ((1ULL << 40) - 1); }
+  friend constexpr auto operator<=>(RecordId, RecordId) = default;
+};
+
+/// One record as a transaction saw it or left it. `digest` stands for the value's bytes (value_digest()).
+struct Access {
+  RecordId record;
+  std::uint64_t version = 0;  // read: the version seen; write: the version installed
+  std::uint64_t digest = 0;
+};
+
+/// A record's write as it was found in a backup's log.
+struct LoggedWrite {
+  Access write;
+  std::uint32_t backup = 0;  // node that holds the log
+};
+
+class History {
+ public:
+  struct Transaction {
+    std::span<const Access> reads;   // every record read, those written later among them
+    std::span<const Access> writes;
+    std::int64_t effect = 0;         // what the workload says this commit did to its invariant (SmallBank: cents)
+  };
+
+  /// A committed transaction, at the moment it became certain.
+  void commit(std::span<const Access> reads, std::span<const Access> writes, std::int64_t effect) {
+    ends_.push_back({accesses_.size(), accesses_.size() + reads.size(), effect});
+    accesses_.insert(accesses_.end(), reads.begin(), reads.end());
+    accesses_.insert(accesses_.end(), writes.begin(), writes.end());
+  }
+
+  std::size_t size() const { return ends_.size(); }
+
+  Transaction operator[](std::size_t i) const {
+    const Entry& entry = ends_[i];
+    const std::size_t end = i + 1 < ends_.size() ? ends_[i + 1].reads_at : accesses_.size();
+    const std::span<const Access> all(accesses_);
+    return {all.subspan(entry.reads_at, entry.writes_at - entry.reads_at),
+            all.subspan(entry.writes_at, end - entry.writes_at), entry.effect};
+  }
+
+ private:
+  struct Entry {
+    std::size_t reads_at, writes_at;
+    std::int64_t effect;
+  };
+  std::vector<Access> accesses_;
+  std::vector<Entry> ends_;
+};
+
+/// A 64-bit digest of a value's bytes (xxh3): equal values agree, torn or lost ones do not.
+std::uint64_t value_digest(std::span<const std::byte> value);
+
+}  // namespace verbtwin::protocols
