@@ -192,6 +192,8 @@ struct QpInitAttributes {
   std::uint32_t max_inline_data = 60;
   std::uint8_t max_rd_atomic = 16;  // READs and ATOMICs in flight (RC)
   std::uint8_t rnr_retry = 7;       // RC SEND that finds no RECV: 7 retries for ever, as in the specification
+  std::uint8_t timeout = 14;        // RC: a lost ACK is missed after 4.096 us * 2^timeout
+  std::uint8_t retry_cnt = 6;       // RC: and given up after that many retries
 };
 
 /// What the device allows, as ibv_device_attr and ibv_port_attr.

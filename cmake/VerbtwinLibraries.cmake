@@ -12,6 +12,7 @@ endfunction()
 
 verbtwin_header_library(valijson valijson/validator.hpp)
 verbtwin_header_library(pcg pcg_random.hpp)
+verbtwin_header_library(robin_map tsl/robin_map.h)
 
 find_path(xxhash_INCLUDE_DIR xxhash.h REQUIRED)
 find_library(xxhash_LIBRARY xxhash REQUIRED)

@@ -1,0 +1,23 @@
+#include "models/nic.hpp"
+
+namespace verbtwin::models {
+
+Nic::Nic(const NicProfile& profile)
+    : pcie_(profile),
+      atomic_unit_(profile),
+      contexts_(static_cast<std::uint32_t>(profile.qp_cache_entries)),
+      blueflame_b_(static_cast<std::uint32_t>(profile.blueflame_b)),
+      send_wqe_ps_(to_ps(profile.send_wqe_ns)),
+      send_wqe_block_ps_(to_ps(profile.send_wqe_block_ns)),
+      send_response_ps_(to_ps(profile.send_response_ns)),
+      send_ack_ps_(to_ps(profile.send_ack_ns)),
+      queue_pair_gap_ps_(to_ps(profile.queue_pair_gap_ns)),
+      send_pipeline_ps_(to_ps(profile.send_pipeline_ns)),
+      recv_packet_ps_(to_ps(profile.recv_packet_ns)),
+      recv_ack_ps_(to_ps(profile.recv_ack_ns)),
+      recv_wqe_ps_(to_ps(profile.recv_wqe_ns)),
+      recv_pipeline_ps_(to_ps(profile.recv_pipeline_ns)),
+      qp_miss_ps_(to_ps(profile.qp_miss_ns)),
+      qp_miss_occupancy_ps_(to_ps(profile.qp_miss_occupancy_ns)) {}
+
+}  // namespace verbtwin::models

@@ -1,0 +1,78 @@
+// Pcie: one slot, two directions, as servers: stores and DMA between a NIC and its host's memory.
+//
+// Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries DMA
+// writes and the requests of DMA reads to the host. Every TLP pays its header; reads in flight are bounded (tags).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "models/profile.hpp"
+#include "models/server.hpp"
+
+namespace verbtwin::models {
+
+inline std::int64_t to_ps(double ns) { return std::llround(ns * 1000.0); }
+
+class Pcie {
+ public:
+  explicit Pcie(const NicProfile& profile)
+      : ps_per_byte_(8000.0 / profile.pcie_gbps),
+        header_b_(static_cast<std::uint32_t>(profile.pcie_tlp_header_b)),
+        payload_b_(static_cast<std::uint32_t>(profile.pcie_payload_b)),
+        completion_b_(static_cast<std::uint32_t>(profile.pcie_completion_b)),
+        dma_read_ps_(to_ps(profile.dma_read_ns)),
+        dma_write_ps_(to_ps(profile.dma_write_ns)),
+        mmio_ps_(to_ps(profile.mmio_ns)),
+        read_done_ps_(static_cast<std::size_t>(profile.dma_reads_outstanding), 0) {}
+
+  /// A CPU store of `bytes` issued at `at_ps`: when the device has it.
+  std::int64_t store(std::int64_t at_ps, std::uint32_t bytes) {
+    const std::int64_t service_ps = wire_ps(bytes, payload_b_);
+    return down_.reserve(at_ps, service_ps) + service_ps + mmio_ps_;
+  }
+
+  struct Read {
+    std::int64_t touch_ps;  // when host memory is read
+    std::int64_t done_ps;   // when the device has all of it
+  };
+
+  Read dma_read(std::int64_t ready_ps, std::uint32_t bytes) {
+    std::int64_t& tag_free_ps = read_done_ps_[read_next_];
+    if (++read_next_ == read_done_ps_.size()) read_next_ = 0;
+    ready_ps = std::max(ready_ps, tag_free_ps);
+    const std::int64_t request_ps = wire_ps(0, payload_b_);
+    const std::int64_t sent_ps = up_.reserve(ready_ps, request_ps) + request_ps;
+    const std::int64_t data_ps = wire_ps(bytes, completion_b_);
+    const std::int64_t start_ps = down_.reserve(sent_ps + dma_read_ps_, data_ps);
+    tag_free_ps = start_ps + data_ps;
+    return {start_ps - dma_read_ps_ / 2, tag_free_ps};
+  }
+
+  /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
+  std::int64_t dma_write(std::int64_t ready_ps, std::uint32_t bytes) {
+    const std::int64_t service_ps = wire_ps(bytes, payload_b_);
+    return up_.reserve(ready_ps, service_ps) + service_ps + dma_write_ps_;
+  }
+
+  std::int64_t dma_read_latency_ps() const { return dma_read_ps_; }
+  const Server& up() const { return up_; }
+  const Server& down() const { return down_; }
+
+ private:
+  std::int64_t wire_ps(std::uint32_t bytes, std::uint32_t tlp_payload_b) const {
+    const std::uint32_t tlps = bytes <= tlp_payload_b ? 1 : (bytes + tlp_payload_b - 1) / tlp_payload_b;
+    return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b_) * ps_per_byte_);
+  }
+
+  double ps_per_byte_;
+  std::uint32_t header_b_, payload_b_, completion_b_;
+  std::int64_t dma_read_ps_, dma_write_ps_, mmio_ps_;
+  std::vector<std::int64_t> read_done_ps_;  // by tag: when its last read ended
+  std::size_t read_next_ = 0;
+  Server up_, down_;
+};
+
+}  // namespace verbtwin::models

@@ -1,0 +1,137 @@
+#include "protocols/checks/cycles.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/graph/compressed_sparse_row_graph.hpp>
+#include <boost/graph/strong_components.hpp>
+#include <boost/iterator/transform_iterator.hpp>
+#include <boost/range/iterator_range.hpp>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+namespace verbtwin::protocols {
+namespace {
+
+using Graph = boost::compressed_sparse_row_graph<boost::directedS, boost::no_property, boost::no_property,
+                                                 boost::no_property, std::uint32_t, std::uint32_t>;
+
+// Edges the search for a short cycle may look at in all: an example must not cost more than the check.
+constexpr std::uint64_t kSearchEdges = 4'000'000;
+
+constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+Graph make_graph(std::uint32_t transactions, std::span<const Dependency> dependencies) {
+  const auto ends = [](const Dependency& d) {
+    return std::pair<std::uint32_t, std::uint32_t>(d.source, d.target);
+  };
+  return Graph(boost::edges_are_unsorted_multi_pass,
+               boost::make_transform_iterator(dependencies.begin(), ends),
+               boost::make_transform_iterator(dependencies.end(), ends), transactions);
+}
+
+/// Breadth-first search for a shortest way from a transaction back to itself.
+class CycleSearch {
+ public:
+  CycleSearch(const Graph& graph, std::span<const std::uint32_t> component)
+      : graph_(graph), component_(component), parent_(component.size(), kNobody) {}
+
+  bool exhausted() const { return edges_seen_ > kSearchEdges; }
+
+  /// The transactions of a shortest cycle through `start`, which comes first, or nothing if it has `limit`
+  /// transactions or more.
+  std::vector<std::uint32_t> through(std::uint32_t start, std::size_t limit) {
+    queue_.assign(1, start);
+    std::vector<std::uint32_t> cycle;
+    std::size_t level_end = 1;
+    for (std::size_t i = 0, length = 1; i < queue_.size() && length < limit && cycle.empty(); ++i) {
+      if (visit(start, queue_[i])) cycle = path_to(start, queue_[i]);
+      if (i + 1 == level_end) {
+        level_end = queue_.size();
+        ++length;
+      }
+    }
+    for (const std::uint32_t seen : queue_) parent_[seen] = kNobody;
+    return cycle;
+  }
+
+ private:
+  /// Queues what follows `vertex` in its component; true if `start` does.
+  bool visit(std::uint32_t start, std::uint32_t vertex) {
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, graph_))) {
+      ++edges_seen_;
+      const auto next = static_cast<std::uint32_t>(boost::target(edge, graph_));
+      if (next == start) return true;
+      if (component_[next] != component_[start] || parent_[next] != kNobody) continue;
+      parent_[next] = vertex;
+      queue_.push_back(next);
+    }
+    return false;
+  }
+
+  std::vector<std::uint32_t> path_to(std::uint32_t start, std::uint32_t last) const {
+    std::vector<std::uint32_t> path;
+    for (std::uint32_t vertex = last; vertex != start; vertex = parent_[vertex]) path.push_back(vertex);
+    path.push_back(start);
+    std::ranges::reverse(path);
+    return path;
+  }
+
+  const Graph& graph_;
+  std::span<const std::uint32_t> component_;
+  std::vector<std::uint32_t> parent_;
+  std::vector<std::uint32_t> queue_;
+  std::uint64_t edges_seen_ = 0;
+};
+
+/// The dependencies along `cycle`: of several between two transactions the first one given.
+std::vector<Dependency> along(std::span<const std::uint32_t> cycle,
+                              std::span<const Dependency> dependencies) {
+  std::vector<std::uint32_t> place(1 + *std::ranges::max_element(cycle), kNobody);
+  for (std::size_t i = 0; i < cycle.size(); ++i) place[cycle[i]] = static_cast<std::uint32_t>(i);
+  std::vector<Dependency> steps(cycle.size());
+  std::vector<bool> known(cycle.size());
+  for (const Dependency& dependency : dependencies) {
+    if (dependency.source >= place.size() || place[dependency.source] == kNobody) continue;
+    const std::size_t step = place[dependency.source];
+    if (known[step] || dependency.target != cycle[(step + 1) % cycle.size()]) continue;
+    steps[step] = dependency;
+    known[step] = true;
+  }
+  return steps;
+}
+
+}  // namespace
+
+std::string_view to_string(DependencyKind kind) {
+  constexpr std::array<std::string_view, 3> kNames = {"ww", "wr", "rw"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Cycles find_cycles(std::uint32_t transactions, std::span<const Dependency> dependencies) {
+  if (dependencies.empty()) return {};
+  const Graph graph = make_graph(transactions, dependencies);
+  std::vector<std::uint32_t> component(transactions);
+  const auto index = boost::get(boost::vertex_index, graph);
+  const std::size_t components =
+      boost::strong_components(graph, boost::make_iterator_property_map(component.begin(), index));
+  if (components == transactions) return {};
+
+  std::vector<std::uint32_t> size(components);
+  for (const std::uint32_t c : component) ++size[c];
+  Cycles result;
+  result.components =
+      static_cast<std::uint64_t>(std::ranges::count_if(size, [](std::uint32_t n) { return n > 1; }));
+
+  CycleSearch search(graph, component);
+  std::vector<std::uint32_t> shortest;
+  for (std::uint32_t t = 0; t < transactions && shortest.size() != 2 && !search.exhausted(); ++t) {
+    if (size[component[t]] == 1) continue;
+    std::vector<std::uint32_t> cycle = search.through(t, shortest.empty() ? kNobody : shortest.size());
+    if (!cycle.empty()) shortest = std::move(cycle);
+  }
+  result.shortest = along(shortest, dependencies);
+  return result;
+}
+
+}  // namespace verbtwin::protocols

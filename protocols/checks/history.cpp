@@ -1,0 +1,11 @@
+#include "protocols/checks/history.hpp"
+
+#include <xxhash.h>
+
+namespace verbtwin::protocols {
+
+std::uint64_t value_digest(std::span<const std::byte> value) {
+  return XXH3_64bits(value.data(), value.size());
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,202 @@
+#include "protocols/checks/serializability.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "protocols/checks/cycles.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+
+using Accesses = std::span<const RecordAccess>;
+
+/// Judges one record after the other and gathers the dependencies that they impose.
+class RecordJudge {
+ public:
+  RecordJudge(const TransactionNumbers& numbers, const InitialDigest& initial_digest, Findings& findings)
+      : numbers_(numbers), initial_digest_(initial_digest), findings_(findings) {}
+
+  void judge(std::span<RecordAccess> accesses) {
+    record_ = accesses.front().access.record;
+    judge_by_transaction(accesses);
+    judge_by_version(accesses);
+  }
+
+  std::span<const Dependency> dependencies() const { return dependencies_; }
+
+ private:
+  void judge_by_transaction(std::span<RecordAccess> accesses);
+  void judge_transaction(Accesses reads, Accesses writes);
+  void judge_by_version(std::span<RecordAccess> accesses);
+  void judge_writers(Accesses writers, std::uint64_t last_version);
+  void judge_readers(Accesses readers, Accesses writers);
+  void judge_initial_readers(Accesses readers);
+  void depend(std::uint32_t source, std::uint32_t target, std::uint64_t version, DependencyKind kind) {
+    if (source != target) dependencies_.push_back({source, target, record_, version, kind});
+  }
+  std::string name(const RecordAccess& access) const { return numbers_.name(access.transaction); }
+  std::string at(std::uint64_t version) const { return to_string(record_, version); }
+
+  const TransactionNumbers& numbers_;
+  const InitialDigest& initial_digest_;
+  Findings& findings_;
+  std::vector<Dependency> dependencies_;
+  RecordId record_;
+};
+
+void RecordJudge::judge_by_transaction(std::span<RecordAccess> accesses) {
+  if (accesses.size() == 1) return;
+  std::ranges::sort(accesses, {}, [](const RecordAccess& a) {
+    return std::tuple(a.transaction, a.kind, a.access.version, a.access.digest);
+  });
+  for (std::size_t begin = 0, reads = 0, end = 0; begin < accesses.size(); begin = end) {
+    const std::uint32_t transaction = accesses[begin].transaction;
+    while (end < accesses.size() && accesses[end].transaction == transaction) ++end;
+    reads = begin;
+    while (reads < end && accesses[reads].kind == AccessKind::kWrite) ++reads;
+    if (reads < end)
+      judge_transaction(accesses.subspan(reads, end - reads), accesses.subspan(begin, reads - begin));
+  }
+}
+
+void RecordJudge::judge_transaction(Accesses reads, Accesses writes) {
+  const std::uint64_t version = reads.front().access.version;
+  if (reads.back().access.version != version) {
+    findings_.add("read at two versions", [&] {
+      return fmt::format("{} read {} and {}", name(reads.front()), at(version),
+                         at(reads.back().access.version));
+    });
+  }
+  for (const RecordAccess& write : writes) {
+    if (write.access.version == version + 1) continue;
+    findings_.add("write does not follow its read", [&] {
+      return fmt::format("{} read {} and wrote {}", name(write), at(version), at(write.access.version));
+    });
+  }
+}
+
+void RecordJudge::judge_by_version(std::span<RecordAccess> accesses) {
+  std::ranges::sort(accesses, {}, [](const RecordAccess& a) {
+    return std::tuple(a.access.version, a.kind, a.access.digest, a.transaction);
+  });
+  std::uint32_t last_writer = kNobody;
+  std::uint64_t last_version = 0;
+  std::size_t overwritten = 0;  // from here on are the accesses since the last installed version
+  for (std::size_t begin = 0, reads = 0, end = 0; begin < accesses.size(); begin = end) {
+    const std::uint64_t version = accesses[begin].access.version;
+    while (end < accesses.size() && accesses[end].access.version == version) ++end;
+    reads = begin;
+    while (reads < end && accesses[reads].kind == AccessKind::kWrite) ++reads;
+    const Accesses writers = accesses.subspan(begin, reads - begin);
+    if (!writers.empty()) {
+      judge_writers(writers, last_version);
+      // Where several installed one version, which is reported, the first stands for all in the graph.
+      const std::uint32_t writer = writers.front().transaction;
+      if (last_writer != kNobody) depend(last_writer, writer, last_version, DependencyKind::kWriteWrite);
+      for (const RecordAccess& read : accesses.subspan(overwritten, begin - overwritten)) {
+        if (read.kind != AccessKind::kRead) continue;
+        depend(read.transaction, writer, read.access.version, DependencyKind::kReadWrite);
+      }
+      last_writer = writer;
+      last_version = version;
+      overwritten = begin;
+    }
+    judge_readers(accesses.subspan(reads, end - reads), writers);
+  }
+}
+
+void RecordJudge::judge_writers(Accesses writers, std::uint64_t last_version) {
+  const std::uint64_t version = writers.front().access.version;
+  if (version == 0) {
+    findings_.add(
+        "initial version overwritten",
+        [&] { return fmt::format("{} wrote {}", name(writers.front()), at(version)); }, writers.size());
+    return;
+  }
+  if (writers.size() > 1) {
+    findings_.add(
+        "version installed twice",
+        [&] { return fmt::format("{} and {} wrote {}", name(writers[0]), name(writers[1]), at(version)); },
+        writers.size() - 1);
+  }
+  if (version > last_version + 1) {
+    findings_.add("version missing", [&] {
+      return fmt::format("nobody wrote {}, but {} wrote {}", at(last_version + 1), name(writers.front()),
+                         at(version));
+    });
+  }
+}
+
+void RecordJudge::judge_readers(Accesses readers, Accesses writers) {
+  if (readers.empty()) return;
+  const std::uint64_t version = readers.front().access.version;
+  if (writers.empty()) {
+    if (version == 0) return judge_initial_readers(readers);
+    findings_.add(
+        "read of a version nobody committed",
+        [&] { return fmt::format("{} read {}", name(readers.front()), at(version)); }, readers.size());
+    return;
+  }
+  const auto digest_of = [](const RecordAccess& a) { return a.access.digest; };
+  for (const RecordAccess& read : readers) {
+    const auto found = std::ranges::lower_bound(writers, read.access.digest, {}, digest_of);
+    const bool same = found != writers.end() && digest_of(*found) == read.access.digest;
+    const RecordAccess& write = same ? *found : writers.front();
+    depend(write.transaction, read.transaction, version, DependencyKind::kWriteRead);
+    if (same) continue;
+    findings_.add("read differs from what was written", [&] {
+      return fmt::format("{} read {} as {:016x}, {} wrote {:016x}", name(read), at(version),
+                         read.access.digest, name(write), write.access.digest);
+    });
+  }
+}
+
+void RecordJudge::judge_initial_readers(Accesses readers) {
+  // Ordered by digest, so that without a callback each further digest is counted once, however many read it.
+  std::uint64_t expected = initial_digest_ ? initial_digest_(record_) : readers.front().access.digest;
+  for (const RecordAccess& read : readers) {
+    if (read.access.digest == expected) continue;
+    findings_.add("read differs from the initial value", [&] {
+      return fmt::format("{} read {} as {:016x}, not {:016x}", name(read), at(0), read.access.digest,
+                         expected);
+    });
+    if (!initial_digest_) expected = read.access.digest;
+  }
+}
+
+void add_cycles(const Cycles& cycles, const TransactionNumbers& numbers, Findings& findings) {
+  constexpr std::size_t kStepsShown = 8;
+  if (cycles.components == 0) return;
+  findings.add(
+      "dependency cycle",
+      [&] {
+        std::string text = numbers.name(cycles.shortest.front().source);
+        for (std::size_t i = 0; i < cycles.shortest.size(); ++i) {
+          if (i == kStepsShown) return text + fmt::format(" ... ({} transactions)", cycles.shortest.size());
+          const Dependency& step = cycles.shortest[i];
+          text += fmt::format(" -{} {}-> {}", to_string(step.kind), to_string(step.record, step.version),
+                              numbers.name(step.target));
+        }
+        return text;
+      },
+      cycles.components);
+}
+
+}  // namespace
+
+CheckReport check_serializable(Histories histories, const InitialDigest& initial_digest) {
+  const TransactionNumbers numbers(histories);
+  std::vector<RecordAccess> accesses = collect_accesses(histories, numbers, true);
+  Findings findings;
+  RecordJudge judge(numbers, initial_digest, findings);
+  for_each_record(accesses, [&](std::span<RecordAccess> record) { judge.judge(record); });
+  add_cycles(find_cycles(numbers.count(), judge.dependencies()), numbers, findings);
+  return findings.report("serializable", numbers.count());
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,155 @@
+// UdRpc: remote procedure calls over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker, workers
+// talk to the peers of their own index, messages to one destination share a packet (coalescing), packets that are ready
+// together share a doorbell (batching), a consumed RECV is posted again.
+//
+// Belongs to one Worker and its thread; created after it and destroyed before it. Handlers run to completion in the
+// worker's step and must not call co_await.
+//
+// A passive call is not answered: the count of those that a peer has served rides on its next packet (passive
+// acknowledgement), and kPassiveCredit bounds how many may be outstanding towards one peer, so that RECVs never run
+// out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet, as in FaSST.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "protocols/runtime/worker.hpp"
+
+namespace verbtwin::protocols {
+
+struct RpcOptions {
+  bool coalescing = true;         // messages to one destination share a packet
+  bool request_batching = true;   // requests that are ready together share a doorbell
+  bool response_batching = true;  // responses too
+  std::uint32_t packet_b = 512;   // largest packet
+};
+
+/// Where a reply goes. Outlives the call.
+class ReplyTarget {
+ public:
+  virtual void on_reply(std::span<const std::byte> reply) = 0;
+
+ protected:
+  ~ReplyTarget() = default;
+};
+
+/// A reply for a coroutine: copied into `buffer`, counted in `group`.
+class Reply final : public ReplyTarget {
+ public:
+  Reply() = default;
+  Reply(WaitGroup& group, std::span<std::byte> buffer) : group_(&group), buffer_(buffer) { group.add(); }
+  void on_reply(std::span<const std::byte> reply) override;
+  std::span<const std::byte> bytes() const { return buffer_.first(size_); }
+
+ private:
+  WaitGroup* group_ = nullptr;
+  std::span<std::byte> buffer_;
+  std::size_t size_ = 0;
+};
+
+/// One request as its handler sees it.
+class RpcRequest {
+ public:
+  int source_node() const { return source_node_; }
+  std::span<const std::byte> arguments() const { return arguments_; }
+  /// Room for an answer of `bytes`; called at most once, and not for a passive call.
+  std::span<std::byte> reply(std::size_t bytes);
+
+ private:
+  friend class UdRpc;
+  class UdRpc* rpc_ = nullptr;
+  int source_node_ = 0;
+  std::uint16_t slot_ = 0;
+  std::span<const std::byte> arguments_;
+};
+
+class UdRpc final : public MessageLayer {
+ public:
+  using Handler = void (*)(void* context, RpcRequest& request);
+  static constexpr std::size_t kHandlersMax = 16;
+  static constexpr std::uint32_t kPassiveCredit = 32;
+
+  /// Registered memory that one worker needs, and the RECVs and completions it must have room for.
+  static std::size_t memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options);
+  static std::uint32_t completions(const ClusterShape& shape, int coroutines, const RpcOptions& options);
+
+  UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory, std::uint32_t lkey);
+  ~UdRpc();
+
+  void set_handler(std::uint8_t id, Handler handler, void* context) { handlers_[id] = {handler, context}; }
+  /// Finds the peers; called once every worker has been made.
+  void connect();
+
+  /// Room for the arguments of a call; the message leaves with the next flush.
+  std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply);
+  /// The same without an answer. Needs has_credit(node).
+  std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
+  bool has_credit(int node) const { return peers_[static_cast<std::size_t>(node)].unacknowledged < kPassiveCredit; }
+
+  std::uint32_t payload_max_b() const;
+
+  void on_recv(const WorkCompletion& wc) override;
+  void on_sent(const WorkCompletion& wc) override;
+  void flush() override;
+
+ private:
+  friend class RpcRequest;
+  static constexpr std::uint32_t kSendQueueDepth = 512;
+  static constexpr std::uint32_t kSignalInterval = 64;
+  static constexpr std::uint32_t kRecvBatch = 8;
+  static constexpr std::uint32_t kSendSlots = 2 * kSendQueueDepth;
+
+  struct Peer {
+    std::unique_ptr<AddressHandle> ah;  // made when first spoken to
+    QpAddress address;
+    std::int32_t open_slot = -1;        // the packet that messages may still join
+    std::uint32_t unacknowledged = 0;   // passive calls that it has not said it served
+    std::uint32_t owed = 0;             // passive calls of its that we served and have not said so
+  };
+  struct Slot {
+    std::uint32_t used_b = 0;
+    std::int32_t node = 0;
+  };
+  struct HandlerEntry {
+    Handler function = nullptr;
+    void* context = nullptr;
+  };
+
+  std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot, std::size_t bytes);
+  std::int32_t open_packet(int node);
+  std::byte* slot_at(std::int32_t slot) { return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b; }
+  Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
+  void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot, std::span<const std::byte> body);
+  void post_packets(std::size_t count);
+  void post_recvs();
+
+  Worker& worker_;
+  Cpu& cpu_;
+  RpcOptions options_;
+  std::uint32_t lkey_;
+  std::uint32_t recv_depth_;
+  std::uint32_t inline_max_b_;
+  std::byte* send_memory_;
+  std::byte* recv_memory_;
+  std::unique_ptr<QueuePair> queue_pair_;
+  std::vector<Peer> peers_;
+  std::array<HandlerEntry, kHandlersMax> handlers_{};
+
+  std::array<Slot, kSendSlots> slots_{};
+  std::vector<std::int32_t> free_slots_;     // last in, first out: few pages are used
+  std::deque<std::int32_t> open_;            // packets not posted yet, oldest first
+  std::deque<std::int32_t> posted_;          // packets posted and not retired
+  std::uint32_t since_signal_ = 0;
+
+  std::vector<ReplyTarget*> waiting_;        // by call slot
+  std::vector<std::uint16_t> free_calls_;
+  std::vector<std::uint32_t> consumed_recvs_;
+  std::vector<SendWr> send_list_;
+};
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,168 @@
+// Worker: one thread's scheduler. It owns the completion queue, the channels (RC queue pairs with what is staged on
+// them) and the coroutines, and does one item of work a step: a completion, which resumes whoever waited for it, or a
+// ready coroutine. When nothing is left at hand it sends what has been staged.
+//
+// Owned by the program of its node; used by one thread. Coroutines and messages hold references to it and end first.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "protocols/runtime/task.hpp"
+
+namespace verbtwin::protocols {
+
+class Worker;
+
+/// Counts what a coroutine has outstanding (signalled requests, RPC replies); co_await it to wait for all of them.
+/// Lives in the coroutine's frame; one waiter. After the wait, status() is the first failure or success.
+class WaitGroup {
+ public:
+  explicit WaitGroup(Worker& worker) : worker_(worker) {}
+  WaitGroup(const WaitGroup&) = delete;
+  WaitGroup& operator=(const WaitGroup&) = delete;
+
+  void add() { ++pending_; }
+  inline void complete(WcStatus status);
+
+  WcStatus status() const { return status_; }
+  bool idle() const { return pending_ == 0; }
+
+  bool await_ready() const noexcept { return pending_ == 0; }
+  void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
+  void await_resume() const noexcept {}
+
+ private:
+  Worker& worker_;
+  std::coroutine_handle<> waiter_;
+  std::uint32_t pending_ = 0;
+  WcStatus status_ = WcStatus::kSuccess;
+};
+
+/// Coroutines that wait for something other than a completion of their own.
+class WaitList {
+ public:
+  struct Awaiter {
+    WaitList& list;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { list.waiters_.push_back(waiter); }
+    void await_resume() const noexcept {}
+  };
+  Awaiter wait() { return {*this}; }
+  inline void wake_all(Worker& worker);
+
+ private:
+  std::vector<std::coroutine_handle<>> waiters_;
+};
+
+/// What takes the completions of datagrams (an RPC layer) and has messages staged.
+class MessageLayer {
+ public:
+  virtual void on_recv(const WorkCompletion& wc) = 0;
+  virtual void on_sent(const WorkCompletion& wc) = 0;
+  virtual void flush() = 0;
+
+ protected:
+  ~MessageLayer() = default;
+};
+
+/// An RC queue pair with its send queue's bookkeeping.
+struct Channel {
+  QueuePair* queue_pair = nullptr;
+  RemoteMemory remote;  // the node's registered memory through this queue pair
+  int node = 0;
+  std::uint16_t index = 0;
+  std::uint16_t in_queue = 0;        // posted and not retired
+  std::uint16_t since_signal = 0;    // unsignalled requests behind the last signalled one
+  std::deque<std::uint16_t> covers;  // per signalled request in flight: how many it retires
+  std::vector<SendWr> staged;
+};
+
+/// A completion that failed, with what it was for.
+struct VerbFailure {
+  int peer = -1;
+  WcStatus status = WcStatus::kSuccess;
+};
+
+class Worker final : public Steppable {
+ public:
+  Worker(WorkerPort& port, std::uint32_t cqe);
+  ~Worker() override;
+
+  bool step() override;
+
+  /// Runs `root` from the next step on.
+  void spawn(Task<void> root);
+  std::size_t unfinished() const;
+
+  WorkerPort& port() { return port_; }
+  Cpu& cpu() { return cpu_; }
+  CompletionQueue& cq() { return *cq_; }
+  void set_messages(MessageLayer& layer) { messages_ = &layer; }
+
+  Channel& channel(int node, int nic, int index = 0);
+  int nic() const { return nic_; }
+
+  /// Adds a request to a channel. With a group it is signalled and the group waits for it; without one it is retired
+  /// by a later completion (passive acknowledgement). Nothing is posted before ring().
+  void stage(Channel& channel, SendWr wr, WaitGroup* group);
+  /// Posts what is staged: a doorbell per channel if `doorbell_batching`, else one per request.
+  void ring(bool doorbell_batching);
+
+  void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  void resume(std::coroutine_handle<> coroutine) {
+    cpu_.charge(Cost::kCoroutineSwitch);
+    coroutine.resume();
+  }
+
+  /// Failed completions that nobody waited for.
+  const std::vector<VerbFailure>& failures() const { return failures_; }
+
+  // wr_id: kind in the low 3 bits, a pointer or a number above it, the channel in the top 16.
+  enum class WrKind : std::uint64_t { kOneSided = 0, kRecv = 1, kDatagram = 2 };
+
+ private:
+  static constexpr std::uint16_t kSendQueueDepth = 128;   // QpInitAttributes' default
+  static constexpr std::uint16_t kSignalInterval = 32;    // unsignalled requests in a row at most
+  static constexpr std::size_t kPollBatch = 16;
+
+  void handle(const WorkCompletion& wc);
+  void retire(const WorkCompletion& wc);
+  void post_staged(Channel& channel, bool doorbell_batching);
+
+  WorkerPort& port_;
+  Cpu& cpu_;
+  int nic_;
+  std::unique_ptr<CompletionQueue> cq_;
+  MessageLayer* messages_ = nullptr;
+  std::vector<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
+  std::vector<Channel*> made_channels_;             // by Channel::index
+  std::vector<Channel*> staged_channels_;
+  std::vector<Channel*> full_channels_;  // staged requests wait for room in the send queue
+  std::deque<std::coroutine_handle<>> ready_;
+  std::vector<Task<void>> roots_;
+  std::array<WorkCompletion, kPollBatch> polled_;
+  std::size_t polled_at_ = 0, polled_end_ = 0;
+  std::vector<VerbFailure> failures_;
+};
+
+inline void WaitGroup::complete(WcStatus status) {
+  if (status != WcStatus::kSuccess && status_ == WcStatus::kSuccess) status_ = status;
+  if (--pending_ == 0 && waiter_) {
+    const std::coroutine_handle<> waiter = waiter_;
+    waiter_ = {};
+    worker_.resume(waiter);
+  }
+}
+
+inline void WaitList::wake_all(Worker& worker) {
+  for (const std::coroutine_handle<> waiter : waiters_) worker.make_ready(waiter);
+  waiters_.clear();
+}
+
+}  // namespace verbtwin::protocols

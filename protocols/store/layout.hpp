@@ -1,0 +1,78 @@
+// StoreLayout: where everything lies in a node's registered memory. The same on every node, so that a record, a bucket
+// or a log is addressed by node and offset alone.
+//
+// A value, built once before the run and shared read-only by all workers. Offsets and sizes in bytes.
+//
+// Replication: the records of partition p live at node p (primary) and at the next replicas-1 nodes of the ring
+// (backups). A node therefore holds one copy of each table per replica rank: rank 0 its own partition, rank r that of
+// node (node - r).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+struct TableSpec {
+  std::string name;
+  std::uint32_t value_b = 8;
+  std::uint64_t records = 0;  // keys 0 .. records-1 of each partition exist from the start
+};
+
+struct LogSpec {
+  std::uint32_t ring_b = 16384;       // one sender's log at one backup
+  std::uint32_t entry_max_b = 1024;   // no entry is longer
+};
+
+class StoreLayout {
+ public:
+  struct Table {
+    TableSpec spec;
+    RecordLayout record;
+    std::uint64_t bucket_count;
+    std::vector<std::uint64_t> records_at;  // by replica rank
+    std::uint64_t buckets_at;
+  };
+
+  StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, int threads, int replicas,
+              std::size_t worker_b);
+
+  const Table& table(std::uint32_t id) const { return tables_[id]; }
+  std::size_t tables() const { return tables_.size(); }
+  const LogSpec& log() const { return log_; }
+  int nodes() const { return nodes_; }
+  int replicas() const { return replicas_; }
+
+  std::uint64_t record_offset(std::uint32_t table, int rank, std::uint64_t slot) const {
+    const Table& t = tables_[table];
+    return t.records_at[static_cast<std::size_t>(rank)] + slot * t.record.stride_b;
+  }
+  /// The log ring that worker (node, thread) fills at any backup.
+  std::uint64_t ring_offset(int sender_node, int sender_thread) const {
+    return rings_at_ + static_cast<std::uint64_t>(sender_node * threads_ + sender_thread) * log_.ring_b;
+  }
+  std::uint64_t worker_offset(int thread) const { return workers_at_ + static_cast<std::uint64_t>(thread) * worker_b_; }
+  std::size_t worker_bytes() const { return worker_b_; }
+  std::size_t total_bytes() const { return total_b_; }
+
+  int backup_node(int partition, int rank) const { return (partition + rank) % nodes_; }
+  /// The rank that `node` has for `partition`; 0 is the primary; -1: it holds no copy.
+  int rank_of(int node, int partition) const {
+    const int rank = (node - partition + nodes_) % nodes_;
+    return rank < replicas_ ? rank : -1;
+  }
+
+ private:
+  std::vector<Table> tables_;
+  LogSpec log_;
+  int nodes_, threads_, replicas_;
+  std::size_t worker_b_;
+  std::uint64_t rings_at_ = 0, workers_at_ = 0;
+  std::size_t total_b_ = 0;
+};
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,163 @@
+#include "protocols/store/location_cache.hpp"
+
+#include <tsl/robin_map.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace verbtwin::protocols {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser: any fixed bijection that spreads will do
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31);
+}
+
+struct RecordHash {
+  std::size_t operator()(std::uint64_t packed) const { return mix(packed); }
+};
+
+std::uint64_t share(std::uint64_t part, std::uint64_t whole) {
+  if (whole == 0 || part >= whole) return 1ULL << 32;
+  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(part) * (1ULL << 32) / whole);
+}
+
+}  // namespace
+
+struct LocationCache::Shard {
+  struct Entry {
+    std::uint64_t record = 0, slot = 0;
+    std::uint32_t next = 0, previous = 0;
+  };
+
+  static constexpr std::uint32_t kEvicted = 0;
+
+  std::mutex mutex;
+  tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
+  std::vector<Entry> entries{1};  // entry 0 holds the list's ends
+  std::uint64_t capacity = 0;
+  std::uint64_t unseen_start = 0;  // warm entries of unpopular records at the start
+  std::uint64_t unseen = 0;        // those that nobody has looked up yet, and that have not been evicted
+  std::uint64_t evicted_unseen = 0;
+  std::uint64_t unpopular = 0;     // unpopular records that fall to this shard
+  std::uint64_t popular = 0;       // warm entries of popular records
+  std::uint64_t hits = 0, misses = 0;
+
+  void unlink(std::uint32_t at) {
+    entries[entries[at].previous].next = entries[at].next;
+    entries[entries[at].next].previous = entries[at].previous;
+  }
+  void link_front(std::uint32_t at) {
+    entries[at].previous = 0;
+    entries[at].next = entries[0].next;
+    entries[entries[0].next].previous = at;
+    entries[0].next = at;
+  }
+  void insert(std::uint64_t record, std::uint64_t slot, bool was_unseen) {
+    std::uint32_t at = 0;
+    const std::uint64_t held = entries.size() - 1 + unseen + popular;
+    if (was_unseen || held < capacity) {
+      at = static_cast<std::uint32_t>(entries.size());
+      entries.emplace_back();
+    } else if (unseen > 0) {
+      --unseen;
+      ++evicted_unseen;
+      at = static_cast<std::uint32_t>(entries.size());
+      entries.emplace_back();
+    } else {
+      at = entries[0].previous;
+      if (at == 0) return;  // no room for a single entry
+      unlink(at);
+      index[entries[at].record] = kEvicted;  // else it would count as a warm entry that nobody has looked up
+    }
+    entries[at].record = record;
+    entries[at].slot = slot;
+    link_front(at);
+    index[record] = at;
+  }
+};
+
+LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity)
+    : start_(start), popularity_(popularity) {
+  const std::uint64_t capacity = bytes / kEntryBytes;
+  const std::uint64_t popular = std::min(capacity, popularity.popular_records());
+  const std::uint64_t unpopular = popularity.records() - popularity.popular_records();
+  const std::uint64_t rest = std::min(capacity - popular, unpopular);
+  popular_share_ = share(popular, popularity.popular_records());
+  for (auto& shard : shards_) {
+    shard = std::make_unique<Shard>();
+    shard->capacity = capacity / kShards;
+    if (start_ == CacheStart::kWarm) {
+      shard->unseen = shard->unseen_start = rest / kShards;
+      shard->unpopular = unpopular / kShards;
+      shard->popular = popular / kShards;
+    }
+  }
+}
+
+LocationCache::~LocationCache() = default;
+
+LocationCache::Shard& LocationCache::shard_of(RecordId record) const {
+  return *shards_[mix(record.packed) % kShards];
+}
+
+bool LocationCache::starts_cached(const Shard& shard, RecordId record) const {
+  const std::uint64_t draw = mix(record.packed + 1) >> 32;
+  if (popularity_.popular(record)) return draw < popular_share_;
+  if (shard.unseen == 0) return false;
+  return draw < share(shard.unseen_start - shard.evicted_unseen, shard.unpopular);
+}
+
+std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t initial_slot) {
+  if (start_ == CacheStart::kFull) return initial_slot;
+  Shard& shard = shard_of(record);
+  const std::scoped_lock guard(shard.mutex);
+  const auto found = shard.index.find(record.packed);
+  if (found != shard.index.end() && found->second == Shard::kEvicted) {
+    ++shard.misses;
+    return std::nullopt;
+  }
+  if (found != shard.index.end()) {
+    ++shard.hits;
+    shard.unlink(found->second);
+    shard.link_front(found->second);
+    return shard.entries[found->second].slot;
+  }
+  if (start_ == CacheStart::kWarm && starts_cached(shard, record)) {
+    ++shard.hits;
+    std::uint64_t& left = popularity_.popular(record) ? shard.popular : shard.unseen;
+    if (left > 0) --left;
+    shard.insert(record.packed, initial_slot, true);
+    return initial_slot;
+  }
+  ++shard.misses;
+  return std::nullopt;
+}
+
+void LocationCache::put(RecordId record, std::uint64_t slot) {
+  if (start_ == CacheStart::kFull) return;
+  Shard& shard = shard_of(record);
+  const std::scoped_lock guard(shard.mutex);
+  const auto found = shard.index.find(record.packed);
+  if (found != shard.index.end() && found->second != Shard::kEvicted) {
+    shard.entries[found->second].slot = slot;
+    return;
+  }
+  shard.insert(record.packed, slot, false);
+}
+
+std::uint64_t LocationCache::hits() const {
+  std::uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->hits;
+  return sum;
+}
+
+std::uint64_t LocationCache::misses() const {
+  std::uint64_t sum = 0;
+  for (const auto& shard : shards_) sum += shard->misses;
+  return sum;
+}
+
+}  // namespace verbtwin::protocols

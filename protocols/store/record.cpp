@@ -1,0 +1,67 @@
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr std::uint32_t round_up(std::uint32_t n, std::uint32_t to) { return (n + to - 1) / to * to; }
+
+// A record that NICs and other threads may change underneath is copied word by word, each an atomic load or store.
+void copy_words(std::byte* to, std::byte* from, std::uint32_t bytes) {
+  for (std::uint32_t at = 0; at < bytes; at += 8) {
+    store_word(to + at, atomic_word(from + at).load(std::memory_order_relaxed));
+  }
+}
+
+}  // namespace
+
+RecordLayout::RecordLayout(std::uint32_t value_bytes) : value_b(value_bytes) {
+  image_b = kRecordHeaderBytes + round_up(value_bytes, 8);
+  has_tail = image_b > kCacheLineBytes;
+  if (has_tail) image_b += 8;
+  stride_b = 32;
+  while (stride_b < image_b && stride_b < kCacheLineBytes) stride_b *= 2;
+  if (stride_b < image_b) stride_b = round_up(image_b, kCacheLineBytes);
+}
+
+RecordView inspect(const RecordLayout& layout, const std::byte* image) {
+  RecordView view{load_word(image), load_word(image + 8), RecordState::kStable};
+  if (view.lock != 0) {
+    view.state = RecordState::kLocked;
+  } else if (layout.has_tail && load_word(image + layout.tail_offset()) != view.version) {
+    view.state = RecordState::kTorn;
+  }
+  return view;
+}
+
+RecordView copy_record(const RecordLayout& layout, std::byte* record, std::byte* image) {
+  const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
+  copy_words(image, record, layout.image_b);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  RecordView view = inspect(layout, image);
+  const bool moved = atomic_word(record + 8).load(std::memory_order_relaxed) != version ||
+                     atomic_word(record).load(std::memory_order_relaxed) != view.lock;
+  if (view.state == RecordState::kStable && moved) view.state = RecordState::kTorn;
+  return view;
+}
+
+void install(const RecordLayout& layout, std::byte* record, std::uint64_t version, std::span<const std::byte> value) {
+  std::byte padded[8] = {};
+  for (std::uint32_t at = 0; at < value.size(); at += 8) {
+    const std::size_t bytes = value.size() - at < 8 ? value.size() - at : 8;
+    std::memcpy(padded, value.data() + at, bytes);
+    atomic_word(record + kRecordHeaderBytes + at).store(load_word(padded), std::memory_order_relaxed);
+  }
+  if (layout.has_tail) atomic_word(record + layout.tail_offset()).store(version, std::memory_order_relaxed);
+  atomic_word(record + 8).store(version, std::memory_order_release);
+}
+
+bool try_lock(std::byte* record, std::uint64_t owner) {
+  std::uint64_t expected = 0;
+  return atomic_word(record).compare_exchange_strong(expected, owner, std::memory_order_acquire,
+                                                     std::memory_order_relaxed);
+}
+
+void unlock(std::byte* record) { atomic_word(record).store(0, std::memory_order_release); }
+
+}  // namespace verbtwin::protocols

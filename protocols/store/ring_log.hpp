@@ -1,0 +1,89 @@
+// Ring logs: every worker has one log ring at every node that backs up records it may write; it alone appends.
+//
+// An entry is framed by the same word at both ends, its size and its number in the ring, so that a reader knows
+// whether all of it is there, whatever order the bytes land in, and never takes a leftover of an earlier lap for new.
+// An entry never wraps: where less than the longest entry is left, both sides go on at the start. Space is reclaimed
+// lazily: the sender tells the backup how far its entries are certain, the backup applies them and says how far it is.
+//
+// LogWriter belongs to one worker; LogReader is used by whichever worker of the backup serves the request (one at a
+// time per ring: a ring's requests come from its one sender, one after another).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "protocols/checks/history.hpp"
+#include "protocols/store/layout.hpp"
+
+namespace verbtwin::protocols {
+
+/// One write in an entry; the value follows, padded to 8 B.
+struct LogRecord {
+  std::uint64_t record;
+  std::uint64_t version;
+  std::uint32_t slot;
+  std::uint32_t value_b;
+};
+static_assert(sizeof(LogRecord) == 24);
+
+inline constexpr std::size_t kLogFrameBytes = 8;
+
+inline constexpr std::size_t log_entry_bytes(std::size_t records, std::size_t value_bytes_padded) {
+  return 2 * kLogFrameBytes + records * sizeof(LogRecord) + value_bytes_padded;
+}
+
+/// A sender's account of one of its rings.
+class LogWriter {
+ public:
+  explicit LogWriter(const LogSpec& spec) : spec_(spec) {}
+
+  struct Place {
+    std::uint64_t offset;  // in the ring
+    std::uint64_t frame;   // the word for both ends
+  };
+
+  /// Room for an entry of `bytes` (frames included), or nothing until more has been reclaimed.
+  std::optional<Place> reserve(std::size_t bytes);
+
+  std::uint64_t tail() const { return tail_; }
+  std::uint64_t used() const { return tail_ - head_; }
+  /// Half full: time to ask the backup to apply what is certain.
+  bool wants_reclaim() const { return used() > spec_.ring_b / 2; }
+  void reclaimed(std::uint64_t head) { head_ = head; }
+
+ private:
+  LogSpec spec_;
+  std::uint64_t head_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
+  std::uint32_t entries_ = 0;
+};
+
+/// A backup's account of one ring in its own memory.
+class LogReader {
+ public:
+  LogReader() = default;
+
+  /// The next entry's records if it is complete, else nothing. `ring` is the ring's memory.
+  std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<const std::byte> ring);
+  std::uint64_t head() const { return head_; }
+
+ private:
+  std::uint64_t head_ = 0;
+  std::uint32_t entries_ = 0;
+};
+
+/// Walks the records of an entry's body: calls visit(LogRecord, value bytes).
+template <typename Visit>
+void for_each_logged(std::span<const std::byte> body, Visit&& visit) {
+  while (body.size() >= sizeof(LogRecord)) {
+    LogRecord record;
+    std::memcpy(&record, body.data(), sizeof record);
+    const std::size_t padded = (record.value_b + 7U) & ~std::size_t{7};
+    if (sizeof record + padded > body.size()) return;
+    visit(record, body.subspan(sizeof record, record.value_b));
+    body = body.subspan(sizeof record + padded);
+  }
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,86 @@
+#include "scenarios/catalog.hpp"
+
+#include <algorithm>
+
+#include "scenarios/schema.hpp"
+
+namespace verbtwin::scenarios {
+
+namespace {
+
+using nlohmann::json;
+
+/// Makes every object that lists its properties refuse others.
+void close_objects(json& schema) {
+  if (!schema.contains("properties")) return;
+  schema["type"] = "object";
+  if (!schema.contains("additionalProperties")) schema["additionalProperties"] = false;
+  for (json& property : schema["properties"]) close_objects(property);
+}
+
+/// The whole object of one entry: its own parameters and "name".
+json entry_schema(const CatalogEntry& entry, const json& base) {
+  json schema = entry.schema;
+  schema["properties"]["name"] = base.at("properties").at("name");
+  schema["properties"]["name"]["const"] = entry.name;
+  schema["required"].push_back("name");
+  schema["description"] = entry.description;
+  close_objects(schema);
+  return schema;
+}
+
+void add_names(json& object, const std::vector<CatalogEntry>& entries) {
+  if (entries.empty()) return;
+  const json base = object;
+  object["properties"]["name"]["enum"] = names_of(entries);
+  object.erase("additionalProperties");  // each branch below refuses what it does not know
+  for (const CatalogEntry& entry : entries) {
+    const json condition = {{"properties", {{"name", {{"const", entry.name}}}}},
+                            {"required", json::array({"name"})}};
+    object["allOf"].push_back({{"if", condition}, {"then", entry_schema(entry, base)}});
+  }
+}
+
+void add_profiles(json& property, const std::vector<std::string>& names) {
+  property["anyOf"].push_back({{"pattern", "\\.json$"}});
+  if (!names.empty()) property["anyOf"].push_back({{"enum", names}});
+}
+
+/// Puts the parameters of the entry called `name` into `object`.
+void choose(json& object, const std::vector<CatalogEntry>& entries, const std::string& name) {
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  if (found != entries.end()) {
+    object = entry_schema(*found, object);
+  } else {
+    object["properties"]["name"]["enum"] = names_of(entries);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries) {
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+json effective_schema(const Catalog& catalog) {
+  json schema = scenario_schema();
+  json& properties = schema["properties"];
+  add_names(properties["protocol"], catalog.protocols);
+  add_names(properties["workload"], catalog.workloads);
+  add_profiles(properties["cluster"]["properties"]["nic"], catalog.nics);
+  add_profiles(properties["cluster"]["properties"]["host"], catalog.hosts);
+  return schema;
+}
+
+json schema_for(const Catalog& catalog, const std::string& protocol, const std::string& workload) {
+  json schema = scenario_schema();
+  json& properties = schema["properties"];
+  choose(properties["protocol"], catalog.protocols, protocol);
+  choose(properties["workload"], catalog.workloads, workload);
+  return schema;
+}
+
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,42 @@
+// Catalog: the names a scenario may use, and what each protocol and workload takes as parameters.
+//
+// A value, filled by whoever knows the registries (the command line) and read by the loader; const calls from
+// any thread. A name may stand once per list. Parameters are JSON Schema draft-07; the loader refuses a
+// parameter that its entry does not describe.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace verbtwin::scenarios {
+
+struct CatalogEntry {
+  std::string name;
+  std::string description;
+  /// {"properties": {"lock_primitive": {"description", "type", "default", "minimum" | "enum" ...}, ...},
+  /// "required":
+  /// [...]}: what may stand beside "name". Objects may nest. "name" itself is not described here.
+  nlohmann::json schema = nlohmann::json::object();
+};
+
+struct Catalog {
+  std::vector<CatalogEntry> protocols;
+  std::vector<CatalogEntry> workloads;
+  std::vector<std::string> nics;   // beside these, any path ending in .json
+  std::vector<std::string> hosts;  // likewise
+};
+
+std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries);
+
+/// What `verbtwin schema` prints: the scenario schema with the catalog's names as enums and, for each
+/// protocol and workload, its parameters under if/then. What the loader accepts is what this schema accepts,
+/// and a few rules between fields.
+nlohmann::json effective_schema(const Catalog& catalog);
+
+/// The schema of one scenario: the parameters of its protocol and workload stand in it without conditions, so
+/// that every key has exactly one place that describes it. Where the catalog has no such name, the name is
+/// refused and the parameters beside it are left open.
+nlohmann::json schema_for(const Catalog& catalog, const std::string& protocol, const std::string& workload);
+
+}  // namespace verbtwin::scenarios

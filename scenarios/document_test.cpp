@@ -1,0 +1,148 @@
+#include "scenarios/document.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "scenarios/text.hpp"
+
+namespace verbtwin::scenarios {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    Document::parse("a.json", text);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+constexpr const char* kText = R"({
+  "cluster": {"nodes": 16, "a/b~c": [10, {"x": true}]},
+  "näme": "ü", "last": 1
+})";
+
+TEST(Document, FindsValuesAndKeys) {
+  const Document d = Document::parse("a.json", kText);
+  EXPECT_EQ(d.position(""), (Position{1, 1}));
+  EXPECT_EQ(d.position("/cluster"), (Position{2, 14}));
+  EXPECT_EQ(d.position("/cluster/nodes"), (Position{2, 24}));
+  EXPECT_EQ(d.position("/cluster/nodes", Anchor::kKey), (Position{2, 15}));
+  EXPECT_EQ(d.position("/cluster/a~1b~0c/0"), (Position{2, 38}));
+  EXPECT_EQ(d.position("/cluster/a~1b~0c/1/x"), (Position{2, 48}));
+  EXPECT_EQ(d.position("/last"), (Position{3, 24})) << "columns count characters, not bytes";
+}
+
+TEST(Document, AbsentValuesStandAtTheirNearestAncestor) {
+  const Document d = Document::parse("a.json", kText);
+  EXPECT_EQ(d.position("/cluster/threads"), d.position("/cluster"));
+  EXPECT_EQ(d.position("/cluster/nodes/x/y"), d.position("/cluster/nodes"));
+  EXPECT_EQ(d.position("/cluster/a~1b~0c/7"), d.position("/cluster/a~1b~0c"));
+  EXPECT_EQ(d.position("/run/seed"), (Position{1, 1}));
+  EXPECT_EQ(Document::parse("n", "[]").position("/0"), (Position{1, 1}));
+}
+
+TEST(Document, FindsKeysWrittenWithEscapes) {
+  EXPECT_EQ(Document::parse("n", R"({"a\"]b": 1, "\u0063": 2})").position("/c"), (Position{1, 24}));
+}
+
+TEST(Document, ByteOrderMarkIsNoColumn) {
+  EXPECT_EQ(Document::parse("n", "\xef\xbb\xbf{\"a\": 1}").position("/a"), (Position{1, 7}));
+}
+
+TEST(Document, SyntaxErrorsNameTheirPlace) {
+  EXPECT_EQ(error_of("{\n  \"a\": 1\n  \"b\": 2}"),
+            "a.json:3:3: syntax error: unexpected string literal; expected '}'");
+  EXPECT_EQ(error_of("{\"a\": 1,\n"), "a.json:2:1: syntax error: the text ends too early");
+  EXPECT_EQ(error_of("{\"a\": \"x"), "a.json:1:7: syntax error: invalid string: missing closing quote");
+  EXPECT_EQ(error_of("{\"a\": tru}"), "a.json:1:10: syntax error: invalid literal");
+  EXPECT_EQ(error_of("{\"a\": 1,}"), "a.json:1:9: syntax error: unexpected '}'; expected string literal");
+  EXPECT_EQ(error_of("{\"a\": 1} x"), "a.json:1:10: syntax error: invalid literal");
+  EXPECT_EQ(error_of("{'a': 1}"), "a.json:1:2: syntax error: invalid literal");
+  EXPECT_EQ(error_of("// no\n{}"), "a.json:1:1: syntax error: invalid literal");
+  EXPECT_EQ(error_of(""), "a.json:1:1: the file is empty; a JSON object is expected");
+  EXPECT_EQ(error_of(" \n\n"), "a.json:1:1: the file is empty; a JSON object is expected");
+}
+
+TEST(Document, RefusesWhatTheParserWouldLetThrough) {
+  EXPECT_EQ(error_of("{\"a\": 1,\n \"b\": {\"a\": 2}, \"\\u0061\": 3}"), "a.json:2:17: duplicate key \"a\"");
+  EXPECT_EQ(error_of("[{\"a\": \"a\"}, {\"a\": {\"a\": [\"a\", \"a\"]}}]"), "accepted");
+  EXPECT_EQ(error_of(std::string("{}\0{", 4)), "a.json:1:3: syntax error: NUL byte");
+  EXPECT_EQ(error_of("{\"s\": \"1e999\", \"a\": [1, -1e400]}"),
+            "a.json:1:25: the number is too large for a 64-bit floating-point number");
+  EXPECT_EQ(error_of("[1e-400]"), "accepted");
+}
+
+TEST(Document, RefusesBytesThatAreNoUtf8) {
+  EXPECT_EQ(error_of("{\"a\": \"b\xff\"}"),
+            "a.json:1:9: syntax error: invalid string: ill-formed UTF-8 byte");
+  EXPECT_EQ(error_of("{\"a\": \"\xc0\xaf\"}"),
+            "a.json:1:8: syntax error: invalid string: ill-formed UTF-8 byte");
+}
+
+TEST(Document, DepthIsBounded) {
+  const auto nested = [](std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_EQ(error_of(nested(kDocumentDepthMax)), "accepted");
+  EXPECT_EQ(error_of(nested(kDocumentDepthMax + 1)), "a.json:1:65: nested too deeply; allowed: 64 levels");
+  EXPECT_EQ(error_of(std::string(8 << 20, '[')), "a.json:1:65: nested too deeply; allowed: 64 levels");
+  EXPECT_EQ(error_of("\"" + std::string(1000, '[') + "\""), "accepted") << "brackets in a string do not nest";
+}
+
+TEST(Document, SizeIsBounded) {
+  EXPECT_EQ(error_of(std::string(kDocumentBytesMax, ' ') + "1"),
+            "a.json:1:1: the file is too large; allowed: 16 MiB");
+  EXPECT_EQ(error_of(std::string(kDocumentBytesMax - 1, ' ') + "1"), "accepted");
+}
+
+TEST(Document, FilesThatAreNoFiles) {
+  const auto error_of_file = [](const std::string& file) -> std::string {
+    try {
+      Document::read(file);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(error_of_file("/no/such/file.json"), "/no/such/file.json: no such file");
+  EXPECT_EQ(error_of_file("/"), "/: is a directory; a JSON file is expected");
+  EXPECT_EQ(error_of_file("/dev/null"), "/dev/null:1:1: the file is empty; a JSON object is expected");
+  EXPECT_EQ(error_of_file("/dev/zero"), "/dev/zero:1:1: the file is too large; allowed: 16 MiB");
+  EXPECT_THAT(error_of_file(std::string(5000, 'x')),
+              testing::HasSubstr("cannot be read: File name too long"));
+}
+
+TEST(Document, ErrorsAreOneLineWhateverTheInput) {
+  const Document d = Document::parse("a\nb.json", "{\"x\\ny\": {\"z\": 1}}");
+  const UserError error("/x\ny/z", "bad \x1b[31m\xff value \xe2\x80\xae");
+  EXPECT_EQ(format_error(d, error), "a\\nb.json:1:16: /x\\ny/z: bad \\u001b[31m\\xff value \\u202e");
+  EXPECT_EQ(format_error(d, error, Anchor::kValue), format_error(d, error));
+  EXPECT_EQ(format_error(d, UserError("", "says its own place")), "says its own place");
+  EXPECT_EQ(format_error("--set a=1", UserError("/a", "no")), "--set a=1: /a: no");
+}
+
+TEST(Text, CutsBetweenCharacters) {
+  EXPECT_EQ(one_line("üüü", 4), "üü...");
+  EXPECT_EQ(one_line("üü", 4), "üü");
+  EXPECT_EQ(in_quotes(std::string(1000000, 'a')).size(), 65U);
+}
+
+TEST(Text, NearestOnlyWhenClose) {
+  const std::vector<std::string> names = {"nodes",         "threads",    "nic",
+                                          "nics_per_node", "connectx-4", "connectx-5"};
+  EXPECT_EQ(nearest("nodse", names), "nodes");
+  EXPECT_EQ(nearest("Threads", names), "threads");
+  EXPECT_EQ(nearest("thread", names), "threads");
+  EXPECT_EQ(nearest("nic_per_node", names), "nics_per_node");
+  EXPECT_EQ(nearest("connectx4", names), "connectx-4");
+  EXPECT_EQ(nearest("nci", names), "nic");
+  EXPECT_EQ(nearest("zebra", names), "");
+  EXPECT_EQ(nearest("", names), "");
+  EXPECT_EQ(nearest("x", {}), "");
+  EXPECT_EQ(nearest(std::string(1 << 20, 'x'), names), "");
+}
+
+}  // namespace
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,221 @@
+#include "scenarios/loader.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "scenarios/overrides.hpp"
+#include "scenarios/text.hpp"
+#include "scenarios/validate.hpp"
+
+namespace verbtwin::scenarios {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+/// A document and the overrides on top of it: who said what.
+class ScenarioSource {
+ public:
+  ScenarioSource(Document document, const std::vector<std::string>& overrides)
+      : document_(std::move(document)) {
+    for (const std::string& text : overrides) overrides_.push_back(parse_override(text));
+  }
+
+  const Document& document() const { return document_; }
+  const std::vector<Override>& overrides() const { return overrides_; }
+
+  /// The override that set the value at `pointer` or something around it; null where the file did.
+  const Override* override_of(const std::string& pointer) const {
+    const auto sets = [&](const Override& o) {
+      return pointer == o.pointer || pointer.compare(0, o.pointer.size() + 1, o.pointer + '/') == 0;
+    };
+    const auto found = std::find_if(overrides_.rbegin(), overrides_.rend(), sets);
+    return found == overrides_.rend() ? nullptr : &*found;
+  }
+
+  std::string place_of(const std::string& pointer, Anchor anchor) const {
+    const Override* setter = override_of(pointer);
+    return setter ? setter->place() : document_.place(pointer, anchor);
+  }
+
+  /// Tells the finding that comes first: what is missing last, overrides before the file, then by place.
+  [[noreturn]] void refuse(const std::vector<Finding>& findings) const {
+    using Rank = std::tuple<bool, bool, Position>;
+    std::vector<Rank> ranks;
+    for (const Finding& f : findings) {
+      ranks.emplace_back(f.missing, override_of(f.pointer) == nullptr,
+                         document_.position(f.pointer, f.anchor));
+    }
+    refuse(findings[static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end()) - ranks.begin())]);
+  }
+
+  [[noreturn]] void refuse(const Finding& finding) const {
+    const UserError error(finding.pointer, finding.message);
+    throw UserError("", format_error(place_of(finding.pointer, finding.anchor), error));
+  }
+
+  /// A path that the user wrote at `pointer`, usable from the current directory.
+  std::string path_at(const std::string& pointer, const std::string& path) const {
+    const fs::path base = override_of(pointer) ? fs::path() : fs::path(document_.label()).parent_path();
+    return (base / path).lexically_normal().string();
+  }
+
+ private:
+  Document document_;
+  std::vector<Override> overrides_;
+};
+
+namespace {
+
+/// The name that the file and the overrides agree on for "protocol" or "workload"; empty where there is none.
+std::string chosen_name(const ScenarioSource& source, const std::string& kind) {
+  const json& root = source.document().root();
+  json chosen = root.is_object() ? root.value(kind, json()) : json();
+  for (const Override& override : source.overrides()) {
+    if (override.path == std::vector<std::string>{kind}) chosen = loose_value(override);
+    if (override.path == std::vector<std::string>{kind, "name"}) {
+      const json value = loose_value(override);
+      chosen = {{"name", value.is_string() ? value : json(override.value)}};
+    }
+  }
+  const json name = chosen.is_object() ? chosen.value("name", json()) : json();
+  return name.is_string() ? name.get<std::string>() : "";
+}
+
+void require_file(const ScenarioSource& source, const std::string& pointer, const std::string& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) source.refuse(Finding{pointer, "no such file: " + in_quotes(path)});
+  if (fs::is_directory(status)) source.refuse(Finding{pointer, "is a directory: " + in_quotes(path)});
+}
+
+/// A profile's name as it is, or its path made usable.
+std::string profile_at(const ScenarioSource& source, const std::string& pointer, const std::string& name,
+                       const std::vector<std::string>& known) {
+  if (name.ends_with(".json")) {
+    const std::string path = source.path_at(pointer, name);
+    require_file(source, pointer, path);
+    return path;
+  }
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    source.refuse(Finding{pointer, "unknown profile " + in_quotes(name) + "; allowed: " + listed(known) +
+                                       (known.empty() ? "" : ", or ") + "a path ending in .json" +
+                                       did_you_mean(name, known)});
+  }
+  return name;
+}
+
+/// A platform file says itself what these fields say of a topology.
+constexpr const char* kTopologyFields[] = {"topology", "link_gbps", "cable_ns", "switch_ns"};
+
+void check_platform(const ScenarioSource& source, const json& given) {
+  const json network = given.at("cluster").value("network", json::object());
+  if (network.value("platform", "").empty()) return;
+  for (const char* field : kTopologyFields) {
+    if (!network.contains(field)) continue;
+    source.refuse(
+        Finding{std::string("/cluster/network/") + field,
+                std::string("\"") + field + "\" and \"platform\" exclude each other; allowed: one of them",
+                Anchor::kKey});
+  }
+}
+
+void check_at_most(const ScenarioSource& source, const json& resolved, const json& given, const char* field,
+                   const char* limit_field) {
+  const json& cluster = resolved.at("cluster");
+  const int value = cluster.at(field).get<int>(), limit = cluster.at(limit_field).get<int>();
+  if (value <= limit) return;
+  const std::string origin = given.at("cluster").contains(field) ? "" : " (the default)";
+  source.refuse(Finding{std::string("/cluster/") + field,
+                        "out of range: " + std::to_string(value) + origin + "; allowed: integer, 1 to " +
+                            std::to_string(limit) + " (cluster." + limit_field + ")"});
+}
+
+Network network_of(const ScenarioSource& source, json& network) {
+  Network out;
+  out.model = network.at("model") == "simgrid" ? NetworkModel::kSimgrid : NetworkModel::kFifo;
+  if (const auto platform = network.at("platform").get<std::string>(); !platform.empty()) {
+    out.platform = source.path_at("/cluster/network/platform", platform);
+    require_file(source, "/cluster/network/platform", out.platform);
+    for (const char* field : kTopologyFields) network.erase(field);
+    return out;
+  }
+  out.topology = network.at("topology").get<std::string>();
+  out.link_gbps = network.at("link_gbps").get<double>();
+  out.cable_ns = network.at("cable_ns").get<double>();
+  out.switch_ns = network.at("switch_ns").get<double>();
+  return out;
+}
+
+Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& catalog) {
+  Cluster out;
+  out.nodes = cluster.at("nodes").get<int>();
+  out.threads = cluster.at("threads").get<int>();
+  out.coroutines = cluster.at("coroutines").get<int>();
+  out.replicas = cluster.at("replicas").get<int>();
+  out.nics_per_node = cluster.at("nics_per_node").get<int>();
+  out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
+  out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
+  out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
+  out.network = network_of(source, cluster.at("network"));
+  return out;
+}
+
+Run run_of(const json& run) {
+  return {run.at("warmup_us").get<double>(), run.at("measure_us").get<double>(),
+          run.at("seed").get<std::uint64_t>(), run.at("check").get<std::string>()};
+}
+
+Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved, const Catalog& catalog) {
+  Scenario out;
+  if (resolved.at("name") == "")
+    resolved["name"] = one_line(fs::path(source->document().label()).stem().string(), 190);
+  resolved.erase("$schema");  // names a place beside the file
+  out.cluster = cluster_of(*source, resolved.at("cluster"), catalog);
+  out.run = run_of(resolved.at("run"));
+  out.name = resolved.at("name").get<std::string>();
+  out.description = resolved.at("description").get<std::string>();
+  out.backend = resolved.at("backend").get<std::string>();
+  out.protocol = resolved.at("protocol");
+  out.workload = resolved.at("workload");
+  out.resolved = std::move(resolved);
+  out.source = std::move(source);
+  return out;
+}
+
+}  // namespace
+
+Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog) {
+  const auto source = std::make_shared<const ScenarioSource>(std::move(document), overrides);
+  const json schema = schema_for(catalog, chosen_name(*source, "protocol"), chosen_name(*source, "workload"));
+
+  json given = source->document().root();
+  for (const Override& override : source->overrides()) apply_override(given, override, schema);
+  if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
+  check_platform(*source, given);
+
+  json resolved = given;
+  fill_defaults(resolved, schema);
+  check_at_most(*source, resolved, given, "replicas", "nodes");
+  check_at_most(*source, resolved, given, "nics_per_node", "threads");
+  Scenario scenario = scenario_of(source, std::move(resolved), catalog);
+  // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
+  if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);
+  return scenario;
+}
+
+Scenario load_scenario(const fs::path& file, const std::vector<std::string>& overrides,
+                       const Catalog& catalog) {
+  return load_scenario(Document::read(file), overrides, catalog);
+}
+
+std::string describe(const Scenario& scenario, const UserError& error) {
+  if (error.pointer().empty()) return one_line(error.what(), 2000);
+  const std::string place =
+      scenario.source ? scenario.source->place_of(error.pointer(), Anchor::kValue) : scenario.name;
+  return format_error(place, error);
+}
+
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,33 @@
+// Overrides: what `--set cluster.nodes=80` means for a scenario.
+//
+// Pure functions on values. Errors are UserErrors whose message is the whole line "--set PATH=VALUE:
+// /pointer: ...".
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace verbtwin::scenarios {
+
+struct Override {
+  std::string text;  // "cluster.nodes=80"
+  std::vector<std::string> path;
+  std::string pointer;  // "/cluster/nodes"
+  std::string value;    // "80"
+
+  /// What errors call it: "--set cluster.nodes=80".
+  std::string place() const;
+};
+
+Override parse_override(const std::string& text);
+
+/// The value as JSON, or as a string where it is none.
+nlohmann::json loose_value(const Override& override);
+
+/// Sets the value in `root`, making the objects on its way. The value is read as JSON where that fits the
+/// type which `schema` gives the place, else as a string where the schema wants one; its range is not looked
+/// at.
+void apply_override(nlohmann::json& root, const Override& override, const nlohmann::json& schema);
+
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,62 @@
+// Scenario: one run as a user described it, validated and complete.
+//
+// A value made by load_scenario() (scenarios/loader.hpp); const use from any thread. The members carry no
+// defaults of their own: scenario.schema.json holds them, with the meaning and the range of each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace verbtwin::scenarios {
+
+enum class NetworkModel { kFifo, kSimgrid };
+
+struct Network {
+  std::string topology;  // "star"; empty where a platform file takes its place
+  std::string platform;  // path of a SimGrid XML file, usable as it stands; or empty
+  NetworkModel model{};
+  double link_gbps = 0;  // 0: the NIC's own
+  double cable_ns = 0;   // these three are 0 with a platform file
+  double switch_ns = 0;
+};
+
+struct Cluster {
+  int nodes = 0;
+  int threads = 0;     // per node
+  int coroutines = 0;  // per thread
+  int replicas = 0;    // the primary counted
+  std::string nic;     // a profile's name, or a path ending in .json, usable as it stands
+  int nics_per_node = 0;
+  std::string host;  // as `nic`
+  int qps_per_peer = 0;
+  Network network;
+};
+
+struct Run {
+  double warmup_us = 0;
+  double measure_us = 0;
+  std::uint64_t seed = 0;
+  std::string check;  // "serializable" | "none"
+};
+
+class ScenarioSource;
+
+struct Scenario {
+  std::string name;
+  std::string description;
+  std::string backend;  // "sim" | "ibverbs"
+  Cluster cluster;
+  nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}
+  nlohmann::json workload;  // likewise
+  Run run;
+
+  /// The whole scenario with every default filled in, paths as the user wrote them: itself a scenario.
+  nlohmann::json resolved;
+
+  /// Where its values came from: for describe() (scenarios/loader.hpp).
+  std::shared_ptr<const ScenarioSource> source;
+};
+
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,173 @@
+#include "sim/cluster.hpp"
+
+#include <cassert>
+
+namespace verbtwin::sim {
+
+class Cluster::Node final : public NodeMemory {
+ public:
+  Node(Cluster& cluster, std::size_t bytes) : cluster_(cluster), mapping_(bytes) {
+    key_ = regions_.add(mapping_.bytes(), kAccessAll);
+  }
+  std::span<std::byte> local() override { return mapping_.bytes(); }
+  std::uint32_t lkey() const override { return key_; }
+  RemoteMemory remote(int node, int) const override {
+    const Node& other = *cluster_.nodes_[static_cast<std::size_t>(node)];
+    return {reinterpret_cast<std::uint64_t>(other.mapping_.bytes().data()), other.key_};
+  }
+  Memory& regions() { return regions_; }
+
+ private:
+  Cluster& cluster_;
+  LazyMapping mapping_;
+  Memory regions_;
+  std::uint32_t key_;
+};
+
+class Cluster::Worker final : public WorkerPort {
+ public:
+  Worker(Cluster& cluster, int node, int thread, Core& core, Port& port)
+      : cluster_(cluster),
+        node_(node),
+        thread_(thread),
+        core_(core),
+        device_(*cluster.transport_, core, port, cluster.nic_profile_) {}
+
+  const ClusterShape& shape() const override { return cluster_.shape_; }
+  int node() const override { return node_; }
+  int thread() const override { return thread_; }
+  Cpu& cpu() override { return core_; }
+  Device& device() override { return device_; }
+  NodeMemory& memory() override { return cluster_.memory(node_); }
+  QueuePair& rc_queue_pair(int node, int nic, int index) override { return cluster_.connect(*this, node, nic, index); }
+  void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+  void publish_ud(const QpAddress& address) override { ud_ = address; }
+  QpAddress ud_address(int node, int thread) override {
+    return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;
+  }
+
+ private:
+  friend class Cluster;
+
+  SimQueuePair*& slot(int node, int nic, int index) {
+    const ClusterShape& s = cluster_.shape_;
+    if (queue_pairs_.empty()) {
+      queue_pairs_.resize(static_cast<std::size_t>(s.nodes * s.nics_per_node * s.qps_per_peer), nullptr);
+    }
+    return queue_pairs_[static_cast<std::size_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
+  }
+
+  SimQueuePair& make_queue_pair() {
+    assert(cq_ != nullptr && "use_cq() comes first");
+    QpInitAttributes attributes;
+    attributes.send_cq = cq_;
+    attributes.recv_cq = cq_;
+    attributes.max_inline_data = device_.attributes().max_inline_data;
+    attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+    owned_.push_back(device_.create_qp(attributes));
+    return static_cast<SimQueuePair&>(*owned_.back());
+  }
+
+  Cluster& cluster_;
+  int node_, thread_;
+  Core& core_;
+  SimDevice device_;
+  CompletionQueue* cq_ = nullptr;
+  QpAddress ud_;
+  std::vector<SimQueuePair*> queue_pairs_;
+  std::vector<std::unique_ptr<QueuePair>> owned_;
+};
+
+namespace {
+
+std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
+  if (!p.platform_xml.empty()) return Platform::from_xml(p.platform_xml, p.shape.nodes, p.shape.nics_per_node);
+  StarParameters star;
+  star.nodes = p.shape.nodes;
+  star.nics_per_node = p.shape.nics_per_node;
+  star.link_gbps = p.link_gbps > 0 ? p.link_gbps : p.nic.link_gbps;
+  star.cable_ps = p.cable_ps;
+  star.switch_ps = p.switch_ps;
+  return Platform::star(star);
+}
+
+}  // namespace
+
+Cluster::Cluster(const ClusterParameters& p)
+    : shape_(p.shape),
+      nic_profile_(p.nic),
+      core_handler_(calendar_.add_handler(*this)),
+      platform_(make_platform(p)),
+      clock_(std::make_unique<Clock>(*platform_, calendar_)),
+      fabric_(std::make_unique<Fabric>(*platform_)),
+      transport_(std::make_unique<Transport>(calendar_, *fabric_,
+                                             p.message_per_communication ? clock_.get() : nullptr, p.nic)) {
+  for (int node = 0; node < shape_.nodes; ++node) {
+    nodes_.push_back(std::make_unique<Node>(*this, p.node_memory_b));
+    for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
+      ports_.push_back(std::make_unique<Port>(
+          Port{models::Nic(p.nic), &nodes_.back()->regions(), platform_->endpoint(node, nic)}));
+    }
+  }
+  for (int node = 0; node < shape_.nodes; ++node) {
+    for (int thread = 0; thread < shape_.threads; ++thread) {
+      const auto index = static_cast<std::uint32_t>(index_of(node, thread));
+      cores_.push_back(std::make_unique<Core>(p.host, calendar_, core_handler_, index));
+      workers_.push_back(std::make_unique<Worker>(*this, node, thread, *cores_.back(),
+                                                  nic_port(node, shape_.nic_of_thread(thread))));
+    }
+  }
+}
+
+Cluster::~Cluster() = default;
+
+WorkerPort& Cluster::port(int node, int thread) { return *workers_[index_of(node, thread)]; }
+NodeMemory& Cluster::memory(int node) { return *nodes_[static_cast<std::size_t>(node)]; }
+void Cluster::drive(int node, int thread, Steppable& worker) { cores_[index_of(node, thread)]->drive(worker); }
+void Cluster::simulate(const std::function<void()>& body) { clock_->simulate([&](Clock&) { body(); }); }
+
+/// Both ends are made at once: the far end is the queue pair that the thread with the same place on NIC `nic` of `node`
+/// has towards this worker's NIC.
+SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
+  SimQueuePair*& mine = from.slot(node, nic, index);
+  if (mine != nullptr) return *mine;
+  const int per_nic = shape_.threads / shape_.nics_per_node;
+  const int place = per_nic > 0 ? from.thread_ % per_nic : 0;
+  const int peer_thread = per_nic > 0 ? nic * per_nic + place : from.thread_;
+  const int my_nic = shape_.nic_of_thread(from.thread_);
+  Worker& peer = *workers_[index_of(node, peer_thread)];
+  mine = &from.make_queue_pair();
+  SimQueuePair*& theirs = peer.slot(from.node_, my_nic, index);
+  if (&theirs == &mine) {  // loopback on one NIC: a queue pair connected to itself
+    mine->connect(mine->address());
+    return *mine;
+  }
+  theirs = &peer.make_queue_pair();
+  mine->connect(theirs->address());
+  theirs->connect(mine->address());
+  return *mine;
+}
+
+Usage Cluster::usage() const {
+  Usage usage;
+  usage.resources = {{"core", {}},      {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
+                     {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}}};
+  for (const auto& core : cores_) usage.resources[0].busy_ps.push_back(core->busy_ps());
+  for (const auto& port : ports_) {
+    const models::Nic& nic = port->nic;
+    usage.resources[1].busy_ps.push_back(nic.send_engine().busy_ps());
+    usage.resources[2].busy_ps.push_back(nic.recv_engine().busy_ps());
+    usage.resources[3].busy_ps.push_back(nic.pcie().up().busy_ps());
+    usage.resources[4].busy_ps.push_back(nic.pcie().down().busy_ps());
+    usage.resources[5].busy_ps.push_back(nic.atomic_unit().engine().busy_ps());
+    usage.qp_cache_hits += nic.contexts().hits();
+    usage.qp_cache_misses += nic.contexts().misses();
+  }
+  for (std::size_t link = 0; link < fabric_->links(); ++link) {
+    usage.resources[6].busy_ps.push_back(fabric_->link_busy_ps(link));
+  }
+  usage.verbs = transport_->counts();
+  return usage;
+}
+
+}  // namespace verbtwin::sim

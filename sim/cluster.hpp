@@ -1,0 +1,93 @@
+// Cluster: a whole simulated cluster: platform and clock, NICs, cores, registered memory, and a door (WorkerPort) for
+// every worker.
+//
+// The program that runs a simulation owns the Cluster; it owns everything below. One thread. Workers are not owned and
+// must outlive simulate().
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "models/profile.hpp"
+#include "sim/calendar.hpp"
+#include "sim/clock.hpp"
+#include "sim/core.hpp"
+#include "sim/device.hpp"
+#include "sim/fabric.hpp"
+#include "sim/memory.hpp"
+#include "sim/platform.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+struct ClusterParameters {
+  ClusterShape shape;
+  models::NicProfile nic;
+  models::HostProfile host;
+  std::filesystem::path platform_xml;  // empty: a star
+  std::int64_t cable_ps = 25'000;
+  std::int64_t switch_ps = 130'000;
+  double link_gbps = 0;               // 0: the NIC's
+  bool message_per_communication = false;  // network.model = simgrid
+  std::size_t node_memory_b = 1 << 20;
+};
+
+/// What the parts of the cluster have done since the start.
+struct Usage {
+  struct Resource {
+    std::string name;
+    std::vector<std::int64_t> busy_ps;  // one per instance
+  };
+  std::vector<Resource> resources;
+  std::uint64_t qp_cache_hits = 0, qp_cache_misses = 0;
+  VerbCounts verbs;
+};
+
+class Cluster final : private EventHandler {
+ public:
+  explicit Cluster(const ClusterParameters& parameters);
+  ~Cluster();
+
+  WorkerPort& port(int node, int thread);
+  NodeMemory& memory(int node);
+  void drive(int node, int thread, Steppable& worker);
+
+  /// Runs `body` inside the simulated clock; body calls clock().run_until() as often as it needs.
+  void simulate(const std::function<void()>& body);
+
+  Clock& clock() { return *clock_; }
+  Calendar& calendar() { return calendar_; }
+  Transport& transport() { return *transport_; }
+  Usage usage() const;
+
+ private:
+  class Node;
+  class Worker;
+  void handle(std::uint32_t index) override { cores_[index]->run(); }
+
+  std::size_t index_of(int node, int thread) const {
+    return static_cast<std::size_t>(node * shape_.threads + thread);
+  }
+  Port& nic_port(int node, int nic) { return *ports_[static_cast<std::size_t>(node * shape_.nics_per_node + nic)]; }
+  SimQueuePair& connect(Worker& from, int node, int nic, int index);
+
+  ClusterShape shape_;
+  models::NicProfile nic_profile_;
+  Calendar calendar_;
+  Calendar::HandlerId core_handler_;
+  std::unique_ptr<Platform> platform_;
+  std::unique_ptr<Clock> clock_;
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace verbtwin::sim

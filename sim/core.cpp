@@ -1,0 +1,58 @@
+#include "sim/core.hpp"
+
+#include <algorithm>
+
+#include "models/pcie.hpp"
+#include "sim/device.hpp"
+
+namespace verbtwin::sim {
+
+Core::Core(const models::HostProfile& profile, Calendar& calendar, Calendar::HandlerId handler, std::uint32_t index)
+    : calendar_(calendar), handler_(handler), index_(index) {
+  const auto price = [this](Cost cost, double ns) { prices_ps_[static_cast<std::size_t>(cost)] = models::to_ps(ns); };
+  price(Cost::kPostWr, profile.post_wr_ns);
+  price(Cost::kDoorbell, profile.doorbell_ns);
+  price(Cost::kBlueFlame, profile.blueflame_ns);
+  price(Cost::kInlineBlock, profile.inline_block_ns);
+  price(Cost::kPostRecv, profile.post_recv_ns);
+  price(Cost::kPollEmpty, profile.poll_empty_ns);
+  price(Cost::kPollCqe, profile.poll_cqe_ns);
+  price(Cost::kCoroutineSwitch, profile.coroutine_switch_ns);
+  price(Cost::kRpcSend, profile.rpc_send_ns);
+  price(Cost::kRpcReceive, profile.rpc_receive_ns);
+  price(Cost::kIndexLookup, profile.index_lookup_ns);
+  price(Cost::kCacheLookup, profile.cache_lookup_ns);
+  price(Cost::kLocalAtomic, profile.local_atomic_ns);
+  price(Cost::kCopyBlock, profile.copy_block_ns);
+  price(Cost::kTransactionBegin, profile.transaction_begin_ns);
+  price(Cost::kTransactionEnd, profile.transaction_end_ns);
+  ps_per_cycle_ = models::to_ps(1.0 / profile.clock_ghz);
+}
+
+void Core::drive(Steppable& worker) {
+  worker_ = &worker;
+  wake(calendar_.now_ps());
+}
+
+void Core::run() {
+  if (calendar_.now_ps() != scheduled_ps_) return;
+  scheduled_ps_ = kNever;
+  step_start_ps_ = calendar_.now_ps();
+  charged_ps_ = 0;
+  stepping_ = true;
+  const bool more = worker_->step();
+  stepping_ = false;
+  busy_until_ps_ = now_ps();
+  busy_ps_ += charged_ps_;
+
+  std::int64_t next_ps = kNever;
+  if (more) {
+    next_ps = busy_until_ps_;
+  } else {
+    for (const SimCompletionQueue* cq : cqs_) next_ps = std::min(next_ps, cq->first_visible_ps());
+    next_ps = next_ps == kNever ? kNever : std::max(next_ps, busy_until_ps_);
+  }
+  if (next_ps != kNever) schedule(next_ps);
+}
+
+}  // namespace verbtwin::sim

@@ -1,0 +1,61 @@
+// Core: the simulated core of one worker. It runs the worker's steps one after another, each for as long as it charged,
+// and sleeps without events while there is nothing to do.
+//
+// Owned by the Cluster; one thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu.hpp"
+#include "models/profile.hpp"
+#include "sim/calendar.hpp"
+
+namespace verbtwin::sim {
+
+class SimCompletionQueue;
+
+class Core final : public Cpu {
+ public:
+  Core(const models::HostProfile& profile, Calendar& calendar, Calendar::HandlerId handler, std::uint32_t index);
+
+  std::int64_t now_ps() const override { return step_start_ps_ + charged_ps_; }
+
+  void drive(Steppable& worker);  // from now on; not owned
+  void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }
+  void remove_cq(SimCompletionQueue& cq) { std::erase(cqs_, &cq); }
+
+  /// There will be something to do at `at_ps`.
+  void wake(std::int64_t at_ps) {
+    if (stepping_) return;  // the end of the step looks for itself
+    if (at_ps < busy_until_ps_) at_ps = busy_until_ps_;
+    if (at_ps < scheduled_ps_) schedule(at_ps);
+  }
+
+  /// The calendar's event for this core.
+  void run();
+
+  std::int64_t busy_ps() const { return busy_ps_; }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  void schedule(std::int64_t at_ps) {
+    scheduled_ps_ = at_ps;
+    calendar_.schedule(at_ps, handler_, index_);
+  }
+
+  Calendar& calendar_;
+  Steppable* worker_ = nullptr;
+  std::vector<SimCompletionQueue*> cqs_;
+  Calendar::HandlerId handler_;
+  std::uint32_t index_;
+  bool stepping_ = false;
+  std::int64_t step_start_ps_ = 0;
+  std::int64_t busy_until_ps_ = 0;
+  std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
+  std::int64_t busy_ps_ = 0;
+};
+
+}  // namespace verbtwin::sim

@@ -1,0 +1,234 @@
+#include "sim/device.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+// ---- completion queue
+
+SimCompletionQueue::SimCompletionQueue(Core& core, Transport& transport, std::uint32_t cqe)
+    : core_(core), transport_(transport), ring_(16), depth_(cqe) {
+  core_.add_cq(*this);
+}
+
+SimCompletionQueue::~SimCompletionQueue() { core_.remove_cq(*this); }
+
+void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires) {
+  if (count_ == depth_) {  // as the hardware: the queue is lost, and with it every queue pair that completes here
+    overrun_ = true;
+    return;
+  }
+  if (count_ == ring_.size()) grow();
+  last_visible_ps_ = std::max(last_visible_ps_, visible_ps);
+  const auto mask = static_cast<std::uint32_t>(ring_.size()) - 1;
+  ring_[(head_ + count_) & mask] = {wc, retires, last_visible_ps_};
+  if (count_++ == 0) core_.wake(last_visible_ps_);
+}
+
+void SimCompletionQueue::grow() {
+  std::vector<Entry> larger(ring_.size() * 2);
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    larger[i] = ring_[(head_ + i) & (static_cast<std::uint32_t>(ring_.size()) - 1)];
+  }
+  ring_ = std::move(larger);
+  head_ = 0;
+}
+
+std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
+  const std::int64_t now_ps = core_.now_ps();
+  std::size_t taken = 0;
+  while (taken < wc.size() && count_ > 0 && ring_[head_].visible_ps <= now_ps) {
+    const Entry& entry = ring_[head_];
+    wc[taken++] = entry.wc;
+    if (entry.wc.opcode != WcOpcode::kRecv && entry.wc.opcode != WcOpcode::kRecvRdmaWithImm) {
+      if (SimQueuePair* qp = transport_.find(entry.wc.qp_num)) qp->retired_ = entry.retires;
+    }
+    head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
+    --count_;
+  }
+  if (taken == 0) {
+    core_.charge(Cost::kPollEmpty);
+  } else {
+    core_.charge(Cost::kPollCqe, taken);
+  }
+  return taken;
+}
+
+// ---- queue pair
+
+SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes)
+    : transport_(transport), core_(core), port_(port), context_(port.nic.add_context()), attributes_(attributes) {
+  number_ = transport.add(*this);
+}
+
+SimQueuePair::~SimQueuePair() { transport_.remove(*this); }
+
+QpAddress SimQueuePair::address() const {
+  QpAddress address;
+  address.lid = static_cast<std::uint16_t>(port_.endpoint + 1);
+  address.qp_num = number_;
+  address.qkey = number_;
+  return address;
+}
+
+void SimQueuePair::connect(const QpAddress& peer) {
+  state_ = QpState::kRts;
+  if (type() == QpType::kUd) return;
+  peer_number_ = peer.qp_num;
+  to_peer_ = transport_.fabric().path(port_.endpoint, peer.lid - 1);
+}
+
+void SimQueuePair::reset() {
+  state_ = QpState::kReset;
+  ++epoch_;
+  for (const std::uint32_t index : waiting_) transport_.abandon(index);
+  waiting_.clear();
+  receives_ = {};
+  reads_in_flight_ = 0;
+  retired_ = posted_;
+}
+
+bool SimQueuePair::acceptable(const SendWr& wr) const {
+  const bool is_send = wr.opcode == Opcode::kSend || wr.opcode == Opcode::kSendWithImm;
+  const bool is_write = wr.opcode == Opcode::kRdmaWrite || wr.opcode == Opcode::kRdmaWriteWithImm;
+  const bool is_inline = (wr.flags & kInline) != 0;
+  if (is_inline && (!(is_send || is_write) || wr.sge.length > attributes_.max_inline_data)) return false;
+  switch (type()) {
+    case QpType::kRc: return true;
+    case QpType::kUc: return is_send || is_write;
+    case QpType::kUd: return is_send && wr.ah != nullptr && wr.sge.length <= transport_.mtu_b();
+  }
+  return false;
+}
+
+PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
+  PostResult result;
+  if (state_ == QpState::kError) {
+    for (const SendWr& wr : list) {
+      if (posted_ - retired_ >= attributes_.max_send_wr) return {result.posted, PostError::kQueueFull};
+      transport_.flush(*this, wr, posted_++);
+      ++result.posted;
+    }
+    return result;
+  }
+  if (state_ != QpState::kRts) return {0, PostError::kInvalid};
+
+  std::uint32_t blocks = 0;
+  for (const SendWr& wr : list) {
+    if (posted_ - retired_ + result.posted >= attributes_.max_send_wr) {
+      result.error = PostError::kQueueFull;
+      break;
+    }
+    if (!acceptable(wr)) {
+      result.error = PostError::kInvalid;
+      break;
+    }
+    core_.charge(Cost::kPostWr);
+    if ((wr.flags & kInline) != 0) core_.charge(Cost::kInlineBlock, models::blocks_of(wr.sge.length));
+    blocks += Transport::wqe_blocks(wr, type());
+    ++result.posted;
+  }
+  if (result.posted == 0) return result;
+  if (port_.nic.takes_blueflame(result.posted, blocks)) {
+    core_.charge(Cost::kBlueFlame, blocks);
+  } else {
+    core_.charge(Cost::kDoorbell);
+  }
+  const std::int64_t fetched_ps = port_.nic.fetch_wqes(core_.now_ps(), result.posted, blocks);
+  for (const SendWr& wr : list.first(result.posted)) transport_.post(*this, wr, posted_++, fetched_ps);
+  return result;
+}
+
+void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
+  if (count == slots.size()) {
+    std::vector<RecvWr> larger(std::max<std::size_t>(16, slots.size() * 2));
+    for (std::uint32_t i = 0; i < count; ++i) {
+      larger[i] = slots[(head + i) & (static_cast<std::uint32_t>(slots.size()) - 1)];
+    }
+    slots = std::move(larger);
+    head = 0;
+  }
+  slots[(head + count++) & (static_cast<std::uint32_t>(slots.size()) - 1)] = wr;
+}
+
+PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {
+  if (state_ == QpState::kError) return {0, PostError::kInvalid};
+  PostResult result;
+  for (const RecvWr& wr : list) {
+    if (receives_.count >= attributes_.max_recv_wr) {
+      result.error = PostError::kQueueFull;
+      break;
+    }
+    receives_.push(wr);
+    ++result.posted;
+  }
+  core_.charge(Cost::kPostRecv, result.posted);
+  return result;
+}
+
+// ---- device
+
+namespace {
+
+class SimMemoryRegion final : public MemoryRegion {
+ public:
+  SimMemoryRegion(Memory& memory, std::span<std::byte> bytes, unsigned access)
+      : memory_(memory), bytes_(bytes), key_(memory.add(bytes, access)) {}
+  ~SimMemoryRegion() override { memory_.remove(key_); }
+  std::byte* addr() const override { return bytes_.data(); }
+  std::size_t length() const override { return bytes_.size(); }
+  std::uint32_t lkey() const override { return key_; }
+  std::uint32_t rkey() const override { return key_; }
+
+ private:
+  Memory& memory_;
+  std::span<std::byte> bytes_;
+  std::uint32_t key_;
+};
+
+}  // namespace
+
+SimDevice::SimDevice(Transport& transport, Core& core, Port& port, const models::NicProfile& profile)
+    : transport_(transport), core_(core), port_(port) {
+  attributes_.max_inline_data = static_cast<std::uint32_t>(profile.max_inline_b);
+  attributes_.max_qp_wr = static_cast<std::uint32_t>(profile.max_send_wr);
+  attributes_.max_cqe = 1U << 22;
+  attributes_.max_qp_rd_atom = static_cast<std::uint8_t>(profile.max_rd_atomic);
+  attributes_.mtu = static_cast<std::uint32_t>(profile.mtu_b);
+}
+
+std::unique_ptr<CompletionQueue> SimDevice::create_cq(std::uint32_t cqe) {
+  if (cqe == 0 || cqe > attributes_.max_cqe) {
+    throw UserError("", "a completion queue of " + std::to_string(cqe) + " entries: the device allows 1 to " +
+                            std::to_string(attributes_.max_cqe));
+  }
+  return std::make_unique<SimCompletionQueue>(core_, transport_, cqe);
+}
+
+std::unique_ptr<QueuePair> SimDevice::create_qp(const QpInitAttributes& attributes) {
+  if (attributes.max_inline_data > attributes_.max_inline_data || attributes.max_send_wr > attributes_.max_qp_wr ||
+      attributes.max_recv_wr > attributes_.max_qp_wr || attributes.max_rd_atomic > attributes_.max_qp_rd_atom) {
+    throw UserError("", "a queue pair beyond what the device allows: max_inline_data " +
+                            std::to_string(attributes_.max_inline_data) + ", work requests " +
+                            std::to_string(attributes_.max_qp_wr) + ", max_rd_atomic " +
+                            std::to_string(attributes_.max_qp_rd_atom));
+  }
+  return std::make_unique<SimQueuePair>(transport_, core_, port_, attributes);
+}
+
+std::unique_ptr<AddressHandle> SimDevice::create_ah(const QpAddress& peer) {
+  auto handle = std::make_unique<SimAddressHandle>();
+  handle->path = transport_.fabric().path(port_.endpoint, peer.lid - 1);
+  return handle;
+}
+
+std::unique_ptr<MemoryRegion> SimDevice::register_memory(std::span<std::byte> memory, unsigned access) {
+  return std::make_unique<SimMemoryRegion>(*port_.memory, memory, access);
+}
+
+}  // namespace verbtwin::sim

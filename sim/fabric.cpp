@@ -1,0 +1,32 @@
+#include "sim/fabric.hpp"
+
+namespace verbtwin::sim {
+
+Fabric::Fabric(Platform& platform) : platform_(platform), paths_(static_cast<std::size_t>(platform.endpoints())) {
+  links_.resize(platform.links());
+  for (std::uint32_t link = 0; link < links_.size(); ++link) update(link);
+  platform_.on_link_change([this](std::uint32_t link) { update(link); });
+}
+
+void Fabric::update(std::uint32_t link) {
+  links_[link].ps_per_byte = 1e12 / platform_.link(link).bandwidth_bytes_per_s;
+  links_[link].latency_ps = platform_.link(link).latency_ps;
+}
+
+Path Fabric::path(int from_endpoint, int to_endpoint) {
+  auto& row = paths_[static_cast<std::size_t>(from_endpoint)];
+  if (row.empty()) row.resize(paths_.size());
+  Path& path = row[static_cast<std::size_t>(to_endpoint)];
+  if (path.count == Path::kUnknown) {
+    Route route;
+    if (from_endpoint != to_endpoint) platform_.route(from_endpoint, to_endpoint, route);
+    path.first = static_cast<std::uint32_t>(path_links_.size());
+    path.count = static_cast<std::uint16_t>(route.links.size());
+    path.from = static_cast<std::uint16_t>(from_endpoint);
+    path.to = static_cast<std::uint16_t>(to_endpoint);
+    path_links_.insert(path_links_.end(), route.links.begin(), route.links.end());
+  }
+  return path;
+}
+
+}  // namespace verbtwin::sim

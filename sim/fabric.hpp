@@ -1,0 +1,64 @@
+// Fabric: messages between NIC ports over SimGrid's links, each link a FIFO server with its bandwidth and latency.
+//
+// Cut-through: a message's head goes on as soon as a link takes it, so its bytes count once on an idle path. Queues at
+// a link's entrance are where incast shows. Nothing is dropped and nothing holds back the sender (queues are endless):
+// lossless fabrics push back instead, which shifts where a message waits, not how long.
+//
+// Owned by the Cluster; one thread. Times in picoseconds.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/server.hpp"
+#include "sim/platform.hpp"
+
+namespace verbtwin::sim {
+
+/// A cached route: `count` links from `first` in the fabric's list. No links: loopback inside one port.
+struct Path {
+  static constexpr std::uint16_t kUnknown = 0xFFFF;
+  std::uint32_t first = 0;
+  std::uint16_t count = kUnknown;
+  std::uint16_t from = 0, to = 0;  // endpoints
+};
+
+class Fabric {
+ public:
+  explicit Fabric(Platform& platform);
+
+  Path path(int from_endpoint, int to_endpoint);
+  std::uint32_t link_of(Path path, std::uint32_t hop) const { return path_links_[path.first + hop]; }
+
+  struct Crossing {
+    std::int64_t head_ps;  // its first byte is at the far end
+    std::int64_t tail_ps;  // its last one is
+  };
+
+  /// Sends `bytes` over one link; the head is at its entrance at `head_ps`.
+  Crossing cross(std::uint32_t link, std::uint32_t bytes, std::int64_t head_ps) {
+    Link& l = links_[link];
+    const auto service_ps = static_cast<std::int64_t>(static_cast<double>(bytes) * l.ps_per_byte);
+    const std::int64_t start_ps = l.server.reserve(head_ps, service_ps);
+    return {start_ps + l.latency_ps, start_ps + service_ps + l.latency_ps};
+  }
+
+  std::size_t links() const { return links_.size(); }
+  std::int64_t link_busy_ps(std::size_t link) const { return links_[link].server.busy_ps(); }
+
+ private:
+  struct Link {
+    models::Server server;
+    double ps_per_byte;
+    std::int64_t latency_ps;
+  };
+  void update(std::uint32_t link);
+
+  Platform& platform_;
+  std::vector<Link> links_;
+  std::vector<std::uint32_t> path_links_;
+  std::vector<std::vector<Path>> paths_;  // by from, then to; a row is made when its port first sends
+};
+
+}  // namespace verbtwin::sim

@@ -1,0 +1,57 @@
+// Memory of a simulated node: registered regions with their keys, and mappings that cost nothing until touched.
+//
+// A Memory belongs to one simulated node; one thread. Regions do not own what they describe. LazyMapping owns pages
+// that read as zero and exist only once touched, so that a node may register far more than the machine has.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/verbs.hpp"
+
+namespace verbtwin::sim {
+
+/// Anonymous memory reserved but not committed. Throws UserError where the system refuses the reservation.
+class LazyMapping {
+ public:
+  explicit LazyMapping(std::size_t bytes);
+  ~LazyMapping();
+  LazyMapping(const LazyMapping&) = delete;
+  LazyMapping& operator=(const LazyMapping&) = delete;
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+class Memory {
+ public:
+  /// Returns the key of the new region; lkey and rkey are one number here.
+  std::uint32_t add(std::span<std::byte> bytes, unsigned access) {
+    regions_.push_back({bytes.data(), bytes.size(), access});
+    return static_cast<std::uint32_t>(regions_.size());
+  }
+  void remove(std::uint32_t key) { regions_[key - 1] = {}; }
+
+  /// True if `key` names a region that holds [addr, addr + length) and grants all of `access`.
+  bool allows(std::uint32_t key, std::uint64_t addr, std::uint64_t length, unsigned access) const {
+    if (key == 0 || key > regions_.size()) return false;
+    const Region& region = regions_[key - 1];
+    const std::uint64_t base = reinterpret_cast<std::uint64_t>(region.base);
+    return region.base != nullptr && (region.access & access) == access && addr >= base &&
+           length <= region.length && addr - base <= region.length - length;
+  }
+
+ private:
+  struct Region {
+    std::byte* base = nullptr;
+    std::size_t length = 0;
+    unsigned access = 0;
+  };
+  std::vector<Region> regions_;
+};
+
+}  // namespace verbtwin::sim

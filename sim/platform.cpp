@@ -1,0 +1,328 @@
+#include "sim/platform.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <simgrid/s4u.hpp>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::sim {
+
+namespace s4u = simgrid::s4u;
+
+namespace {
+
+constexpr double kPsPerSecond = 1e12;
+constexpr double kHostFlops = 1e9;  // SimGrid wants a speed; no computation runs on it
+constexpr const char* kPointer = "/cluster/network/platform";
+
+Platform* current_platform = nullptr;
+std::vector<s4u::Host*> hosts_created;  // in the order of their creation, which is the file's
+
+/// A profile's events outlive the engine, and the next one would apply them to links that are gone.
+bool profile_events_left = false;
+
+/// SimGrid 3.32 can end an engine and start another, but keeps its clock and a callback into the engine that
+/// is gone. With these forgotten, a simulation does not depend on those that ran before it in the process.
+void forget_former_engine() {
+  s4u::Engine::on_platform_created.disconnect_slots();
+  auto* clock_s = static_cast<double*>(dlsym(RTLD_DEFAULT, "_ZN7simgrid6kernel10EngineImpl4now_E"));
+  if (clock_s == nullptr) throw std::runtime_error("this SimGrid is not 3.32: its clock cannot be set back");
+  *clock_s = 0;
+}
+
+}  // namespace
+
+/// SimGrid's engine while a Platform lives.
+class Platform::EngineScope {
+ public:
+  EngineScope() {
+    if (started_) forget_former_engine();
+    started_ = true;
+    // CM02 without cross-traffic and TCP window: a message takes its route's latency, then its share of the
+    // bandwidth.
+    const char* arguments[] = {"verbtwin",
+                               "--log=root.thresh:critical",
+                               "--cfg=network/model:CM02",
+                               "--cfg=network/crosstraffic:0",
+                               "--cfg=network/TCP-gamma:0",
+                               "--cfg=surf/precision:1e-12",
+                               "--cfg=debug/clean-atexit:no",
+                               nullptr};
+    int count = static_cast<int>(std::size(arguments)) - 1;
+    struct sigaction on_interrupt {};
+    sigaction(SIGINT, nullptr, &on_interrupt);
+    engine_ = std::make_unique<s4u::Engine>(&count, const_cast<char**>(arguments));
+    sigaction(SIGINT, &on_interrupt, nullptr);  // SimGrid puts its own there
+    connect_signals();
+    hosts_created.clear();
+  }
+  EngineScope(const EngineScope&) = delete;
+  EngineScope& operator=(const EngineScope&) = delete;
+
+  std::vector<s4u::Host*> load(const std::filesystem::path& file) {
+    engine_->load_platform(file.string());
+    seal();
+    return hosts_created;
+  }
+
+  /// SimGrid's own sealing, at the first run, works once per process.
+  void seal() {
+    for (s4u::Link* link : engine_->get_all_links()) link->seal();
+    if (engine_->get_netzone_root() != nullptr) engine_->get_netzone_root()->seal();
+  }
+
+ private:
+  static inline bool started_ = false;
+  std::unique_ptr<s4u::Engine> engine_;
+};
+
+void Platform::connect_signals() {
+  [[maybe_unused]] static const bool connected = [] {
+    s4u::Host::on_creation_cb([](s4u::Host& host) { hosts_created.push_back(&host); });
+    const auto announce_change = [](const s4u::Link& link) {
+      if (current_platform != nullptr) current_platform->announce(link);
+    };
+    s4u::Link::on_bandwidth_change_cb(announce_change);
+    s4u::Link::on_state_change_cb(announce_change);
+    return true;
+  }();
+}
+
+Platform::Platform() {
+  assert(current_platform == nullptr && "SimGrid has one engine per process: one Platform at a time");
+  if (profile_events_left) {
+    throw UserError(kPointer,
+                    "SimGrid cannot run another platform in a process that has run one with profiles");
+  }
+  engine_ = std::make_unique<EngineScope>();
+}
+
+Platform::~Platform() {
+  current_platform = nullptr;
+}
+
+void Platform::finish(std::vector<s4u::Host*> hosts, int endpoints_per_node) {
+  hosts_ = std::move(hosts);
+  endpoints_per_node_ = endpoints_per_node;
+  std::vector<s4u::Link*> links = s4u::Engine::get_instance()->get_all_links();
+  std::sort(links.begin(), links.end(), [](auto* a, auto* b) { return a->get_name() < b->get_name(); });
+  for (const s4u::Link* link : links) {
+    link_index_.emplace(link, static_cast<std::uint32_t>(links_.size()));
+    links_.push_back({link->get_name(), link->get_bandwidth(),
+                      std::llround(link->get_latency() * kPsPerSecond), link->is_on()});
+  }
+  current_platform = this;
+}
+
+std::unique_ptr<Platform> Platform::star(const StarParameters& p) {
+  assert(p.nodes > 0 && p.nics_per_node > 0 && p.link_gbps > 0 && p.cable_ps >= 0 && p.switch_ps >= 0);
+  std::unique_ptr<Platform> platform(new Platform);
+  s4u::NetZone* zone = s4u::create_star_zone("star");
+  const double bandwidth_bytes_per_s = p.link_gbps * 1e9 / 8;
+  std::vector<s4u::Host*> hosts;
+  for (int node = 0; node < p.nodes; ++node) {
+    for (int nic = 0; nic < p.nics_per_node; ++nic) {
+      const std::string name = fmt::format("node-{}-nic-{}", node, nic);
+      s4u::Host* host = zone->create_host(name, kHostFlops)->seal();
+      s4u::SplitDuplexLink* link = zone->create_split_duplex_link(name, bandwidth_bytes_per_s);
+      link->get_link_up()->set_latency(static_cast<double>(p.cable_ps) / kPsPerSecond);
+      link->get_link_down()->set_latency(static_cast<double>(p.switch_ps + p.cable_ps) / kPsPerSecond);
+      link->seal();
+      zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr,
+                      {s4u::LinkInRoute(link, s4u::LinkInRoute::Direction::UP)});
+      hosts.push_back(host);
+    }
+  }
+  platform->engine_->seal();
+  platform->finish(std::move(hosts), p.nics_per_node);
+  return platform;
+}
+
+int Platform::endpoint(int node, int nic) const {
+  return endpoints_per_node_ == 1 ? node : node * endpoints_per_node_ + nic;
+}
+
+void Platform::route(int from_endpoint, int to_endpoint, Route& out) const {
+  out.links.clear();
+  if (from_endpoint == to_endpoint) return;
+  std::vector<s4u::Link*> links;
+  double latency_s = 0;
+  host(from_endpoint)->route_to(host(to_endpoint), links, &latency_s);
+  for (const s4u::Link* link : links) out.links.push_back(link_index_.at(link));
+}
+
+void Platform::announce(const s4u::Link& link) {
+  const auto found = link_index_.find(&link);
+  if (found == link_index_.end()) return;  // the pair that a split-duplex link is
+  changes_.push_back({found->second, link.get_bandwidth(), link.is_on()});
+  if (announced_) {
+    announced_();
+  } else {
+    apply_next_change();
+  }
+}
+
+void Platform::apply_next_change() {
+  const LinkChange change = changes_.front();
+  changes_.pop_front();
+  links_[change.link].bandwidth_bytes_per_s = change.bandwidth_bytes_per_s;
+  links_[change.link].on = change.on;
+  if (changed_) changed_(change.link);
+}
+
+// Loading a user's XML. SimGrid 3.32 throws for most mistakes, aborts for some (a missing profile, an actor),
+// crashes where two hosts have no route, and its parser cannot be used again after a parse error. So a forked
+// child loads the file and looks every route up first; this process loads only what the child got through.
+namespace {
+
+/// In memory shared with the child.
+struct Probe {
+  bool passed;
+  bool routing;  // looking up the route between hosts `from` and `to`
+  char from[128];
+  char to[128];
+  char message[512];
+};
+
+void copy_text(char* out, std::size_t size, const std::string& text) {
+  out[text.copy(out, size - 1)] = '\0';
+}
+
+/// Runs in the child.
+template <typename Load>
+void probe_platform(Probe& probe, std::size_t nodes, const Load& load) try {
+  const std::vector<s4u::Host*> hosts = load();
+  if (hosts.size() < nodes) {
+    const std::string text = fmt::format("it has {} hosts, the cluster needs {}", hosts.size(), nodes);
+    return copy_text(probe.message, sizeof probe.message, text);
+  }
+  probe.routing = true;
+  std::vector<s4u::Link*> links;
+  for (std::size_t from = 0; from < nodes; ++from) {
+    copy_text(probe.from, sizeof probe.from, hosts[from]->get_cname());
+    for (std::size_t to = 0; to < nodes; ++to) {
+      if (from == to) continue;
+      copy_text(probe.to, sizeof probe.to, hosts[to]->get_cname());
+      links.clear();
+      double latency_s = 0;
+      hosts[from]->route_to(hosts[to], links, &latency_s);
+    }
+  }
+  probe.passed = true;
+} catch (const std::exception& error) {
+  copy_text(probe.message, sizeof probe.message, error.what());
+}
+
+/// What the child and SimGrid wrote to standard error, read to its end.
+template <typename Body>
+std::string run_in_child(const Body& body) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error(fmt::format("pipe: {}", std::strerror(errno)));
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
+  if (child == 0) {
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(ends[1], STDERR_FILENO);
+    dup2(ends[1], STDOUT_FILENO);
+    body();
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string output;
+  char buffer[4096];
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) != 0;) {
+    if (got > 0) output.append(buffer, static_cast<std::size_t>(got));
+    if (got < 0 && errno != EINTR) break;
+  }
+  close(ends[0]);
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return output;
+}
+
+/// The first line, printable, without SimGrid's own preamble.
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  for (const char* preamble : {"CRITICAL] ", "Parse error at "}) {
+    const std::size_t found = text.find(preamble);
+    if (found != std::string::npos) text.erase(0, found + std::strlen(preamble));
+  }
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+std::string why_not(const Probe& probe, const std::string& output) {
+  if (probe.message[0] != '\0') return first_line(probe.message);
+  if (probe.routing) return fmt::format("no route from host '{}' to host '{}'", probe.from, probe.to);
+  return output.empty() ? "SimGrid crashes on it" : first_line(output);
+}
+
+void check_file(const std::filesystem::path& file) {
+  const auto refuse = [&](const char* why) {
+    throw UserError(kPointer, fmt::format("platform {}: {}", file.string(), why));
+  };
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) refuse("no such file");
+  if (!std::filesystem::is_regular_file(file, ignored)) refuse("not a file");
+  if (access(file.c_str(), R_OK) != 0) refuse("cannot be read");
+  if (file.extension() != ".xml") refuse("not a SimGrid platform (.xml)");  // SimGrid would execute a .so
+}
+
+/// SimGrid does not tell. A mention that is none costs no more than the next platform in this process.
+bool mentions_profiles(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
+  return has("_file") || has("<trace") || has("<profile");
+}
+
+}  // namespace
+
+std::unique_ptr<Platform> Platform::from_xml(const std::filesystem::path& file, int nodes,
+                                             int nics_per_node) {
+  assert(nodes > 0 && nics_per_node > 0);
+  check_file(file);
+  void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
+  auto* probe = new (shared) Probe{};
+  const std::size_t node_count = static_cast<std::size_t>(nodes);
+  const std::string output = run_in_child([&] {
+    probe_platform(*probe, node_count, [&] {
+      auto* engine = new EngineScope;  // never ended: it may be in no state to
+      return engine->load(file);
+    });
+  });
+  const std::string why = probe->passed ? std::string() : why_not(*probe, output);
+  munmap(shared, sizeof(Probe));
+  if (!why.empty()) throw UserError(kPointer, fmt::format("platform {}: {}", file.string(), why));
+
+  std::unique_ptr<Platform> platform(new Platform);
+  std::vector<s4u::Host*> hosts = platform->engine_->load(file);
+  hosts.resize(node_count);
+  platform->finish(std::move(hosts), 1);
+  platform->has_profiles_ = mentions_profiles(file);
+  return platform;
+}
+
+}  // namespace verbtwin::sim

@@ -1,0 +1,105 @@
+// Platform: the cluster's network as SimGrid knows it: hosts, links and routes, and links that change while
+// it runs.
+//
+// SimGrid owns the network; a Platform is our numbered view of it. SimGrid's engine is one per process, so at
+// most one Platform exists at a time, but any number may follow one another: each starts with SimGrid's clock
+// at 0 and nothing left over. Created and used by the one thread of its simulation.
+//
+// An endpoint is a port that messages leave and enter by: in a star every NIC of every node, in a user's
+// SimGrid XML every host (the NICs of a node share its host's links). Bandwidths are in bytes/s, latencies in
+// integer picoseconds.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <simgrid/forward.h>
+
+namespace verbtwin::sim {
+
+struct LinkInfo {
+  std::string name;
+  double bandwidth_bytes_per_s = 0;
+  std::int64_t latency_ps = 0;
+  bool on = true;
+};
+
+/// Indices of links, in the order a message crosses them.
+struct Route {
+  std::vector<std::uint32_t> links;
+};
+
+struct StarParameters {
+  int nodes = 1;
+  int nics_per_node = 1;
+  double link_gbps = 100;
+  std::int64_t cable_ps = 0;
+  std::int64_t switch_ps = 0;
+};
+
+class Platform {
+ public:
+  /// One switch. A NIC's up-link has the cable's latency, its down-link the switch's and the cable's.
+  static std::unique_ptr<Platform> star(const StarParameters& parameters);
+
+  /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
+  /// for anything SimGrid cannot load, for too few hosts and for nodes that no route connects.
+  static std::unique_ptr<Platform> from_xml(const std::filesystem::path& file, int nodes, int nics_per_node);
+
+  ~Platform();
+  Platform(const Platform&) = delete;
+  Platform& operator=(const Platform&) = delete;
+
+  int endpoints() const { return static_cast<int>(hosts_.size()); }
+  int endpoint(int node, int nic) const;
+  simgrid::s4u::Host* host(int endpoint) const { return hosts_[static_cast<std::size_t>(endpoint)]; }
+
+  std::size_t links() const { return links_.size(); }
+  const LinkInfo& link(std::uint32_t index) const { return links_[index]; }
+  bool link_on(std::uint32_t index) const { return links_[index].on; }
+
+  /// Empty from an endpoint to itself. Asks SimGrid (under a microsecond in a star): look a pair up once,
+  /// keep it.
+  void route(int from_endpoint, int to_endpoint, Route& out) const;
+
+  /// `changed` is called after link(index) has changed its bandwidth or its state, by a profile in the XML
+  /// (or by SimGrid's own calls). SimGrid announces no change of latency: a latency profile has no effect on
+  /// link().
+  void on_link_change(std::function<void(std::uint32_t link)> changed) { changed_ = std::move(changed); }
+
+  /// For the Clock. SimGrid announces a change when its own clock passes it; `announced` is called then, and
+  /// apply_next_change() once the simulation gets there. Without it a change applies at once.
+  void on_change_announced(std::function<void()> announced) { announced_ = std::move(announced); }
+  void apply_next_change();
+
+ private:
+  struct LinkChange {
+    std::uint32_t link;
+    double bandwidth_bytes_per_s;
+    bool on;
+  };
+  class EngineScope;
+
+  Platform();
+  void finish(std::vector<simgrid::s4u::Host*> hosts, int endpoints_per_node);
+  void announce(const simgrid::s4u::Link& link);
+  static void connect_signals();
+
+  std::unique_ptr<EngineScope> engine_;
+  std::vector<simgrid::s4u::Host*> hosts_;  // by endpoint
+  int endpoints_per_node_ = 1;
+  bool has_profiles_ = false;
+  std::vector<LinkInfo> links_;
+  std::unordered_map<const simgrid::s4u::Link*, std::uint32_t> link_index_;  // looked up, never iterated
+  std::deque<LinkChange> changes_;  // announced, not yet applied; in order of time
+  std::function<void(std::uint32_t)> changed_;
+  std::function<void()> announced_;
+};
+
+}  // namespace verbtwin::sim

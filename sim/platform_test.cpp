@@ -1,0 +1,241 @@
+#include "sim/platform.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <unistd.h>
+#include <simgrid/s4u/Engine.hpp>
+#include <simgrid/s4u/Host.hpp>
+#include <simgrid/s4u/Link.hpp>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::sim {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+std::string host_name(const Platform& platform, int endpoint) {
+  return platform.host(endpoint)->get_cname();
+}
+
+std::vector<std::string> link_names(const Platform& platform, int from, int to) {
+  Route route;
+  platform.route(from, to, route);
+  std::vector<std::string> names;
+  for (const std::uint32_t link : route.links) names.push_back(platform.link(link).name);
+  return names;
+}
+
+std::filesystem::path file_with(const std::string& name, const std::string& text) {
+  const auto path = std::filesystem::path(testing::TempDir()) / name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+std::string platform_xml(const std::string& body) {
+  return R"(<?xml version='1.0'?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">)" +
+         body + "</platform>\n";
+}
+
+std::string zone_xml(const std::string& body) {
+  return platform_xml(R"(<zone id="z" routing="Full">
+<host id="zebra" speed="1Gf"/><host id="ant" speed="1Gf"/><host id="mole" speed="1Gf"/>
+<link id="wire" bandwidth="10GBps" latency="100ns"/>)" +
+                      body + "</zone>");
+}
+
+const std::string kRoutes = R"(<route src="zebra" dst="ant"><link_ctn id="wire"/></route>
+<route src="zebra" dst="mole"><link_ctn id="wire"/></route>
+<route src="ant" dst="mole"><link_ctn id="wire"/></route>)";
+
+/// The message of the UserError that loading `text` ends in.
+std::string refusal(const std::string& text, int nodes = 2) {
+  const auto path = file_with("refused.xml", text);
+  testing::internal::CaptureStderr();
+  std::string message = "(accepted)";
+  try {
+    Platform::from_xml(path, nodes, 1);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.pointer(), "/cluster/network/platform");
+    message = error.what();
+    EXPECT_THAT(message, AllOf(HasSubstr("refused.xml"), Not(HasSubstr("\n"))));
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  return message;
+}
+
+TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
+  const auto platform = Platform::star({3, 2, 100, 50'000, 200'000});
+  EXPECT_EQ(platform->endpoints(), 6);
+  EXPECT_EQ(platform->links(), 12U);
+  EXPECT_EQ(platform->endpoint(2, 1), 5);
+  EXPECT_EQ(host_name(*platform, 5), "node-2-nic-1");
+  Route route;
+  platform->route(platform->endpoint(0, 1), platform->endpoint(2, 0), route);
+  ASSERT_THAT(route.links, SizeIs(2));
+  const LinkInfo& up = platform->link(route.links[0]);
+  const LinkInfo& down = platform->link(route.links[1]);
+  EXPECT_EQ(up.name, "node-0-nic-1_UP");
+  EXPECT_EQ(up.latency_ps, 50'000);
+  EXPECT_EQ(up.bandwidth_bytes_per_s, 12.5e9);
+  EXPECT_EQ(down.name, "node-2-nic-0_DOWN");
+  EXPECT_EQ(down.latency_ps, 250'000);
+  EXPECT_TRUE(platform->link_on(route.links[1]));
+  platform->route(4, 4, route);
+  EXPECT_THAT(route.links, IsEmpty());
+}
+
+TEST(Platform, HundredsFollowOneAnotherInOneProcess) {
+  for (int again = 0; again < 300; ++again) {
+    const int nodes = 2 + again % 7;
+    const auto platform = Platform::star({nodes, 2, 25, 10'000, 0});
+    ASSERT_EQ(platform->endpoints(), 2 * nodes);
+    ASSERT_THAT(link_names(*platform, 0, 2), ElementsAre("node-0-nic-0_UP", "node-1-nic-0_DOWN"));
+    ASSERT_EQ(simgrid::s4u::Engine::get_clock(), 0.0);
+    simgrid::s4u::Engine::get_instance()->run_until(1e-3);
+  }
+}
+
+TEST(Platform, TellsOfLinksThatChange) {
+  const auto platform = Platform::star({2, 1, 100, 0, 0});
+  Route route;
+  platform->route(0, 1, route);
+  std::vector<std::uint32_t> changed;
+  platform->on_link_change([&](std::uint32_t link) { changed.push_back(link); });
+  auto* up = simgrid::s4u::Link::by_name("node-0-nic-0_UP");
+  up->set_bandwidth(1e9);
+  EXPECT_EQ(platform->link(route.links[0]).bandwidth_bytes_per_s, 1e9);
+  up->turn_off();
+  EXPECT_FALSE(platform->link_on(route.links[0]));
+  EXPECT_TRUE(platform->link_on(route.links[1]));
+  up->turn_on();
+  EXPECT_TRUE(platform->link_on(route.links[0]));
+  EXPECT_THAT(changed, ElementsAre(route.links[0], route.links[0], route.links[0]));
+}
+
+TEST(PlatformXml, HostsInFileOrderAreTheNodes) {
+  const auto file = file_with("order.xml", zone_xml(kRoutes));
+  for (int again = 0; again < 3; ++again) {
+    const auto platform = Platform::from_xml(file, 2, 4);
+    EXPECT_EQ(platform->endpoints(), 2);
+    EXPECT_EQ(platform->endpoint(1, 3), 1);
+    EXPECT_EQ(host_name(*platform, 0), "zebra");
+    EXPECT_EQ(host_name(*platform, 1), "ant");
+    EXPECT_THAT(link_names(*platform, 1, 0), ElementsAre("wire"));
+    EXPECT_THAT(link_names(*platform, 1, 1), IsEmpty());
+  }
+}
+
+TEST(PlatformXml, ClustersCountTheirHostsInOrder) {
+  const auto file =
+      file_with("cluster.xml", platform_xml(R"(<cluster id="c" prefix="n-" suffix="" radical="0-11"
+speed="1Gf" bw="1GBps" lat="1us" bb_bw="10GBps" bb_lat="100ns"/>)"));
+  const auto platform = Platform::from_xml(file, 12, 1);
+  EXPECT_EQ(host_name(*platform, 2), "n-2");
+  EXPECT_EQ(host_name(*platform, 11), "n-11");
+  EXPECT_THAT(link_names(*platform, 2, 11), ElementsAre("c_link_2_UP", "c_backbone", "c_link_11_DOWN"));
+}
+
+TEST(PlatformXml, SixteenHostsOnOneSwitch) {
+  const std::filesystem::path source = VERBTWIN_SOURCE_DIR;
+  const auto platform = Platform::from_xml(source / "scenarios/platforms/sixteen-hosts.xml", 16, 1);
+  EXPECT_EQ(platform->endpoints(), 16);
+  for (int from = 0; from < 16; ++from) {
+    for (int to = 0; to < 16; ++to) {
+      Route route;
+      platform->route(from, to, route);
+      ASSERT_THAT(route.links, SizeIs(from == to ? 0 : 2));
+      for (const std::uint32_t link : route.links)
+        EXPECT_EQ(platform->link(link).bandwidth_bytes_per_s, 12.5e9);
+    }
+  }
+}
+
+TEST(PlatformXml, ItsConfigurationDoesNotReplaceOurs) {
+  const auto file =
+      file_with("config.xml", platform_xml(R"(<config><prop id="network/model" value="LV08"/></config>
+<zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>)"));
+  EXPECT_EQ(Platform::from_xml(file, 1, 1)->endpoints(), 1);
+}
+
+TEST(PlatformXml, FilesThatCannotBeReadAreRefused) {
+  const auto message = [](const std::filesystem::path& path) -> std::string {
+    try {
+      Platform::from_xml(path, 2, 1);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "(accepted)";
+  };
+  EXPECT_THAT(message("/nowhere/p.xml"), AllOf(HasSubstr("/nowhere/p.xml"), EndsWith("no such file")));
+  EXPECT_THAT(message(testing::TempDir()), EndsWith("not a file"));
+  EXPECT_THAT(message(file_with("hostile.so", "")), EndsWith("not a SimGrid platform (.xml)"));
+}
+
+TEST(PlatformXml, WhatSimGridCannotLoadIsRefused) {
+  EXPECT_THAT(refusal(""), HasSubstr("EOF in prolog"));
+  EXPECT_THAT(refusal("{\"a\": 1}"), HasSubstr("refused.xml:1: Invalid XML"));
+  EXPECT_THAT(refusal(std::string("\x01\xff\n\x02", 4)), HasSubstr("Invalid XML"));
+  EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
+  EXPECT_THAT(refusal(zone_xml(kRoutes).substr(0, 300)), HasSubstr("Premature EOF"));
+  EXPECT_THAT(refusal(zone_xml(R"(<host id="ant" speed="1Gf"/>)")), HasSubstr("second host named 'ant'"));
+  EXPECT_THAT(refusal(zone_xml(R"(<route src="ant" dst="x"><link_ctn id="wire"/></route>)")),
+              HasSubstr("'x'"));
+  EXPECT_THAT(refusal(zone_xml(R"(<route src="ant" dst="mole"><link_ctn id="x"/></route>)")),
+              HasSubstr("Link not found: x"));
+  EXPECT_THAT(refusal(zone_xml(R"(<link id="l" bandwidth="fast" latency="1us"/>)")), HasSubstr("fast"));
+}
+
+TEST(PlatformXml, WhatMakesSimGridAbortIsRefused) {
+  EXPECT_THAT(refusal(zone_xml(R"(<link id="l" bandwidth="1GBps" latency="1us" state_file="missing"/>)")),
+              HasSubstr("Cannot open file 'missing'"));
+  EXPECT_THAT(refusal(platform_xml(R"(<zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>
+<actor host="a" function="f"/>)")),
+              HasSubstr("Function 'f' not registered"));
+}
+
+TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
+  EXPECT_THAT(refusal(zone_xml(kRoutes), 4), EndsWith("it has 3 hosts, the cluster needs 4"));
+  EXPECT_THAT(refusal(platform_xml("")), EndsWith("it has 0 hosts, the cluster needs 2"));
+  EXPECT_THAT(refusal(zone_xml(R"(<route src="zebra" dst="ant"><link_ctn id="wire"/></route>)"), 3),
+              EndsWith("no route from host 'zebra' to host 'mole'"));
+}
+
+TEST(PlatformXml, ARefusalLeavesNothingBehind) {
+  for (int again = 0; again < 3; ++again) {
+    EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
+    EXPECT_EQ(Platform::from_xml(file_with("good.xml", zone_xml(kRoutes)), 3, 1)->endpoints(), 3);
+  }
+}
+
+void run_one_with_profiles() {
+  file_with("rate.txt", "0.1 5e9\n");
+  const auto file = file_with("rate.xml", zone_xml(kRoutes + R"(
+<link id="l" bandwidth="10GBps" latency="1us" bandwidth_file="rate.txt"/>)"));
+  Platform::from_xml(file, 2, 1);
+  EXPECT_THROW(Platform::star({2, 1, 100, 0, 0}), UserError);
+  EXPECT_THROW(Platform::from_xml(file, 2, 1), UserError);
+  _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+TEST(PlatformXmlDeathTest, NothingMayFollowOneWithProfiles) {
+  EXPECT_EXIT(run_one_with_profiles(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace verbtwin::sim

@@ -1,0 +1,123 @@
+// Transport: what becomes of a posted request. RC, UC and UD from the send queue of one NIC over the fabric into the
+// memory or the receive queue of another, and back as a completion. Real bytes move, at the simulated instant at which
+// the target's NIC touches them.
+//
+// Owned by the Cluster; one thread. A request in flight is one Flight in a pool, and has exactly one pending event.
+//
+// Where a request's bytes are while it is in flight: inline and datagram payloads are copied when posted (their buffer
+// may be reused at once, or as soon as the send completes); RC payloads are read from the sender's buffer when they
+// land, and READ results are written to the requester's buffer when they are read: both buffers are the NIC's until
+// the completion, so a protocol that touches them earlier is wrong, and here it fails.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backend/verbs.hpp"
+#include "sim/calendar.hpp"
+#include "sim/device.hpp"
+#include "sim/fabric.hpp"
+
+namespace verbtwin::sim {
+
+class Clock;
+
+/// Requests and messages since the start, by kind.
+struct VerbCounts {
+  struct Count {
+    std::uint64_t count = 0, bytes = 0;
+  };
+  std::array<Count, 7> by_opcode;  // Opcode
+  Count recv;
+  std::uint64_t datagrams_dropped = 0;
+};
+
+class Transport final : public EventHandler {
+ public:
+  /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model = simgrid).
+  Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile);
+  ~Transport();
+
+  void handle(std::uint32_t index) override;
+
+  std::uint32_t add(SimQueuePair& qp);
+  void remove(SimQueuePair& qp) { queue_pairs_[qp.number_] = nullptr; }
+  SimQueuePair* find(std::uint32_t number) { return number < queue_pairs_.size() ? queue_pairs_[number] : nullptr; }
+  Fabric& fabric() { return fabric_; }
+  std::uint32_t mtu_b() const { return mtu_b_; }
+
+  /// Takes requests that the core posted until now; their WQEs reach the NIC at `fetched_ps`.
+  void post(SimQueuePair& qp, const SendWr& wr, std::uint32_t position, std::int64_t fetched_ps);
+  /// A request posted in the error state.
+  void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
+  /// Forgets a request that never left.
+  void abandon(std::uint32_t index) { release(index); }
+
+  static std::uint32_t wqe_blocks(const SendWr& wr, QpType type);
+
+  const VerbCounts& counts() const { return counts_; }
+  std::size_t in_flight() const { return in_flight_; }
+
+ private:
+  struct Flight;
+  enum class Stage : std::uint8_t {
+    kRequestOnWire,
+    kReceiverNotReady,
+    kTouch,
+    kResponseOnWire,
+    kLocalCompletion,  // done without an answer: datagrams sent, requests that failed or were flushed at home
+    kUnanswered,
+  };
+
+  Flight& flight(std::uint32_t index);
+  std::uint32_t take_flight();
+  void release(std::uint32_t index);
+  void keep_payload(Flight& f, const SendWr& wr);
+  std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
+
+  bool must_wait(const SimQueuePair& qp, const Flight& f) const;
+  void launch(std::uint32_t index, SimQueuePair& qp, std::int64_t ready_ps);
+  void launch_waiting(SimQueuePair& qp);
+
+  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps);
+  void next_hop(std::uint32_t index);
+  void arrive(std::uint32_t index, std::int64_t tail_ps);
+
+  void arrive_request(std::uint32_t index, std::int64_t tail_ps);
+  void arrive_write(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
+  void arrive_read(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
+  void arrive_atomic(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
+  void arrive_send(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
+  bool take_recv(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps, RecvWr& recv);
+  void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status, std::uint32_t byte_len,
+                 std::int64_t visible_ps);
+  void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, std::int64_t ready_ps);
+
+  void schedule_touch(std::uint32_t index, SimQueuePair& target, std::int64_t touch_ps, std::int64_t done_ps);
+  void touch(std::uint32_t index);
+  void respond(std::uint32_t index, SimQueuePair& target, std::int64_t ready_ps);
+  void arrive_response(std::uint32_t index, std::int64_t tail_ps);
+  void finish(std::uint32_t index, SimQueuePair& origin, std::int64_t ready_ps);
+  void unanswered(std::uint32_t index);
+  void enter_error(SimQueuePair& qp, std::int64_t at_ps);
+
+  static constexpr std::uint32_t kChunk = 4096;
+  static constexpr std::uint32_t kNone = ~0U;
+
+  Calendar& calendar_;
+  Calendar::HandlerId handler_;
+  Fabric& fabric_;
+  Clock* message_clock_;
+  std::uint32_t mtu_b_, packet_extra_b_;
+  std::vector<std::unique_ptr<Flight[]>> chunks_;
+  std::uint32_t free_ = kNone;
+  std::size_t in_flight_ = 0;
+  std::vector<SimQueuePair*> queue_pairs_;
+  std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
+  VerbCounts counts_;
+};
+
+}  // namespace verbtwin::sim

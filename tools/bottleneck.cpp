@@ -1,0 +1,63 @@
+#include "tools/bottleneck.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+struct Limit {
+  std::string_view resource;
+  std::string_view what;    // follows the utilization
+  std::string_view remedy;  // completes "to go faster, ..."
+};
+
+constexpr Limit kLimits[] = {
+    {"core", "The workers' cores are the limit",
+     "add threads, batch more requests per doorbell and message, or let one-sided verbs take work from the "
+     "CPU"},
+    {"nic_send", "The NICs' send engines are the limit",
+     "send fewer requests per transaction (coalesce, use one-sided verbs less often per record) or add a "
+     "NIC"},
+    {"nic_recv", "The NICs' receive engines are the limit",
+     "send fewer packets to each machine (coalesce messages, batch requests) or add a NIC"},
+    {"pcie_up", "PCIe from the NICs to memory is the limit",
+     "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
+    {"pcie_down", "PCIe from memory to the NICs is the limit",
+     "ring fewer doorbells, inline small payloads so that they need no fetch, or use a wider slot"},
+    {"atomic_unit", "The NICs' atomic units are the limit",
+     "lock by RPC instead of compare-and-swap, or spread the records that are locked most"},
+    {"link", "The network links are the limit",
+     "move fewer bytes per transaction, replicate less, or use faster links"},
+    {"qp_cache", "The NICs' queue pair caches are the limit",
+     "use fewer connections per NIC: fewer threads, one queue pair per peer, or datagrams instead"},
+    {"locks", "Conflicts on locked records are the limit",
+     "use fewer coroutines, shorten the time locks are held, or spread the hot records"},
+};
+
+}  // namespace
+
+std::string describe_bottleneck(std::string_view resource, double utilization) {
+  if (resource == "round_trips") {
+    return fmt::format(
+        "Nothing is saturated (the busiest resource is {} in use): transactions wait for round trips; more "
+        "coroutines "
+        "would help.",
+        format_percent(utilization));
+  }
+  const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
+                                   [&](const Limit& entry) { return entry.resource == resource; });
+  if (limit == std::end(kLimits)) {
+    return fmt::format("{} is the limit ({} in use).", resource.empty() ? "Something unnamed" : resource,
+                       format_percent(utilization));
+  }
+  return fmt::format("{} ({} in use): to go faster, {}.", limit->what, format_percent(utilization),
+                     limit->remedy);
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,15 @@
+// The limit of a run in one sentence: which resource it is, in plain words, and what would move it.
+//
+// Pure function, callable from any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace verbtwin::tools {
+
+/// `resource` is the result's bottleneck.resource, `utilization` its share of time in use, 0 to 1. A resource
+/// without an entry in the table gets a sentence that only names it.
+std::string describe_bottleneck(std::string_view resource, double utilization);
+
+}  // namespace verbtwin::tools

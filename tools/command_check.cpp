@@ -1,0 +1,74 @@
+// verbtwin check: says whether a scenario could run, and what it would run, without running it.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/commands.hpp"
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr std::size_t kWidthColumns = 80;
+
+struct CheckOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+std::string describe_network(const scenarios::Network& network) {
+  const char* model = network.model == scenarios::NetworkModel::kSimgrid ? "simgrid" : "fifo";
+  return network.platform.empty() ? fmt::format("a {} network ({} model)", network.topology, model)
+                                  : fmt::format("the platform {} ({} model)", network.platform, model);
+}
+
+/// The shape of the run in one paragraph.
+std::string describe_shape(const scenarios::Scenario& scenario) {
+  const scenarios::Cluster& cluster = scenario.cluster;
+  const auto in_flight = static_cast<std::uint64_t>(cluster.nodes) *
+                         static_cast<std::uint64_t>(cluster.threads) *
+                         static_cast<std::uint64_t>(cluster.coroutines);
+  return fmt::format(
+      "{} is valid: {} running {} on {} machines x {} threads x {} coroutines ({} transactions in flight), "
+      "{} "
+      "replicas. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us measured, "
+      "seed {}, "
+      "check: {}, backend {}.\n",
+      scenario.name, scenario.protocol.value("name", ""), scenario.workload.value("name", ""), cluster.nodes,
+      cluster.threads, cluster.coroutines, format_count(in_flight), cluster.replicas, cluster.host,
+      cluster.nics_per_node, cluster.nic, describe_network(cluster.network),
+      format_us(scenario.run.warmup_us), format_us(scenario.run.measure_us), scenario.run.seed,
+      scenario.run.check, scenario.backend);
+}
+
+int check(const CheckOptions& options) {
+  const scenarios::Scenario scenario =
+      scenarios::load_scenario(options.scenario, options.overrides, make_catalog());
+  print(options.json ? scenario.resolved.dump(2) + "\n" : wrap(describe_shape(scenario), 0, kWidthColumns));
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
+  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required();
+  command->add_option("--set", options->overrides, "Override a field: path=value; may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--json", options->json, "Print the whole scenario with every default filled in");
+  command->footer(
+      "Example:\n"
+      "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");
+  command->callback([options, &exit_code] { exit_code = check(*options); });
+}
+
+}  // namespace verbtwin::tools

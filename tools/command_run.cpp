@@ -1,0 +1,120 @@
+// verbtwin run: simulates one scenario, shows the result and keeps it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/commands.hpp"
+#include "tools/output_file.hpp"
+#include "tools/progress.hpp"
+#include "tools/simulate.hpp"
+#include "tools/stop_signals.hpp"
+#include "tools/summary.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr const char* kResultFile = "result.json";
+
+struct RunOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string backend;
+  std::string seed;
+  std::string out;
+  bool json = false;
+  bool quiet = false;
+};
+
+scenarios::Scenario load(const RunOptions& options) {
+  std::vector<std::string> overrides = options.overrides;
+  if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
+  if (!options.seed.empty()) overrides.push_back("run.seed=" + options.seed);
+  scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
+  if (scenario.backend != "sim") {
+    const UserError error("/backend", "this build has no libibverbs binding; allowed: \"sim\"");
+    throw UserError("", scenarios::describe(scenario, error));
+  }
+  return scenario;
+}
+
+nlohmann::json simulate_watched(const scenarios::Scenario& scenario, const StopSignals& signals,
+                                bool show_progress) {
+  RunControl control;
+  control.stop = &signals.stop();
+  std::optional<Progress> progress;
+  if (show_progress) {
+    progress.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
+    control.progress = [&progress](double simulated_us, double total_us, std::uint64_t committed) {
+      progress->update(simulated_us, total_us, committed);
+    };
+  }
+  try {
+    return simulate(scenario, control);
+  } catch (const UserError& error) {
+    throw UserError("", scenarios::describe(scenario, error));
+  }
+}
+
+bool has_violations(const nlohmann::json& result) {
+  const nlohmann::json checks = result.value("checks", nlohmann::json::array());
+  return std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {
+    return check.value("violations", std::uint64_t{0}) > 0;
+  });
+}
+
+int run(const RunOptions& options) {
+  const scenarios::Scenario scenario = load(options);
+  const std::filesystem::path file = std::filesystem::path(options.out) / kResultFile;
+  const StopSignals signals;
+  if (!options.out.empty()) prepare_output_directory(options.out, kResultFile);
+  const nlohmann::json result =
+      simulate_watched(scenario, signals, !options.quiet && isatty(STDERR_FILENO) != 0);
+
+  const std::string text = result.dump(2) + "\n";
+  if (!options.out.empty()) write_file_whole(file, text);
+  if (options.json) {
+    print(text);
+  } else if (!options.quiet) {
+    print(render_summary(result, style_of_stream(STDOUT_FILENO)));
+    if (!options.out.empty()) print(fmt::format("wrote {}\n", file.string()));
+  }
+  if (has_violations(result)) return kExitCheckFailed;
+  return result.value("partial", false) ? kExitSignal + signals.signal_number() : kExitDone;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
+  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required();
+  command
+      ->add_option("--set", options->overrides,
+                   "Override a field: path=value, as cluster.nodes=80; may be repeated, the last one wins")
+      ->allow_extra_args(false);
+  command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...");
+  command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...");
+  command->add_option("--out", options->out, "Directory for result.json; created if absent");
+  command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
+  command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
+  command->footer(
+      "Example:\n"
+      "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"
+      "Ctrl-C ends the run early and keeps what it has, marked partial; a second one ends it at once.");
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace verbtwin::tools

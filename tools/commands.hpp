@@ -1,0 +1,29 @@
+// The commands of the verbtwin program, one file each (command_<name>.cpp).
+//
+// Each function adds its command to `app`; once `app` has parsed a command line that names it, the command
+// runs and stores its exit code (DESIGN.md "Commands"). `exit_code` must outlive `app`. Commands throw
+// UserError for what the user gave wrongly, its message being the whole line to show; nothing here exits. One
+// thread.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <string_view>
+
+namespace verbtwin::tools {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUserError = 2;
+inline constexpr int kExitCheckFailed = 3;
+inline constexpr int kExitSignal = 128;  // plus the signal's number, as shells have it
+
+void add_run_command(CLI::App& app, int& exit_code);
+void add_check_command(CLI::App& app, int& exit_code);
+void add_schema_command(CLI::App& app, int& exit_code);
+void add_list_command(CLI::App& app, int& exit_code);
+
+/// Writes `text` to standard output, all of it; throws std::system_error if it cannot.
+void print(std::string_view text);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,127 @@
+// verbtwin's command line: finds the command, runs it, turns every error into one line and an exit code.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/text.hpp"
+#include "tools/commands.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr std::size_t kLineLengthMax = 2000;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  verbtwin run scenarios/smallbank-16.json\n"
+    "  verbtwin run scenarios/smallbank-16.json --set protocol.name=fasst-occ --out out/fasst\n"
+    "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80\n"
+    "Exit codes: 0 done; 2 bad input; 3 a check of the run failed; 1 anything else.";
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// "verbtwin run": what the user typed so far, for messages.
+std::string spelt(const CLI::App& app, const CLI::App& command) {
+  return &app == &command ? app.get_name() : app.get_name() + " " + command.get_name();
+}
+
+[[noreturn]] void refuse(const CLI::App& app, const CLI::App& command, const std::string& what) {
+  const std::string name = spelt(app, command);
+  throw UserError("", fmt::format("{}: {} (see {} --help)", name, what, name));
+}
+
+/// CLI11 would take a misspelt command for a stray argument and say only that a command is missing.
+void refuse_unknown_command(const CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string> names = command_names(app);
+  if (argc < 2) refuse(app, app, "a command is missing; allowed: " + scenarios::listed(names));
+  const std::string first = argv[1];
+  if (first.starts_with("-") || std::find(names.begin(), names.end(), first) != names.end()) return;
+  refuse(app, app,
+         fmt::format("unknown command {}; allowed: {}{}", scenarios::in_quotes(first),
+                     scenarios::listed(names), scenarios::did_you_mean(first, names)));
+}
+
+[[noreturn]] void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& command = chosen.empty() ? app : *chosen.front();
+  const std::vector<std::string> extras = app.remaining(true);
+  if (extras.empty()) refuse(app, command, scenarios::one_line(error.what()));
+  const std::string& extra = extras.front();
+  if (!extra.starts_with("-")) refuse(app, command, "unexpected argument " + scenarios::in_quotes(extra));
+  const std::string flag = extra.substr(0, extra.find('='));
+  const std::vector<std::string> flags = flag_names(command);
+  refuse(app, command,
+         fmt::format("unknown flag {}; allowed: {}{}", scenarios::in_quotes(flag), scenarios::listed(flags),
+                     scenarios::did_you_mean(flag, flags)));
+}
+
+int run_command_line(int argc, const char* const* argv) {
+  CLI::App app(
+      "Predicts what an RDMA transaction system does on a cluster: simulated NICs, real protocol code.",
+      "verbtwin");
+  app.set_version_flag("--version", "verbtwin " VERBTWIN_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  int exit_code = kExitDone;
+  add_run_command(app, exit_code);
+  add_check_command(app, exit_code);
+  add_list_command(app, exit_code);
+  add_schema_command(app, exit_code);
+
+  refuse_unknown_command(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    refuse_command_line(app, error);
+  }
+  return exit_code;
+}
+
+void print_error(const std::string& line) {
+  fmt::print(stderr, "{}\n", line);
+}
+
+}  // namespace
+
+}  // namespace verbtwin::tools
+
+int main(int argc, char** argv) {
+  using namespace verbtwin::tools;
+  try {
+    return run_command_line(argc, argv);
+  } catch (const verbtwin::UserError& error) {
+    // Errors with a pointer have been given their place where the scenario is known; this one has none.
+    print_error(error.pointer().empty() ? verbtwin::scenarios::one_line(error.what(), kLineLengthMax)
+                                        : verbtwin::scenarios::format_error("verbtwin", error));
+    return kExitUserError;
+  } catch (const std::exception& error) {
+    print_error(fmt::format("verbtwin: {}", verbtwin::scenarios::one_line(error.what())));
+    return kExitFailure;
+  }
+}

@@ -1,0 +1,40 @@
+#include "tools/stop_signals.hpp"
+
+namespace verbtwin::tools {
+
+StopSignals::StopSignals() {
+  sigemptyset(&watched_);
+  sigaddset(&watched_, SIGINT);
+  sigaddset(&watched_, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
+  watcher_ = std::thread([this] { watch(); });
+}
+
+StopSignals::~StopSignals() {
+  ending_ = true;
+  // Wakes the watcher, which has it blocked: nothing is killed.
+  // NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
+  pthread_kill(watcher_.native_handle(), SIGTERM);
+  watcher_.join();
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+void StopSignals::watch() {
+  for (;;) {
+    int number = 0;
+    if (sigwait(&watched_, &number) != 0) continue;
+    if (ending_) return;
+    if (stop_) {
+      std::signal(number, SIG_DFL);
+      sigset_t one;
+      sigemptyset(&one);
+      sigaddset(&one, number);
+      pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+      std::raise(number);
+    }
+    signal_number_ = number;
+    stop_ = true;
+  }
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,54 @@
+#include "tools/stop_signals.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace verbtwin::tools {
+namespace {
+
+bool becomes_true(const std::atomic<bool>& flag) {
+  for (int i = 0; i < 1000 && !flag; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return flag;
+}
+
+TEST(StopSignals, TheFirstSignalSetsTheFlag) {
+  const StopSignals signals;
+  EXPECT_FALSE(signals.stop());
+  EXPECT_EQ(signals.signal_number(), 0);
+  kill(getpid(), SIGINT);
+  EXPECT_TRUE(becomes_true(signals.stop()));
+  EXPECT_EQ(signals.signal_number(), SIGINT);
+}
+
+TEST(StopSignals, AHandlerSetLaterDoesNotTakeTheSignalAway) {
+  const StopSignals signals;
+  std::signal(SIGTERM, [](int) { _exit(77); });
+  kill(getpid(), SIGTERM);
+  EXPECT_TRUE(becomes_true(signals.stop()));
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+TEST(StopSignals, TheMaskIsRestored) {
+  { const StopSignals signals; }
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  EXPECT_EQ(sigismember(&mask, SIGINT), 0);
+}
+
+TEST(StopSignalsDeathTest, TheSecondSignalKills) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        const StopSignals signals;
+        kill(getpid(), SIGINT);
+        becomes_true(signals.stop());
+        kill(getpid(), SIGINT);
+        std::this_thread::sleep_for(std::chrono::seconds(20));
+      },
+      testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

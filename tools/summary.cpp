@@ -1,0 +1,300 @@
+#include "tools/summary.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "tools/bottleneck.hpp"
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLabelColumns = 13;
+constexpr std::size_t kColumnsMin = 60;
+constexpr std::size_t kColumnsMax = 80;
+constexpr std::size_t kExamplesMax = 3;
+
+const Json& member(const Json& object, const char* key) {
+  static const Json kNothing = Json::object();
+  const auto found = object.find(key);
+  return found == object.end() || !found->is_object() ? kNothing : *found;
+}
+
+double number(const Json& object, const char* key) {
+  return object.value(key, 0.0);
+}
+std::uint64_t count_of(const Json& object, const char* key) {
+  return object.value(key, std::uint64_t{0});
+}
+
+class Summary {
+ public:
+  Summary(const Json& result, const SummaryStyle& style)
+      : result_(result), color_(style.color), width_(std::max(style.width_columns, kColumnsMin)) {}
+
+  std::string render() {
+    title();
+    throughput();
+    latency();
+    aborts();
+    transactions();
+    phases();
+    verbs();
+    resources();
+    checks();
+    bottleneck();
+    simulator();
+    return std::move(out_);
+  }
+
+ private:
+  enum Color { kBold = 1, kDim = 2, kRed = 31, kGreen = 32, kYellow = 33 };
+
+  std::string paint(Color color, std::string_view text) const {
+    return color_ ? fmt::format("\x1b[{}m{}\x1b[0m", static_cast<int>(color), text) : std::string(text);
+  }
+
+  void line(std::string_view text = "") { fmt::format_to(std::back_inserter(out_), "{}\n", text); }
+
+  /// A label in the left column, then text wrapped beside it.
+  void labelled(std::string_view label, std::string_view text) {
+    line(paint(kBold, fmt::format("{:<{}}", label, kLabelColumns)) + wrap(text, kLabelColumns, width_));
+  }
+
+  void heading(std::string_view text) {
+    line();
+    line(paint(kBold, text));
+  }
+
+  bool counts_operations() const { return result_.contains("operations"); }
+  std::uint64_t work() const { return count_of(result_, counts_operations() ? "operations" : "committed"); }
+
+  void title();
+  void throughput();
+  void latency();
+  void aborts();
+  void transactions();
+  void phases();
+  void verbs();
+  void resources();
+  void checks();
+  void bottleneck();
+  void simulator();
+
+  const Json& result_;
+  bool color_;
+  std::size_t width_;
+  std::string out_;
+};
+
+void Summary::title() {
+  const Json& scenario = member(result_, "scenario");
+  const Json& cluster = member(scenario, "cluster");
+  std::string name = member(scenario, "protocol").value("name", "");
+  const std::string workload = member(scenario, "workload").value("name", "");
+  name += !name.empty() && !workload.empty() ? " running " + workload : workload;
+  line(paint(kBold, fmt::format("{}: {}", scenario.value("name", "result"), name)));
+  std::string shape = fmt::format("{} machines x {} threads x {} coroutines, {} replicas",
+                                  count_of(cluster, "nodes"), count_of(cluster, "threads"),
+                                  count_of(cluster, "coroutines"), count_of(cluster, "replicas"));
+  if (cluster.contains("nic")) {
+    shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
+  }
+  if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
+  const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
+  line(wrap(fmt::format("{}; {}, seed {}", shape, backend, count_of(result_, "seed")), 0, width_));
+  if (result_.value("partial", false)) {
+    line(paint(kYellow, fmt::format("PARTIAL: stopped after {} us of the window",
+                                    format_us(number(result_, "window_us")))));
+  }
+  line();
+}
+
+void Summary::throughput() {
+  const char* unit = counts_operations() ? "operations" : "committed";
+  const double total = number(result_, counts_operations() ? "operations_per_s" : "committed_per_s");
+  const std::uint64_t machines =
+      std::max<std::uint64_t>(1, count_of(member(member(result_, "scenario"), "cluster"), "nodes"));
+  // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
+  const double per_machine = counts_operations() ? total : total / static_cast<double>(machines);
+  const std::string rate =
+      counts_operations()
+          ? fmt::format("{} {}/s per machine", format_si(per_machine), unit)
+          : fmt::format("{} {}/s, {}/s per machine", format_si(total), unit, format_si(per_machine));
+  labelled("throughput", fmt::format("{} ({} in {} us)", rate, format_count(work()),
+                                     format_us(number(result_, "window_us"))));
+}
+
+void Summary::latency() {
+  const Json& latency = member(result_, "latency_us");
+  if (latency.empty()) return;
+  std::string text;
+  for (const char* key : {"p50", "p90", "p99", "p999", "max"}) {
+    text += fmt::format("{} {}, ", key, format_us(number(latency, key)));
+  }
+  labelled("latency", fmt::format("{}mean {} us", text, format_us(number(latency, "mean"))));
+}
+
+void Summary::aborts() {
+  if (!result_.contains("aborted_attempts")) return;
+  const std::uint64_t aborted = count_of(result_, "aborted_attempts");
+  std::string text = fmt::format("{} of attempts ({})", format_percent(number(result_, "abort_ratio")),
+                                 format_count(aborted));
+  std::vector<std::pair<std::uint64_t, std::string>> reasons;
+  for (const auto& [reason, count] : member(result_, "aborts").items()) {
+    if (count.get<std::uint64_t>() > 0) reasons.emplace_back(count.get<std::uint64_t>(), reason);
+  }
+  std::stable_sort(reasons.begin(), reasons.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  const char* separator = ": ";
+  for (const auto& [count, reason] : reasons) {
+    text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, format_count(count));
+  }
+  labelled("aborts", text);
+}
+
+void Summary::transactions() {
+  const Json& kinds = member(result_, "transactions");
+  if (kinds.empty()) return;
+  heading(
+      fmt::format("{:<19}{:>12}{:>9}{:>10}{:>10}", "transaction", "committed", "share", "p50 us", "p99 us"));
+  for (const auto& [kind, values] : kinds.items()) {
+    const std::uint64_t committed = count_of(values, "committed");
+    const double share = work() == 0 ? 0.0 : static_cast<double>(committed) / static_cast<double>(work());
+    const Json& latency = member(values, "latency_us");
+    line(fmt::format("{:<19}{:>12}{:>9}{:>10}{:>10}", kind, format_count(committed), format_percent(share),
+                     format_us(number(latency, "p50")), format_us(number(latency, "p99"))));
+  }
+}
+
+void Summary::phases() {
+  const Json& phases = member(result_, "phases");
+  if (phases.empty()) return;
+  heading(fmt::format("{:<20}{:>12}{:>9}", "phase", "p50 us", "mean us"));
+  // In the order a transaction goes through them, then whatever else a protocol reports.
+  std::vector<std::string> names;
+  for (const char* name : {"execution", "validation", "logging", "commit"}) {
+    if (phases.contains(name)) names.emplace_back(name);
+  }
+  for (const auto& [name, values] : phases.items()) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    const Json& values = phases.at(name);
+    if (values.empty()) continue;
+    line(fmt::format("{:<20}{:>12}{:>9}", name, format_us(number(values, "p50_us")),
+                     format_us(number(values, "mean_us"))));
+  }
+}
+
+void Summary::verbs() {
+  const Json& verbs = member(result_, "verbs");
+  const bool used =
+      std::any_of(verbs.begin(), verbs.end(), [](const Json& verb) { return count_of(verb, "count") > 0; });
+  if (!used) return;
+  const char* per = counts_operations() ? "per operation" : "per commit";
+  heading(fmt::format("{:<20}{:>12}{:>14}{:>12}", "verb", "count", per, "bytes each"));
+  for (const auto& [verb, values] : verbs.items()) {
+    const std::uint64_t count = count_of(values, "count");
+    if (count == 0) continue;
+    const std::string each =
+        work() == 0 ? "-" : fmt::format("{:.2f}", static_cast<double>(count) / static_cast<double>(work()));
+    line(fmt::format("{:<20}{:>12}{:>14}{:>12.0f}", verb, format_count(count), each,
+                     number(values, "bytes") / static_cast<double>(count)));
+  }
+}
+
+void Summary::resources() {
+  const auto resources = result_.find("resources");
+  if (resources == result_.end() || resources->empty()) return;
+  const std::size_t bar_columns =
+      std::min<std::size_t>(24, width_ - kLabelColumns - 33);  // beside the numbers
+  heading(
+      fmt::format("{:<{}}{:<{}}{:>9}{:>9}", "resource", kLabelColumns, "in use", bar_columns, "mean", "max"));
+  for (const Json& resource : *resources) {
+    const double mean = number(resource, "utilization_mean");
+    const double max = number(resource, "utilization_max");
+    const Color color = max >= 0.9 ? kRed : max >= 0.7 ? kYellow : kGreen;
+    std::string text =
+        fmt::format("{:<{}}{}{:>9}{:>9}", resource.value("name", ""), kLabelColumns,
+                    paint(color, format_bar(mean, bar_columns)), format_percent(mean), format_percent(max));
+    if (resource.contains("hit_ratio"))
+      text += fmt::format("   {} hits", format_percent(number(resource, "hit_ratio")));
+    line(text);
+  }
+}
+
+void Summary::checks() {
+  const auto checks = result_.find("checks");
+  if (checks == result_.end() || checks->empty()) return;
+  line();
+  for (const Json& check : *checks) {
+    const std::uint64_t violations = count_of(check, "violations");
+    std::string text = fmt::format("{}: ", check.value("name", ""));
+    if (check.contains("transactions")) {
+      text += fmt::format("{} transactions, ", format_count(count_of(check, "transactions")));
+    }
+    text += fmt::format("{} violation{}", format_count(violations), violations == 1 ? "" : "s");
+    line(fmt::format("{} {}", violations == 0 ? paint(kGreen, "PASS") : paint(kRed, "FAIL"),
+                     wrap(text, 5, width_)));
+    const auto examples = check.find("examples");
+    if (violations == 0 || examples == check.end()) continue;
+    for (std::size_t i = 0; i < std::min(examples->size(), kExamplesMax); ++i) {
+      const Json& example = (*examples)[i];
+      line("     " + wrap(example.is_string() ? example.get<std::string>() : example.dump(), 7, width_));
+    }
+  }
+}
+
+void Summary::bottleneck() {
+  const Json& bottleneck = member(result_, "bottleneck");
+  if (bottleneck.empty()) return;
+  line();
+  labelled("bottleneck",
+           describe_bottleneck(bottleneck.value("resource", ""), number(bottleneck, "utilization")));
+}
+
+void Summary::simulator() {
+  const Json& simulator = member(result_, "simulator");
+  if (simulator.empty()) return;
+  std::string text =
+      fmt::format("{} events in {} ({}/s)", format_si(number(simulator, "events")),
+                  format_seconds(number(simulator, "wall_s")), format_si(number(simulator, "events_per_s")));
+  if (!counts_operations()) {
+    text += fmt::format(", {} transactions per wall second",
+                        format_si(number(simulator, "transactions_per_wall_s")));
+  }
+  text += fmt::format(", set-up {}, {} MiB", format_seconds(number(simulator, "setup_s")),
+                      format_si(number(simulator, "peak_rss_mib")));
+  labelled("simulator", text);
+}
+
+}  // namespace
+
+std::string render_summary(const Json& result, const SummaryStyle& style) {
+  return Summary(result, style).render();
+}
+
+SummaryStyle style_of_stream(int file_descriptor) {
+  SummaryStyle style;
+  if (isatty(file_descriptor) == 0) return style;
+  const char* no_color = std::getenv("NO_COLOR");
+  style.color = no_color == nullptr || *no_color == 0;
+  winsize window{};
+  if (ioctl(file_descriptor, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
+    style.width_columns = std::min<std::size_t>(window.ws_col, kColumnsMax);
+  }
+  return style;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,30 @@
+// The summary: a run's result as a person reads it.
+//
+// Pure function of the result JSON (DESIGN.md "Result"); callable from any thread. Members that a result does
+// not have are left out, so it renders partial results and micro-benchmarks too. Beyond the contract it
+// shows, where present:
+//   "aborts": {"<reason>": count}               attempts aborted, by reason
+//   "checks"[i]."examples": ["<text>", ...]     what the first violations are
+//   "operations", "operations_per_s"            of micro-benchmarks, in place of "committed",
+//   "committed_per_s"
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace verbtwin::tools {
+
+struct SummaryStyle {
+  bool color = false;
+  std::size_t width_columns = 80;  // lines are no longer than this, down to 60
+};
+
+/// Ends in a newline. Throws nlohmann::json::exception if a member has another type than the contract gives
+/// it.
+std::string render_summary(const nlohmann::json& result, const SummaryStyle& style);
+
+/// Colour and width for a stream: colour on a terminal unless NO_COLOR is set, at most 80 columns.
+SummaryStyle style_of_stream(int file_descriptor);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,154 @@
+#include "tools/summary.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/bottleneck.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A result as DESIGN.md's contract gives it.
+json canned_result() {
+  return json::parse(R"({
+    "format": "verbtwin-result", "version": 1,
+    "scenario": {
+      "name": "smallbank-16", "backend": "sim",
+      "cluster": {"nodes": 16, "threads": 24, "coroutines": 8, "replicas": 3, "nic": "connectx-4", "nics_per_node": 2,
+                  "host": "xeon-e5-2650v4", "qps_per_peer": 1, "network": {"topology": "star"}},
+      "protocol": {"name": "drtmh"}, "workload": {"name": "smallbank", "accounts_per_thread": 100000},
+      "run": {"warmup_us": 200, "measure_us": 1000, "seed": 1, "check": "serializable"}},
+    "backend": "sim", "seed": 1, "partial": false, "window_us": 1000.0,
+    "committed": 80000, "aborted_attempts": 1470, "abort_ratio": 0.018, "committed_per_s": 80000000.0,
+    "aborts": {"validation": 270, "lock_busy": 1200, "never": 0},
+    "latency_us": {"mean": 37.9, "p50": 34.1, "p90": 58.2, "p99": 99.96, "p999": 180.4, "max": 1022.7},
+    "phases": {"execution": {"p50_us": 12.1, "mean_us": 14.3}, "validation": {"p50_us": 2.93, "mean_us": 3.1},
+               "logging": {"p50_us": 6.5, "mean_us": 7.2}, "commit": {}},
+    "transactions": {"balance": {"committed": 12000, "latency_us": {"p50": 9.1, "p99": 30.2}},
+                     "send_payment": {"committed": 68000, "latency_us": {"p50": 35.2, "p99": 101.3}}},
+    "verbs": {"read": {"count": 160000, "bytes": 10240000}, "write": {"count": 100000, "bytes": 9600000},
+              "compare_swap": {"count": 40000, "bytes": 320000}, "fetch_add": {"count": 0, "bytes": 0},
+              "send": {"count": 20000, "bytes": 1280000}, "recv": {"count": 20000, "bytes": 1280000}},
+    "resources": [{"name": "core", "utilization_mean": 0.931, "utilization_max": 0.974},
+                  {"name": "nic_send", "utilization_mean": 0.61, "utilization_max": 0.72},
+                  {"name": "qp_cache", "utilization_mean": 0.5, "utilization_max": 0.55, "hit_ratio": 0.992}],
+    "bottleneck": {"resource": "core", "utilization": 0.931},
+    "checks": [{"name": "serializable", "transactions": 80000, "violations": 0},
+               {"name": "money", "violations": 2, "examples": ["node 3 lost 12", "node 4 won 7"]}],
+    "simulator": {"events": 12345678, "setup_s": 0.31, "wall_s": 1.23, "events_per_s": 10037136,
+                  "transactions_per_wall_s": 65040, "peak_rss_mib": 210.4}})");
+}
+
+TEST(Summary, RendersEveryPartOfAResult) {
+  EXPECT_EQ(render_summary(canned_result(), {}),
+            R"(smallbank-16: drtmh running smallbank
+16 machines x 24 threads x 8 coroutines, 3 replicas; 2 x connectx-4,
+xeon-e5-2650v4; simulated, seed 1
+
+throughput   80.0 M committed/s, 5.00 M/s per machine (80,000 in 1,000 us)
+latency      p50 34.1, p90 58.2, p99 100, p999 180, max 1,023, mean 37.9 us
+aborts       1.8 % of attempts (1,470): lock_busy 1,200, validation 270
+
+transaction           committed    share    p50 us    p99 us
+balance                  12,000   15.0 %      9.10      30.2
+send_payment             68,000   85.0 %      35.2       101
+
+phase                     p50 us  mean us
+execution                   12.1     14.3
+validation                  2.93     3.10
+logging                     6.50     7.20
+
+verb                       count    per commit  bytes each
+compare_swap              40,000          0.50           8
+read                     160,000          2.00          64
+recv                      20,000          0.25          64
+send                      20,000          0.25          64
+write                    100,000          1.25          96
+
+resource     in use                       mean      max
+core         ######################--   93.1 %   97.4 %
+nic_send     ###############---------   61.0 %   72.0 %
+qp_cache     ############------------   50.0 %   55.0 %   99.2 % hits
+
+PASS serializable: 80,000 transactions, 0 violations
+FAIL money: 2 violations
+     node 3 lost 12
+     node 4 won 7
+
+bottleneck   The workers' cores are the limit (93.1 % in use): to go faster, add
+             threads, batch more requests per doorbell and message, or let
+             one-sided verbs take work from the CPU.
+simulator    12.3 M events in 1.23 s (10.0 M/s), 65.0 k transactions per wall
+             second, set-up 0.31 s, 210 MiB
+)");
+}
+
+TEST(Summary, LinesKeepTheWidth) {
+  for (const std::size_t width : {60U, 80U}) {
+    std::istringstream lines(render_summary(canned_result(), {.color = false, .width_columns = width}));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
+  }
+}
+
+TEST(Summary, ColourOnlyWhereAsked) {
+  EXPECT_THAT(render_summary(canned_result(), {}), Not(HasSubstr("\x1b")));
+  const std::string painted = render_summary(canned_result(), {.color = true});
+  EXPECT_THAT(painted, HasSubstr("\x1b[32mPASS\x1b[0m"));
+  EXPECT_THAT(painted, HasSubstr("\x1b[31mFAIL\x1b[0m"));
+}
+
+TEST(Summary, SaysThatARunIsPartial) {
+  json result = canned_result();
+  result["partial"] = true;
+  result["window_us"] = 412.0;
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("PARTIAL: stopped after 412 us of the window\n"));
+}
+
+TEST(Summary, RendersAMicroBenchmark) {
+  json result = canned_result();
+  for (const char* key : {"committed", "committed_per_s", "aborted_attempts", "transactions", "phases"})
+    result.erase(key);
+  result["operations"] = 160000;
+  result["operations_per_s"] = 1e7;
+  const std::string text = render_summary(result, {});
+  EXPECT_THAT(text, HasSubstr("throughput   10.0 M operations/s per machine (160,000 in 1,000 us)\n"));
+  EXPECT_THAT(text, HasSubstr("read                     160,000          1.00          64\n"));
+  EXPECT_THAT(text, Not(HasSubstr("committed")));
+}
+
+TEST(Summary, RendersARunThatCommittedNothing) {
+  json result = canned_result();
+  result["committed"] = 0;
+  for (auto& [kind, values] : result["transactions"].items())
+    values = {{"committed", 0}, {"latency_us", json::object()}};
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("balance                       0    0.0 %"));
+}
+
+TEST(Bottleneck, NamesEveryResourceOfTheContract) {
+  for (const char* resource :
+       {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "atomic_unit", "link", "qp_cache"}) {
+    const std::string sentence = describe_bottleneck(resource, 0.91);
+    EXPECT_THAT(sentence, HasSubstr("limit (91.0 % in use): to go faster, ")) << resource;
+  }
+}
+
+TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
+  EXPECT_EQ(
+      describe_bottleneck("round_trips", 0.41),
+      "Nothing is saturated (the busiest resource is 41.0 % in use): transactions wait for round trips; more "
+      "coroutines would help.");
+}
+
+TEST(Bottleneck, NamesAResourceItDoesNotKnow) {
+  EXPECT_EQ(describe_bottleneck("switch_fabric", 1.0), "switch_fabric is the limit (100.0 % in use).");
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
