@@ -13,14 +13,19 @@ namespace s4u = simgrid::s4u;
 namespace {
 
 constexpr std::int64_t kWindowPs = 1'000'000;
+constexpr std::int64_t kUntilMaxPs = 100'000'000'000'000;  // beyond, a double in seconds is too coarse
 constexpr double kPsPerSecond = 1e12;
-/// Below this a difference between SimGrid's double and a whole picosecond is rounding.
-constexpr double kRoundingPs = 1e-3;
 constexpr std::uint32_t kLinkChange = Calendar::kIndexMax;
+
+/// A smaller difference between SimGrid's double and a whole picosecond is rounding.
+double rounding_ps(double time_ps) {
+  return 1e-3 + time_ps * 1e-15;
+}
 
 /// The picosecond at which everything SimGrid has done so far is over.
 std::int64_t simgrid_now_ps() {
-  return static_cast<std::int64_t>(std::ceil(s4u::Engine::get_clock() * kPsPerSecond - kRoundingPs));
+  const double now_ps = s4u::Engine::get_clock() * kPsPerSecond;
+  return static_cast<std::int64_t>(std::ceil(now_ps - rounding_ps(now_ps)));
 }
 
 }  // namespace
@@ -28,7 +33,10 @@ std::int64_t simgrid_now_ps() {
 Clock::Clock(Platform& platform, Calendar& calendar, Messages messages)
     : platform_(platform), calendar_(calendar), mode_(messages), self_(calendar.add_handler(*this)) {
   assert(calendar.now_ps() == 0 && simgrid_now_ps() == 0);
-  connect_signals();
+  s4u::Activity::on_completion_cb([](const s4u::Activity& activity) {  // disconnected with its Platform
+    auto* message = activity.get_data<Message>();
+    if (message != nullptr) message->clock->completed_.push_back(message);
+  });
   platform_.on_change_announced([this] {
     // SimGrid is at most a window ahead of the calendar, never behind it by more than rounding.
     calendar_.schedule(std::max(simgrid_now_ps(), calendar_.now_ps()), self_, kLinkChange);
@@ -44,17 +52,8 @@ Clock::~Clock() {
   }
 }
 
-void Clock::connect_signals() {
-  [[maybe_unused]] static const bool connected = [] {
-    s4u::Activity::on_completion_cb([](const s4u::Activity& activity) {
-      auto* message = activity.get_data<Message>();
-      if (message != nullptr) message->clock->completed_.push_back(message);
-    });
-    return true;
-  }();
-}
-
 bool Clock::run_until(std::int64_t until_ps, const std::function<bool()>& keep_going) {
+  assert(until_ps <= kUntilMaxPs);
   do {
     if (!keep_going()) return false;
     const std::int64_t end_ps = window_end_ps(until_ps);
@@ -70,8 +69,7 @@ bool Clock::run_until(std::int64_t until_ps, const std::function<bool()>& keep_g
 std::int64_t Clock::window_end_ps(std::int64_t until_ps) const {
   const std::int64_t end_ps = calendar_.now_ps() + kWindowPs;
   // A run_until() of SimGrid returns at the first completion only within 10 us of its goal.
-  const bool may_jump = mode_ == Messages::kNone || messages_.size() == free_slots_.size();
-  if (!may_jump) return std::min(end_ps, until_ps);
+  if (in_flight_ > 0) return std::min(end_ps, until_ps);
   const std::int64_t next_ps = calendar_.empty() ? until_ps : calendar_.next_ps();
   return std::min(std::max(end_ps, next_ps), until_ps);
 }
@@ -94,7 +92,10 @@ void Clock::run_window_with_messages(std::int64_t end_ps) {
 /// To `target_ps`, or to the first picosecond by which a message has arrived.
 void Clock::advance_simgrid(std::int64_t target_ps) {
   const s4u::Engine* engine = s4u::Engine::get_instance();
-  while (s4u::Engine::get_clock() * kPsPerSecond < static_cast<double>(target_ps) - kRoundingPs) {
+  const auto is_before = [](double target) {
+    return s4u::Engine::get_clock() * kPsPerSecond < target - rounding_ps(target);
+  };
+  while (is_before(static_cast<double>(target_ps))) {
     engine->run_until(static_cast<double>(target_ps) / kPsPerSecond);
     if (!completed_.empty()) target_ps = simgrid_now_ps();
   }
@@ -138,11 +139,13 @@ void Clock::start(Message& message) {
   message.comm = s4u::Comm::sendto_init(from, to)->set_payload_size(message.bytes);
   message.comm->set_data(&message);
   message.comm->start();
+  ++in_flight_;
 }
 
 void Clock::finish(Message& message, std::int64_t arrival_ps) {
   const bool arrived = message.comm->get_state() == s4u::Activity::State::FINISHED;
   message.comm = nullptr;
+  --in_flight_;
   retire(message, arrived, arrival_ps);
 }
 

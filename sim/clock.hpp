@@ -10,7 +10,7 @@
 // messages (the `network.model = simgrid` of a scenario: slow, small clusters) the pump stops at every event,
 // start and arrival.
 //
-// One Clock per Platform and Calendar, both new and both outliving it. One thread.
+// One Clock per Platform and Calendar, both new when it is made, both outliving it. One thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class Clock final : private EventHandler {
   Clock& operator=(const Clock&) = delete;
 
   /// Runs every event up to and including `until_ps`. Asks `keep_going` before each window and returns false,
-  /// early, as soon as it says no. May be called again and again.
+  /// early, as soon as it says no. May be called again and again, up to 100 s.
   bool run_until(std::int64_t until_ps, const std::function<bool()>& keep_going);
 
   /// Starts a SimGrid communication at `start_ps` (not in the past) and runs the event (handler, index) when
@@ -67,7 +67,6 @@ class Clock final : private EventHandler {
   void start(Message& message);
   void finish(Message& message, std::int64_t arrival_ps);
   void retire(const Message& message, bool arrived, std::int64_t arrival_ps);
-  static void connect_signals();
 
   Platform& platform_;
   Calendar& calendar_;
@@ -76,6 +75,7 @@ class Clock final : private EventHandler {
   std::deque<Message> messages_;  // by slot; a deque, because SimGrid keeps pointers
   std::vector<std::uint32_t> free_slots_;
   std::vector<Message*> completed_;  // by SimGrid, not yet in the calendar
+  int in_flight_ = 0;                // messages that SimGrid is carrying
   std::uint64_t messages_lost_ = 0;
 };
 

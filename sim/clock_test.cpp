@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -86,6 +87,15 @@ TEST(Clock, JumpsOverIdleTime) {
   int asked = 0;
   EXPECT_TRUE(s.clock.run_until(9'000'000 * kUs, [&] { return ++asked < 10; }));
   EXPECT_THAT(s.recorder.seen, ElementsAre(Pair(1, 7'000'000 * kUs)));
+}
+
+TEST(ClockMessages, AreExactLateInALongRun) {
+  Simulation s;
+  const std::int64_t late_ps = 99'000'000'000'001;
+  s.clock.send(0, 1, 1000, late_ps, s.recorder.id, 1);
+  s.clock.run_until(100'000'000 * kUs, always);
+  ASSERT_EQ(s.recorder.seen.size(), 1U);
+  EXPECT_LE(std::abs(s.recorder.seen[0].second - (late_ps + kLatencyPs + 80'000)), 1);
 }
 
 TEST(Clock, StaysWithSimGridOverManyWindows) {

@@ -98,7 +98,8 @@ Cluster::Cluster(const ClusterParameters& p)
       nic_profile_(p.nic),
       core_handler_(calendar_.add_handler(*this)),
       platform_(make_platform(p)),
-      clock_(std::make_unique<Clock>(*platform_, calendar_)),
+      clock_(std::make_unique<Clock>(*platform_, calendar_,
+                                     p.message_per_communication ? Clock::Messages::kSimulated : Clock::Messages::kNone)),
       fabric_(std::make_unique<Fabric>(*platform_)),
       transport_(std::make_unique<Transport>(calendar_, *fabric_,
                                              p.message_per_communication ? clock_.get() : nullptr, p.nic)) {
@@ -124,7 +125,6 @@ Cluster::~Cluster() = default;
 WorkerPort& Cluster::port(int node, int thread) { return *workers_[index_of(node, thread)]; }
 NodeMemory& Cluster::memory(int node) { return *nodes_[static_cast<std::size_t>(node)]; }
 void Cluster::drive(int node, int thread, Steppable& worker) { cores_[index_of(node, thread)]->drive(worker); }
-void Cluster::simulate(const std::function<void()>& body) { clock_->simulate([&](Clock&) { body(); }); }
 
 /// Both ends are made at once: the far end is the queue pair that the thread with the same place on NIC `nic` of `node`
 /// has towards this worker's NIC.

@@ -2,12 +2,11 @@
 // every worker.
 //
 // The program that runs a simulation owns the Cluster; it owns everything below. One thread. Workers are not owned and
-// must outlive simulate().
+// must outlive the last clock().run_until().
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,9 +55,6 @@ class Cluster final : private EventHandler {
   WorkerPort& port(int node, int thread);
   NodeMemory& memory(int node);
   void drive(int node, int thread, Steppable& worker);
-
-  /// Runs `body` inside the simulated clock; body calls clock().run_until() as often as it needs.
-  void simulate(const std::function<void()>& body);
 
   Clock& clock() { return *clock_; }
   Calendar& calendar() { return calendar_; }

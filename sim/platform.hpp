@@ -3,7 +3,8 @@
 //
 // SimGrid owns the network; a Platform is our numbered view of it. SimGrid's engine is one per process, so at
 // most one Platform exists at a time, but any number may follow one another: each starts with SimGrid's clock
-// at 0 and nothing left over. Created and used by the one thread of its simulation.
+// at 0 and nothing left over. The exception: SimGrid 3.32 cannot forget the events of a profile, so nothing
+// may follow a platform that has profiles (UserError). Created and used by the one thread of its simulation.
 //
 // An endpoint is a port that messages leave and enter by: in a star every NIC of every node, in a user's
 // SimGrid XML every host (the NICs of a node share its host's links). Bandwidths are in bytes/s, latencies in

@@ -42,13 +42,12 @@ constexpr Limit kLimits[] = {
 
 }  // namespace
 
-std::string describe_bottleneck(std::string_view resource, double utilization) {
+std::string describe_bottleneck(std::string_view resource, double utilization, std::string_view busiest) {
   if (resource == "round_trips") {
     return fmt::format(
-        "Nothing is saturated (the busiest resource is {} in use): transactions wait for round trips; more "
-        "coroutines "
-        "would help.",
-        format_percent(utilization));
+        "Nothing is saturated (the busiest resource{} is {} in use): transactions wait for round trips; more "
+        "coroutines would help.",
+        busiest.empty() ? "" : fmt::format(", {},", busiest), format_percent(utilization));
   }
   const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
                                    [&](const Limit& entry) { return entry.resource == resource; });

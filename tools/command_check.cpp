@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "calibration/profile_file.hpp"
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
@@ -49,9 +51,17 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
       scenario.run.check, scenario.backend);
 }
 
+/// A scenario is only as good as the profiles it names.
+void check_profiles(const scenarios::Scenario& scenario) {
+  const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
+  calibration::load_nic_profile(scenario.cluster.nic, search);
+  calibration::load_host_profile(scenario.cluster.host, search);
+}
+
 int check(const CheckOptions& options) {
   const scenarios::Scenario scenario =
       scenarios::load_scenario(options.scenario, options.overrides, make_catalog());
+  check_profiles(scenario);
   print(options.json ? scenario.resolved.dump(2) + "\n" : wrap(describe_shape(scenario), 0, kWidthColumns));
   return kExitDone;
 }
@@ -61,9 +71,12 @@ int check(const CheckOptions& options) {
 void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
-  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required();
-  command->add_option("--set", options->overrides, "Override a field: path=value; may be repeated")
-      ->allow_extra_args(false);
+  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required()->type_name("FILE");
+  command
+      ->add_option("--set", options->overrides,
+                   "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
   command->add_flag("--json", options->json, "Print the whole scenario with every default filled in");
   command->footer(
       "Example:\n"

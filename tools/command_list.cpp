@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "calibration/profile_file.hpp"
 #include "scenarios/text.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
@@ -40,10 +41,13 @@ std::vector<Row> entry_rows(const std::vector<scenarios::CatalogEntry>& entries)
   return rows;
 }
 
-std::vector<Row> profile_rows(const scenarios::Catalog& catalog) {
+std::vector<Row> profile_rows() {
   std::vector<Row> rows;
-  for (const std::string& name : catalog.nics) rows.push_back({name, "NIC, for cluster.nic"});
-  for (const std::string& name : catalog.hosts) rows.push_back({name, "host, for cluster.host"});
+  for (const calibration::ProfileInfo& profile :
+       calibration::list_profiles(calibration::profile_directory())) {
+    const char* kind = profile.kind == calibration::ProfileKind::kNic ? "NIC" : "host";
+    rows.push_back({profile.name, fmt::format("({}) {}", kind, profile.description)});
+  }
   return rows;
 }
 
@@ -56,7 +60,7 @@ int list(const std::string& kind) {
   }
   const scenarios::Catalog catalog = make_catalog();
   const std::vector<Row> tables[] = {entry_rows(catalog.protocols), entry_rows(catalog.workloads),
-                                     profile_rows(catalog)};
+                                     profile_rows()};
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     if (kind.empty() || kind == kinds[i]) print(render(kinds[i], tables[i]));
   }
@@ -69,7 +73,8 @@ void add_list_command(CLI::App& app, int& exit_code) {
   auto kind = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("list", "List the protocols, workloads and profiles that scenarios may name");
-  command->add_option("KIND", *kind, "protocols, workloads or profiles; all of them if left out");
+  command->add_option("KIND", *kind, "protocols, workloads or profiles; all of them if left out")
+      ->type_name("");
   command->footer(
       "Example:\n"
       "  verbtwin list protocols");

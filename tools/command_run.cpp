@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -33,7 +32,7 @@ struct RunOptions {
   std::vector<std::string> overrides;
   std::string backend;
   std::string seed;
-  std::string out;
+  std::optional<std::string> out;
   bool json = false;
   bool quiet = false;
 };
@@ -68,31 +67,23 @@ nlohmann::json simulate_watched(const scenarios::Scenario& scenario, const StopS
   }
 }
 
-bool has_violations(const nlohmann::json& result) {
-  const nlohmann::json checks = result.value("checks", nlohmann::json::array());
-  return std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {
-    return check.value("violations", std::uint64_t{0}) > 0;
-  });
-}
-
 int run(const RunOptions& options) {
   const scenarios::Scenario scenario = load(options);
-  const std::filesystem::path file = std::filesystem::path(options.out) / kResultFile;
+  const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
-  if (!options.out.empty()) prepare_output_directory(options.out, kResultFile);
+  if (options.out) prepare_output_directory(*options.out, kResultFile);
   const nlohmann::json result =
       simulate_watched(scenario, signals, !options.quiet && isatty(STDERR_FILENO) != 0);
 
   const std::string text = result.dump(2) + "\n";
-  if (!options.out.empty()) write_file_whole(file, text);
+  if (options.out) write_file_whole(file, text);
   if (options.json) {
     print(text);
   } else if (!options.quiet) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
-    if (!options.out.empty()) print(fmt::format("wrote {}\n", file.string()));
+    if (options.out) print(fmt::format("wrote {}\n", file.string()));
   }
-  if (has_violations(result)) return kExitCheckFailed;
-  return result.value("partial", false) ? kExitSignal + signals.signal_number() : kExitDone;
+  return exit_code_of(result, signals.signal_number());
 }
 
 }  // namespace
@@ -100,14 +91,18 @@ int run(const RunOptions& options) {
 void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
-  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required();
+  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required()->type_name("FILE");
   command
       ->add_option("--set", options->overrides,
-                   "Override a field: path=value, as cluster.nodes=80; may be repeated, the last one wins")
-      ->allow_extra_args(false);
-  command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...");
-  command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...");
-  command->add_option("--out", options->out, "Directory for result.json; created if absent");
+                   "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
+  command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...")
+      ->type_name("NAME");
+  command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")
+      ->type_name("N");
+  command->add_option("--out", options->out, "Directory for result.json; created if absent")
+      ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
   command->footer(

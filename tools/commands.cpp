@@ -1,10 +1,22 @@
 #include "tools/commands.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 namespace verbtwin::tools {
+
+int exit_code_of(const nlohmann::json& result, int signal_number) {
+  const nlohmann::json checks = result.value("checks", nlohmann::json::array());
+  const bool violated = std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {
+    return check.value("violations", std::uint64_t{0}) > 0;
+  });
+  if (violated) return kExitCheckFailed;
+  return result.value("partial", false) ? kExitSignal + signal_number : kExitDone;
+}
 
 void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {

@@ -7,7 +7,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <string>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace verbtwin::tools {
@@ -22,6 +22,9 @@ void add_run_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 void add_list_command(CLI::App& app, int& exit_code);
+
+/// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
+int exit_code_of(const nlohmann::json& result, int signal_number);
 
 /// Writes `text` to standard output, all of it; throws std::system_error if it cannot.
 void print(std::string_view text);

@@ -13,7 +13,8 @@ namespace verbtwin::tools {
 namespace {
 
 constexpr double kRedrawPeriodS = 0.1;
-constexpr std::size_t kBarColumns = 20;
+constexpr std::size_t kBarColumnsMin = 8;
+constexpr std::size_t kBarColumnsMax = 20;
 constexpr const char* kEraseLine = "\r\x1b[K";
 
 }  // namespace
@@ -28,15 +29,17 @@ std::string render_progress(const ProgressState& state, std::size_t width_column
         fmt::format("ETA {}", format_seconds(left_us * state.elapsed_s / state.simulated_us)),
         fmt::format("{} of {} us", format_us(state.simulated_us), format_us(state.total_us)),
         fmt::format("{} us/s", format_us(state.simulated_us / state.elapsed_s)),
-        fmt::format("{} transactions/s", format_si(static_cast<double>(state.committed) / state.elapsed_s)),
+        fmt::format("{} commits/s", format_si(static_cast<double>(state.committed) / state.elapsed_s)),
     };
     for (const std::string& part : parts) {
       if (line.size() + 2 + part.size() > width_columns) break;
       line += "  " + part;
     }
   }
-  if (line.size() + kBarColumns + 3 <= width_columns) {
-    line = fmt::format("[{}] {}", format_bar(done, kBarColumns), line);
+  constexpr std::size_t kFrameColumns = 3;
+  if (line.size() + kFrameColumns + kBarColumnsMin <= width_columns) {
+    const std::size_t bar_columns = std::min(kBarColumnsMax, width_columns - kFrameColumns - line.size());
+    line = fmt::format("[{}] {}", format_bar(done, bar_columns), line);
   }
   return line;
 }

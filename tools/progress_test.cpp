@@ -29,11 +29,13 @@ class Terminal {
 
 TEST(Progress, ShowsShareEtaTimeAndRates) {
   EXPECT_EQ(render_progress({.simulated_us = 300, .total_us = 1200, .committed = 60000, .elapsed_s = 2}, 100),
-            "[#####---------------]  25 %  ETA 6.00 s  300 of 1,200 us  150 us/s  30.0 k transactions/s");
+            "[#####---------------]  25 %  ETA 6.00 s  300 of 1,200 us  150 us/s  30.0 k commits/s");
 }
 
 TEST(Progress, ANarrowTerminalLosesTheLeastImportantParts) {
   const ProgressState state{.simulated_us = 300, .total_us = 1200, .committed = 60000, .elapsed_s = 2};
+  EXPECT_EQ(render_progress(state, 75),
+            "[###-------]  25 %  ETA 6.00 s  300 of 1,200 us  150 us/s  30.0 k commits/s");
   EXPECT_EQ(render_progress(state, 40), " 25 %  ETA 6.00 s  300 of 1,200 us");
   for (std::size_t width = 40; width < 120; ++width) EXPECT_LE(render_progress(state, width).size(), width);
 }

@@ -87,6 +87,7 @@ class Summary {
   void phases();
   void verbs();
   void resources();
+  void hits(std::string_view name, const Json& cache);
   void checks();
   void bottleneck();
   void simulator();
@@ -160,6 +161,9 @@ void Summary::aborts() {
   for (const auto& [count, reason] : reasons) {
     text += fmt::format("{}{} {}", std::exchange(separator, ", "), reason, format_count(count));
   }
+  if (const std::uint64_t user = count_of(result_, "user_aborts"); user > 0) {
+    text += fmt::format("; {} ended by the application's own rules", format_count(user));
+  }
   labelled("aborts", text);
 }
 
@@ -212,26 +216,37 @@ void Summary::verbs() {
     line(fmt::format("{:<20}{:>12}{:>14}{:>12.0f}", verb, format_count(count), each,
                      number(values, "bytes") / static_cast<double>(count)));
   }
+  if (const std::uint64_t dropped = count_of(result_, "datagrams_dropped"); dropped > 0) {
+    line(paint(kYellow,
+               fmt::format("{} datagrams dropped: no RECV was posted in time", format_count(dropped))));
+  }
 }
 
 void Summary::resources() {
   const auto resources = result_.find("resources");
   if (resources == result_.end() || resources->empty()) return;
-  const std::size_t bar_columns =
-      std::min<std::size_t>(24, width_ - kLabelColumns - 33);  // beside the numbers
+  const std::size_t bar_columns = std::min<std::size_t>(24, width_ - kLabelColumns - 33);
   heading(
       fmt::format("{:<{}}{:<{}}{:>9}{:>9}", "resource", kLabelColumns, "in use", bar_columns, "mean", "max"));
   for (const Json& resource : *resources) {
+    if (resource.contains("hit_ratio")) continue;
     const double mean = number(resource, "utilization_mean");
     const double max = number(resource, "utilization_max");
     const Color color = max >= 0.9 ? kRed : max >= 0.7 ? kYellow : kGreen;
-    std::string text =
-        fmt::format("{:<{}}{}{:>9}{:>9}", resource.value("name", ""), kLabelColumns,
-                    paint(color, format_bar(mean, bar_columns)), format_percent(mean), format_percent(max));
-    if (resource.contains("hit_ratio"))
-      text += fmt::format("   {} hits", format_percent(number(resource, "hit_ratio")));
-    line(text);
+    line(fmt::format("{:<{}}{}{:>9}{:>9}", resource.value("name", ""), kLabelColumns,
+                     paint(color, format_bar(mean, bar_columns)), format_percent(mean), format_percent(max)));
   }
+  // A cache is judged by what it misses, not by the time it is in use.
+  for (const Json& resource : *resources) {
+    if (resource.contains("hit_ratio")) hits(resource.value("name", ""), resource);
+  }
+  const Json& locations = member(result_, "location_cache");
+  if (!locations.empty()) hits("locations", locations);
+}
+
+void Summary::hits(std::string_view name, const Json& cache) {
+  line(fmt::format("{:<{}}{} of look-ups hit", name, kLabelColumns,
+                   format_percent(number(cache, "hit_ratio"))));
 }
 
 void Summary::checks() {
@@ -261,7 +276,8 @@ void Summary::bottleneck() {
   if (bottleneck.empty()) return;
   line();
   labelled("bottleneck",
-           describe_bottleneck(bottleneck.value("resource", ""), number(bottleneck, "utilization")));
+           describe_bottleneck(bottleneck.value("resource", ""), number(bottleneck, "utilization"),
+                               bottleneck.value("busiest", "")));
 }
 
 void Summary::simulator() {

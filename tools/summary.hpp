@@ -5,6 +5,9 @@
 // shows, where present:
 //   "aborts": {"<reason>": count}               attempts aborted, by reason
 //   "checks"[i]."examples": ["<text>", ...]     what the first violations are
+//   "user_aborts": count                        transactions that ended by their own rules
+//   "datagrams_dropped": count, "location_cache": {"hit_ratio": share}
+//   "bottleneck"."busiest": "<resource>"        the most used one where none is saturated
 //   "operations", "operations_per_s"            of micro-benchmarks, in place of "committed",
 //   "committed_per_s"
 #pragma once

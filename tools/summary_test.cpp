@@ -38,7 +38,7 @@ json canned_result() {
               "send": {"count": 20000, "bytes": 1280000}, "recv": {"count": 20000, "bytes": 1280000}},
     "resources": [{"name": "core", "utilization_mean": 0.931, "utilization_max": 0.974},
                   {"name": "nic_send", "utilization_mean": 0.61, "utilization_max": 0.72},
-                  {"name": "qp_cache", "utilization_mean": 0.5, "utilization_max": 0.55, "hit_ratio": 0.992}],
+                  {"name": "qp_cache", "utilization_mean": 0.0, "utilization_max": 0.0, "hit_ratio": 0.992}],
     "bottleneck": {"resource": "core", "utilization": 0.931},
     "checks": [{"name": "serializable", "transactions": 80000, "violations": 0},
                {"name": "money", "violations": 2, "examples": ["node 3 lost 12", "node 4 won 7"]}],
@@ -75,7 +75,7 @@ write                    100,000          1.25          96
 resource     in use                       mean      max
 core         ######################--   93.1 %   97.4 %
 nic_send     ###############---------   61.0 %   72.0 %
-qp_cache     ############------------   50.0 %   55.0 %   99.2 % hits
+qp_cache     99.2 % of look-ups hit
 
 PASS serializable: 80,000 transactions, 0 violations
 FAIL money: 2 violations
@@ -129,6 +129,17 @@ TEST(Summary, RendersARunThatCommittedNothing) {
   for (auto& [kind, values] : result["transactions"].items())
     values = {{"committed", 0}, {"latency_us", json::object()}};
   EXPECT_THAT(render_summary(result, {}), HasSubstr("balance                       0    0.0 %"));
+}
+
+TEST(Summary, ShowsWhatGoesBeyondTheContract) {
+  json result = canned_result();
+  result["user_aborts"] = 1234;
+  result["datagrams_dropped"] = 5;
+  result["location_cache"] = {{"hit_ratio", 0.75}};
+  const std::string text = render_summary(result, {});
+  EXPECT_THAT(text, HasSubstr("validation 270; 1,234\n             ended by the application's own rules\n"));
+  EXPECT_THAT(text, HasSubstr("\n5 datagrams dropped: no RECV was posted in time\n"));
+  EXPECT_THAT(text, HasSubstr("\nlocations    75.0 % of look-ups hit\n"));
 }
 
 TEST(Bottleneck, NamesEveryResourceOfTheContract) {

@@ -235,7 +235,8 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
   request.source_node_ = source;
   request.slot_ = slot;
   request.arguments_ = body;
-  if ((flags & kPassiveFlag) != 0) ++peer(source).owed;
+  request.passive_ = (flags & kPassiveFlag) != 0;
+  if (request.passive_) ++peer(source).owed;
   const HandlerEntry& handler = handlers_[kind];
   handler.function(handler.context, request);
   if (!options_.response_batching) flush();

@@ -57,6 +57,8 @@ class RpcRequest {
  public:
   int source_node() const { return source_node_; }
   std::span<const std::byte> arguments() const { return arguments_; }
+  /// Nobody waits for an answer.
+  bool passive() const { return passive_; }
   /// Room for an answer of `bytes`; called at most once, and not for a passive call.
   std::span<std::byte> reply(std::size_t bytes);
 
@@ -65,6 +67,7 @@ class RpcRequest {
   class UdRpc* rpc_ = nullptr;
   int source_node_ = 0;
   std::uint16_t slot_ = 0;
+  bool passive_ = false;
   std::span<const std::byte> arguments_;
 };
 

@@ -21,7 +21,7 @@ struct RecordHash {
 
 std::uint64_t share(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0 || part >= whole) return 1ULL << 32;
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(part) * (1ULL << 32) / whole);
+  return static_cast<std::uint64_t>(static_cast<double>(part) / static_cast<double>(whole) * 4294967296.0);
 }
 
 }  // namespace

@@ -22,12 +22,22 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   const std::uint64_t start = entry_start(spec_, tail_);
   if (bytes > spec_.entry_max_b || start + bytes - head_ > spec_.ring_b) return std::nullopt;
   tail_ = start + bytes;
-  return Place{start % spec_.ring_b, frame_word(++entries_, bytes)};
+  uncertain_.push_back({++entries_, false, tail_});
+  return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
-std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<const std::byte> ring) {
+void LogWriter::make_certain(std::uint64_t frame) {
+  const auto number = static_cast<std::uint32_t>(frame >> 32);
+  uncertain_[number - uncertain_.front().number].certain = true;
+  while (!uncertain_.empty() && uncertain_.front().certain) {
+    certain_ = uncertain_.front().end;
+    uncertain_.pop_front();
+  }
+}
+
+std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<std::byte> ring) {
   const std::uint64_t start = entry_start(spec, head_);
-  auto* at = const_cast<std::byte*>(ring.data()) + start % spec.ring_b;
+  std::byte* at = ring.data() + start % spec.ring_b;
   const std::uint64_t frame = atomic_word(at).load(std::memory_order_acquire);
   const std::uint64_t bytes = frame & 0xFFFFFFFF;
   if (frame >> 32 != entries_ + 1ULL || bytes < 2 * kLogFrameBytes || bytes > spec.entry_max_b) return std::nullopt;

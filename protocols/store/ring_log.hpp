@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 
@@ -46,17 +47,26 @@ class LogWriter {
 
   /// Room for an entry of `bytes` (frames included), or nothing until more has been reclaimed.
   std::optional<Place> reserve(std::size_t bytes);
+  /// The transaction of the entry with this frame has committed.
+  void make_certain(std::uint64_t frame);
 
-  std::uint64_t tail() const { return tail_; }
-  std::uint64_t used() const { return tail_ - head_; }
-  /// Half full: time to ask the backup to apply what is certain.
-  bool wants_reclaim() const { return used() > spec_.ring_b / 2; }
+  /// Entries up to here belong to committed transactions: a backup may apply them.
+  std::uint64_t certain() const { return certain_; }
+  /// Half full, and there is something to apply.
+  bool wants_reclaim() const { return tail_ - head_ > spec_.ring_b / 2 && certain_ > head_; }
   void reclaimed(std::uint64_t head) { head_ = head; }
 
  private:
+  struct Uncertain {
+    std::uint32_t number;
+    bool certain;
+    std::uint64_t end;
+  };
+
   LogSpec spec_;
-  std::uint64_t head_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
+  std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
   std::uint32_t entries_ = 0;
+  std::deque<Uncertain> uncertain_;
 };
 
 /// A backup's account of one ring in its own memory.
@@ -65,7 +75,7 @@ class LogReader {
   LogReader() = default;
 
   /// The next entry's records if it is complete, else nothing. `ring` is the ring's memory.
-  std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<const std::byte> ring);
+  std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<std::byte> ring);
   std::uint64_t head() const { return head_; }
 
  private:

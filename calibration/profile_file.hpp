@@ -1,0 +1,52 @@
+// Profile files: NIC and host profiles as JSON, read against the tables of models/profile.hpp.
+//
+// {"format": "verbtwin-nic-profile" or "verbtwin-host-profile", "version": 1, "name": "connectx-4",
+//  "description": "...",
+//  "parameters": {"send_wqe_ns": {"value": 7.0, "unit": "ns", "source": "...", "uncertainty": 0.2}, ...}}
+// `uncertainty` is relative: 0.2 is plus or minus 20 %. Every parameter of the table must stand in the file,
+// and no other.
+//
+// Free functions, callable from any thread. Errors are UserErrors of one line, "file:line:column: /pointer:
+// ...".
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/profile.hpp"
+
+namespace verbtwin::calibration {
+
+enum class ProfileKind { kNic, kHost };
+
+struct ProfileInfo {
+  std::string name;  // what a scenario calls it: the file's name without .json
+  ProfileKind kind{};
+  std::string description;
+  std::filesystem::path file;
+};
+
+/// A name is looked for in each directory of `search`, in order, as NAME.json; what ends in .json is a path.
+models::NicProfile load_nic_profile(const std::string& name_or_path,
+                                    const std::vector<std::filesystem::path>& search);
+models::HostProfile load_host_profile(const std::string& name_or_path,
+                                      const std::vector<std::filesystem::path>& search);
+
+/// The profiles in a directory by name; their parameters are not looked at.
+std::vector<ProfileInfo> list_profiles(const std::filesystem::path& directory);
+
+/// The directory of the profiles that come with the program: $VERBTWIN_DATA_DIR/profiles where that variable
+/// is set, else beside the executable's source tree (build/PRESET/verbtwin) or installation
+/// (PREFIX/bin/verbtwin).
+std::filesystem::path profile_directory();
+
+/// The same for given places; `data_dir` may be empty.
+std::filesystem::path profile_directory(const std::filesystem::path& data_dir,
+                                        const std::filesystem::path& executable);
+
+/// The JSON Schema (draft-07) of a profile file, made from the table of its kind.
+nlohmann::json profile_schema(ProfileKind kind);
+
+}  // namespace verbtwin::calibration

@@ -1,0 +1,108 @@
+#include "protocols/occ/transaction.hpp"
+
+#include <cassert>
+
+namespace verbtwin::protocols {
+
+std::string_view to_string(AbortReason reason) {
+  switch (reason) {
+    case AbortReason::kNone: return "none";
+    case AbortReason::kRecordLocked: return "record_locked";
+    case AbortReason::kLockFailed: return "lock_failed";
+    case AbortReason::kWriteSetChanged: return "write_set_changed";
+    case AbortReason::kReadSetChanged: return "read_set_changed";
+    case AbortReason::kVerbFailed: return "verb_failed";
+  }
+  return "unknown";
+}
+
+OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* history)
+    : node_(node),
+      worker_(worker),
+      cpu_(worker.cpu()),
+      rpc_(rpc),
+      store_(node.store),
+      history_(history),
+      inline_max_b_(worker.port().device().attributes().max_inline_data) {
+  register_handlers();
+}
+
+/// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other, so a lock
+/// that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same queue pair, whose
+/// order the protocol relies on. Locks that a CPU takes leave the choice free.
+Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
+  int nic = worker_.nic();
+  if (options().validation.lock == LockKind::kCas) {
+    nic = static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
+  }
+  return worker_.channel(node, nic);
+}
+
+OccEngine::BackupLog& OccEngine::log_at(int node) {
+  const auto index = static_cast<std::size_t>(node);
+  if (logs_.size() <= index) logs_.resize(index + 1);
+  if (!logs_[index]) logs_[index] = std::make_unique<BackupLog>(*this, store_.layout().log(), node);
+  return *logs_[index];
+}
+
+Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena)
+    : engine_(engine), coroutine_(coroutine), arena_(arena), buffers_in_use_(engine.worker()) {
+  items_.reserve(kItemsMax);
+}
+
+WaitGroup& Transaction::begin() {
+  items_.clear();
+  log_entries_.clear();
+  executed_ = 0;
+  arena_used_ = 0;
+  reason_ = AbortReason::kNone;
+  phase_ps_ = {};
+  phase_start_ps_ = engine_.cpu_.now_ps();
+  return buffers_in_use_;
+}
+
+std::byte* Transaction::take(std::size_t bytes) {
+  std::byte* at = arena_.data() + arena_used_;
+  arena_used_ += (bytes + 7) & ~std::size_t{7};
+  assert(arena_used_ <= arena_.size());
+  return at;
+}
+
+int Transaction::declare(RecordId record, bool is_write) {
+  assert(items_.size() < kItemsMax);
+  Item& item = items_.emplace_back();
+  item.record = record;
+  item.node = static_cast<int>(record.partition());
+  item.is_write = is_write;
+  item.image = take(layout(item).image_b);
+  return static_cast<int>(items_.size()) - 1;
+}
+
+std::uint64_t Transaction::owner() const {
+  WorkerPort& port = engine_.worker_.port();
+  return owner_word(port.node(), port.thread(), coroutine_);
+}
+
+void Transaction::end_phase(Phase phase) {
+  const std::int64_t now_ps = engine_.cpu_.now_ps();
+  phase_ps_[static_cast<std::size_t>(phase)] += now_ps - phase_start_ps_;
+  phase_start_ps_ = now_ps;
+}
+
+Task<bool> Transaction::commit(std::int64_t effect) {
+  auto validation = validate();
+  if (!co_await validation) co_return false;
+  end_phase(Phase::kValidation);
+
+  auto logging = log_to_backups();
+  if (!co_await logging) co_return false;
+  end_phase(Phase::kLogging);
+
+  record_history(effect);
+  auto installing = install_and_unlock();
+  co_await installing;
+  end_phase(Phase::kCommit);
+  co_return true;
+}
+
+}  // namespace verbtwin::protocols

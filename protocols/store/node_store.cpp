@@ -1,0 +1,69 @@
+#include "protocols/store/node_store.hpp"
+
+#include <cassert>
+
+#include "protocols/store/cluster_hash.hpp"
+
+namespace verbtwin::protocols {
+
+NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, bool keep_logged)
+    : layout_(layout),
+      node_(node),
+      threads_(threads),
+      memory_(memory.local()),
+      lkey_(memory.lkey()),
+      keep_logged_(keep_logged),
+      readers_(static_cast<std::size_t>(layout.nodes()) * static_cast<std::size_t>(threads)) {
+  assert(memory_.size() >= layout.total_bytes());
+}
+
+std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const {
+  const StoreLayout::Table& t = layout_.table(table);
+  std::uint64_t bucket = ClusterHash::home_bucket(key, t.bucket_count);
+  std::uint64_t offset = t.buckets_at + bucket * ClusterHash::kBucketBytes;
+  for (;;) {
+    const std::span<const std::byte, ClusterHash::kBucketBytes> image(memory_.data() + offset,
+                                                                      ClusterHash::kBucketBytes);
+    const ClusterHash::Found found = ClusterHash::find(image, bucket, key, t.spec.records);
+    if (found.kind == ClusterHash::Found::Kind::kRecord) return found.value;
+    assert(found.kind == ClusterHash::Found::Kind::kLink && "a key that does not exist");
+    offset = found.value;
+    bucket = ClusterHash::kLinked;
+  }
+}
+
+std::uint64_t NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
+  LogReader& reader = readers_[static_cast<std::size_t>(sender_node * threads_ + sender_thread)];
+  const std::span<std::byte> memory = ring(sender_node, sender_thread);
+  while (reader.head() < certain) {
+    const auto body = reader.next(layout_.log(), memory);
+    if (!body) break;  // not all of it is here yet
+    apply(*body);
+  }
+  return reader.head();
+}
+
+void NodeStore::drain_logs() {
+  for (int node = 0; node < layout_.nodes(); ++node) {
+    for (int thread = 0; thread < threads_; ++thread) reclaim(node, thread, ~std::uint64_t{0});
+  }
+}
+
+void NodeStore::apply(std::span<const std::byte> body) {
+  for_each_logged(body, [this](const LogRecord& logged, std::span<const std::byte> value) {
+    const RecordId record{logged.record};
+    const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
+    if (keep_logged_) {
+      const std::scoped_lock guard(logged_mutex_);
+      logged_.push_back({{record, logged.version, value_digest(value)}, static_cast<std::uint32_t>(node_)});
+    }
+    if (rank <= 0) return;
+    std::byte* copy = memory_.data() + layout_.record_offset(record.table(), rank, logged.slot);
+    // Rings of different senders are applied in any order; versions say which write is the newer.
+    if (atomic_word(copy + 8).load(std::memory_order_relaxed) < logged.version) {
+      install(layout_.table(record.table()).record, copy, logged.version, value);
+    }
+  });
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,58 @@
+// NodeStore: a node's share of the database in its registered memory, as the node's own CPUs use it: look-ups, record
+// reads, and the logs it keeps for others.
+//
+// One per node, shared by its workers. Records are reached through record.hpp's functions only; a log ring is read by
+// one worker at a time, because its one sender asks for one reclaim after another.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "protocols/checks/history.hpp"
+#include "protocols/store/layout.hpp"
+#include "protocols/store/ring_log.hpp"
+
+namespace verbtwin::protocols {
+
+class NodeStore {
+ public:
+  /// `layout` and `memory` are not owned and outlive the store. `keep_logged`: remember what the logs held (checks).
+  NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, bool keep_logged);
+
+  const StoreLayout& layout() const { return layout_; }
+  int node() const { return node_; }
+  std::span<std::byte> memory() const { return memory_; }
+  std::uint32_t lkey() const { return lkey_; }
+
+  /// Where this node's primary copy of a record of its own partition is; the key must exist.
+  std::uint64_t find_slot(std::uint32_t table, std::uint64_t key) const;
+  std::byte* primary_record(std::uint32_t table, std::uint64_t slot) const {
+    return memory_.data() + layout_.record_offset(table, 0, slot);
+  }
+  std::span<std::byte> ring(int sender_node, int sender_thread) const {
+    return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
+  }
+
+  /// Applies a sender's entries up to position `certain`; returns how far the log has been applied.
+  std::uint64_t reclaim(int sender_node, int sender_thread, std::uint64_t certain);
+  /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.
+  void drain_logs();
+  std::span<const LoggedWrite> logged() const { return logged_; }
+
+ private:
+  void apply(std::span<const std::byte> body);
+
+  const StoreLayout& layout_;
+  int node_, threads_;
+  std::span<std::byte> memory_;
+  std::uint32_t lkey_;
+  bool keep_logged_;
+  std::vector<LogReader> readers_;  // by sender
+  std::mutex logged_mutex_;
+  std::vector<LoggedWrite> logged_;
+};
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,88 @@
+// System: a protocol and a workload on a cluster, the same whichever binding is below.
+//
+// System is the plan that every node shares: layout, options, workload. NodeProgram is one node's part: its store and
+// its workers. The program that runs a cluster owns both; a System outlives its NodePrograms. A NodeProgram is set up
+// and read out by one thread; in between each of its workers belongs to its own.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "protocols/checks/history.hpp"
+#include "protocols/checks/report.hpp"
+#include "protocols/occ/options.hpp"
+#include "protocols/statistics.hpp"
+#include "protocols/workloads/workload.hpp"
+
+namespace verbtwin::protocols {
+
+struct SystemParameters {
+  ClusterShape shape;
+  int coroutines = 1;
+  int replicas = 1;
+  std::uint64_t seed = 1;
+  bool check = true;  // record histories and logs for the checks
+  OccOptions options;
+};
+
+class System {
+ public:
+  /// `workload` is the resolved object of a scenario. Throws UserError where options and data do not fit together.
+  System(const SystemParameters& parameters, const nlohmann::json& workload);
+  ~System();
+
+  const SystemParameters& parameters() const { return parameters_; }
+  const Workload& workload() const { return *workload_; }
+  const StoreLayout& layout() const { return *layout_; }
+  const PhaseCycles& cycles() const { return cycles_; }
+  /// Registered memory that each node needs.
+  std::size_t node_memory_bytes() const { return layout_->total_bytes(); }
+  std::size_t arena_bytes() const { return arena_b_; }
+  std::size_t rpc_bytes() const { return rpc_b_; }
+
+ private:
+  SystemParameters parameters_;
+  std::unique_ptr<Workload> workload_;
+  std::unique_ptr<StoreLayout> layout_;
+  PhaseCycles cycles_;
+  std::size_t arena_b_ = 0, rpc_b_ = 0;
+};
+
+class NodeProgram {
+ public:
+  /// `ports`: one per thread. Nothing here is owned by the program and all of it outlives it.
+  NodeProgram(const System& system, int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports);
+  ~NodeProgram();
+
+  /// Makes the workers known to each other and their coroutines ready; called once every node's program exists. Until
+  /// `stop` is set, transactions begin before window.end_ps; both outlive the run.
+  void start(const Window& window, const std::atomic<bool>& stop);
+
+  Steppable& worker(int thread);
+
+  // Afterwards, when all workers have stopped:
+  /// Coroutines that never finished: a message was lost, or the protocol is stuck.
+  std::size_t unfinished() const;
+  std::uint64_t committed_ever() const;
+  const WorkerStatistics& statistics(int thread) const;
+  const History& history(int thread) const;
+  NodeStore& store();
+  std::uint64_t location_cache_hits() const;
+  std::uint64_t location_cache_misses() const;
+
+ private:
+  struct Thread;
+  struct Shared;
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+/// Every check of a finished run; drains the logs first.
+std::vector<CheckReport> run_checks(const System& system, const std::vector<std::unique_ptr<NodeProgram>>& nodes);
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,39 @@
+#include "protocols/workloads/workload.hpp"
+
+#include "backend/user_error.hpp"
+#include "protocols/workloads/smallbank.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+struct Registered {
+  RegistryEntry entry;
+  std::unique_ptr<Workload> (*make)(const nlohmann::json& parameters, int nodes, int threads);
+};
+
+const std::vector<Registered>& registered() {
+  static const std::vector<Registered> all = {{smallbank_entry(), make_smallbank}};
+  return all;
+}
+
+}  // namespace
+
+std::span<const RegistryEntry> workload_entries() {
+  static const std::vector<RegistryEntry> entries = [] {
+    std::vector<RegistryEntry> list;
+    for (const Registered& one : registered()) list.push_back(one.entry);
+    return list;
+  }();
+  return entries;
+}
+
+std::unique_ptr<Workload> make_workload(const nlohmann::json& workload, int nodes, int threads) {
+  const std::string name = workload.at("name");
+  for (const Registered& one : registered()) {
+    if (one.entry.name == name) return one.make(workload, nodes, threads);
+  }
+  throw UserError("/workload/name", "no workload is called \"" + name + "\"");
+}
+
+}  // namespace verbtwin::protocols

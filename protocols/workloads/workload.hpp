@@ -1,0 +1,52 @@
+// Workload: what transactions there are, on what data, in what mix, and what must hold of the data afterwards.
+//
+// Made once per run and shared by all workers; everything but run() is const and may be called by any thread. A
+// request is drawn once and run until it commits, with the same inputs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <pcg_random.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "protocols/checks/report.hpp"
+#include "protocols/occ/transaction.hpp"
+#include "protocols/store/layout.hpp"
+#include "protocols/store/location_cache.hpp"
+
+namespace verbtwin::protocols {
+
+struct Request {
+  std::uint32_t type = 0;  // index into transaction_names()
+  std::array<std::uint64_t, 3> arguments{};
+};
+
+enum class Outcome : std::uint8_t { kCommitted, kAborted, kUserAborted };
+
+/// The value of a record at the end of a run.
+using FinalValue = std::function<void(RecordId, std::span<std::byte>)>;
+
+class Workload : public InitialValues, public Popularity {
+ public:
+  virtual std::span<const std::string_view> transaction_names() const = 0;
+  virtual std::vector<TableSpec> tables() const = 0;
+  virtual PhaseCycles cycles() const = 0;
+  /// Records that one transaction touches at most, and those it writes.
+  virtual std::size_t records_max() const = 0;
+  virtual std::size_t writes_max() const = 0;
+
+  virtual Request draw(pcg32& random) const = 0;
+  virtual Task<Outcome> run(Transaction& transaction, Request request) const = 0;
+
+  /// Compares the data at the end with what the committed transactions say they did to it.
+  virtual CheckReport check_invariant(std::span<const History* const> histories, const FinalValue& value) const = 0;
+};
+
+std::unique_ptr<Workload> make_workload(const nlohmann::json& workload, int nodes, int threads);
+
+}  // namespace verbtwin::protocols

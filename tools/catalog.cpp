@@ -1,0 +1,35 @@
+#include "tools/catalog.hpp"
+
+#include <span>
+#include <vector>
+
+#include "calibration/profile_file.hpp"
+#include "protocols/registry.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+std::vector<scenarios::CatalogEntry> catalog_entries(std::span<const protocols::RegistryEntry> registered) {
+  std::vector<scenarios::CatalogEntry> entries;
+  for (const protocols::RegistryEntry& entry : registered) {
+    entries.push_back({entry.name, entry.description, entry.schema});
+  }
+  return entries;
+}
+
+}  // namespace
+
+scenarios::Catalog make_catalog() {
+  scenarios::Catalog catalog;
+  catalog.protocols = catalog_entries(protocols::protocol_entries());
+  catalog.workloads = catalog_entries(protocols::workload_entries());
+  for (const calibration::ProfileInfo& profile :
+       calibration::list_profiles(calibration::profile_directory())) {
+    const bool nic = profile.kind == calibration::ProfileKind::kNic;
+    (nic ? catalog.nics : catalog.hosts).push_back(profile.name);
+  }
+  return catalog;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,292 @@
+// The verbtwin program as its users meet it: started as a process, judged by what it prints and how it exits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/child_process.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+struct Ended {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "verbtwin_command_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    scenario_ = write("small.json", kSmall);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name) << text;
+    return (directory_ / name).string();
+  }
+
+  ChildProcess start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), VERBTWIN_BINARY);
+    return {directory_, std::move(arguments)};
+  }
+
+  Ended verbtwin(std::vector<std::string> arguments) const {
+    ChildProcess child = start(std::move(arguments));
+    const int exit_code = child.wait();
+    return {exit_code, child.out(), child.err()};
+  }
+
+  /// The one line with which bad input is refused, without its end and with DIR for the test's directory.
+  std::string refusal(std::vector<std::string> arguments) const {
+    const Ended ended = verbtwin(std::move(arguments));
+    EXPECT_EQ(ended.exit_code, 2) << ended.err;
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+    std::string line = ended.err.substr(0, ended.err.find('\n'));
+    for (std::size_t at; (at = line.find(directory_.string())) != std::string::npos;) {
+      line.replace(at, directory_.string().size(), "DIR");
+    }
+    return line;
+  }
+  /// For a scenario given as text.
+  std::string refusal_of(const std::string& text) const {
+    return refusal({"run", write("bad.json", text), "--out", (directory_ / "bad_out").string()});
+  }
+
+  static constexpr const char* kSmall = R"({
+  "cluster": {"nodes": 3, "threads": 2, "coroutines": 2},
+  "protocol": {"name": "drtmh"},
+  "workload": {"name": "smallbank", "accounts_per_thread": 1000},
+  "run": {"warmup_us": 20, "measure_us": 100}
+})";
+
+  fs::path directory_;
+  std::string scenario_;
+};
+
+// --- the command line itself ---
+
+TEST_F(CommandLine, WhatItRefuses) {
+  EXPECT_EQ(refusal({}),
+            "verbtwin: a command is missing; allowed: run, check, list, schema (see verbtwin --help)");
+  EXPECT_EQ(
+      refusal({"chekc", scenario_}),
+      "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema; did you mean \"check\"? (see "
+      "verbtwin --help)");
+  EXPECT_EQ(
+      refusal({"--verion"}),
+      "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "
+      "verbtwin --help)");
+  EXPECT_EQ(refusal({"check", scenario_, "--jsno=1"}),
+            "verbtwin check: unknown flag \"--jsno\"; allowed: --help, --set, --json; did you mean "
+            "\"--json\"? (see "
+            "verbtwin check --help)");
+  EXPECT_EQ(refusal({"run"}), "verbtwin run: SCENARIO is required (see verbtwin run --help)");
+  EXPECT_EQ(refusal({"run", scenario_, "another.json"}),
+            "verbtwin run: unexpected argument \"another.json\" (see verbtwin run --help)");
+  EXPECT_EQ(refusal({"list", "protocol"}),
+            "verbtwin list: unknown kind \"protocol\"; allowed: protocols, workloads, profiles; did you mean "
+            "\"protocols\"?");
+  EXPECT_THAT(refusal({"run", scenario_, "--seed"}), StartsWith("verbtwin run: --seed: "));
+  EXPECT_THAT(refusal({"run\n\x1b[31m"}), Not(HasSubstr("\x1b"))) << "what the user typed is made printable";
+}
+
+TEST_F(CommandLine, HelpHasAnExampleForEveryCommand) {
+  for (const std::string command : {"run", "check", "schema", "list"}) {
+    const Ended help = verbtwin({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, HasSubstr("Example"));
+    EXPECT_THAT(help.out, HasSubstr("\n  verbtwin " + command));
+    EXPECT_THAT(verbtwin({"--help"}).out, HasSubstr("\n  " + command + " "));
+  }
+}
+
+TEST_F(CommandLine, Version) {
+  EXPECT_EQ(verbtwin({"--version"}).out, "verbtwin " VERBTWIN_VERSION "\n");
+}
+
+TEST_F(CommandLine, ListNamesWhatScenariosMayName) {
+  const std::string all = verbtwin({"list"}).out;
+  for (const char* name : {"protocols\n", "  drtmh ", "  fasst-occ ", "workloads\n", "  smallbank ",
+                           "profiles\n", "  connectx-4 ", "  xeon-e5-2650v4 "}) {
+    EXPECT_THAT(all, HasSubstr(name));
+  }
+  EXPECT_THAT(verbtwin({"list", "workloads"}).out, Not(HasSubstr("drtmh")));
+}
+
+TEST_F(CommandLine, SchemaIsASchema) {
+  const json schema = json::parse(verbtwin({"schema"}).out);
+  EXPECT_EQ(schema.at("$schema"), "http://json-schema.org/draft-07/schema#");
+  EXPECT_THAT(schema.dump(), HasSubstr("fasst-occ"));
+}
+
+TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
+  const std::string command = std::string(VERBTWIN_BINARY) + " schema >/dev/full 2>/dev/null";
+  ChildProcess shell(directory_, {"/bin/sh", "-c", command});
+  EXPECT_EQ(shell.wait(), 1);
+}
+
+// --- bad scenarios ---
+
+TEST_F(CommandLine, FilesThatAreNone) {
+  EXPECT_EQ(refusal({"run", (directory_ / "absent.json").string()}), "DIR/absent.json: no such file");
+  EXPECT_THAT(refusal({"check", directory_.string()}), StartsWith("DIR: is a directory"));
+  EXPECT_THAT(refusal_of(""), StartsWith("DIR/bad.json:1:1: the file is empty"));
+  EXPECT_THAT(refusal_of("{\n  \"cluster\": {\"nodes\": 3,}\n}"),
+              StartsWith("DIR/bad.json:2:26: syntax error"));
+  EXPECT_FALSE(fs::exists(directory_ / "bad_out")) << "refused before anything is made";
+}
+
+/// kSmall with `what` in place of `where`.
+std::string edited(std::string text, const std::string& where, const std::string& what) {
+  return text.replace(text.find(where), where.size(), what);
+}
+
+TEST_F(CommandLine, ValuesAreRefusedWithTheirPlaceAndWhatIsAllowed) {
+  const auto line = [&](const char* where, const char* what) {
+    return refusal_of(edited(kSmall, where, what));
+  };
+
+  EXPECT_THAT(
+      line("\"threads\"", "\"thraeds\""),
+      testing::AllOf(StartsWith("DIR/bad.json:2:27: /cluster/thraeds: unknown key \"thraeds\"; allowed: "),
+                     HasSubstr("did you mean \"threads\"?")));
+  EXPECT_THAT(line("\"nodes\": 3", "\"nodes\": \"three\""),
+              StartsWith("DIR/bad.json:2:24: /cluster/nodes: "));
+  EXPECT_EQ(line("\"nodes\": 3", "\"nodes\": 0"),
+            "DIR/bad.json:2:24: /cluster/nodes: out of range: 0; allowed: integer, 1 to 4096");
+  EXPECT_THAT(line("\"nodes\": 3", "\"nodes\": 2"),
+              testing::AllOf(
+                  HasSubstr("/cluster/replicas: out of range: 3 (the default); allowed: integer, 1 to 2")));
+  EXPECT_THAT(line("\"accounts_per_thread\": 1000", "\"accounts_per_thread\": -5"),
+              testing::AllOf(StartsWith("DIR/bad.json:4:"), HasSubstr("/workload/accounts_per_thread: "),
+                             HasSubstr("allowed: ")));
+  EXPECT_THAT(line("drtmh", "drtm"), testing::AllOf(StartsWith("DIR/bad.json:3:24: /protocol/name: "),
+                                                    HasSubstr("did you mean \"drtmh\"?")));
+  EXPECT_THAT(line("\"smallbank\"", "\"smalbank\""),
+              testing::AllOf(StartsWith("DIR/bad.json:4:24: /workload/name: "),
+                             HasSubstr("did you mean \"smallbank\"?")));
+  EXPECT_THAT(
+      line("\"threads\": 2", "\"nic\": \"conectx-4\""),
+      testing::AllOf(StartsWith("DIR/bad.json:2:34: /cluster/nic: unknown profile \"conectx-4\"; allowed: "),
+                     HasSubstr("did you mean \"connectx-4\"?")));
+}
+
+TEST_F(CommandLine, OverridesAreRefusedWithTheirPlace) {
+  const auto line = [&](const std::string& set) { return refusal({"run", scenario_, "--set", set}); };
+  EXPECT_THAT(line("cluster.nods=4"),
+              testing::AllOf(StartsWith("--set cluster.nods=4: /cluster/nods: unknown key"),
+                             HasSubstr("did you mean \"nodes\"?")));
+  EXPECT_EQ(line("cluster.nodes=0"),
+            "--set cluster.nodes=0: /cluster/nodes: out of range: 0; allowed: integer, 1 to 4096");
+  EXPECT_THAT(line("cluster.nodes=many"), StartsWith("--set cluster.nodes=many: /cluster/nodes: "));
+  EXPECT_THAT(line("cluster.nodes"), StartsWith("--set cluster.nodes"));
+  EXPECT_THAT(line(""), StartsWith("--set"));
+  EXPECT_THAT(refusal({"run", scenario_, "--seed", "-1"}),
+              StartsWith("--set run.seed=-1: /run/seed: out of range"));
+  EXPECT_THAT(refusal({"run", scenario_, "--seed", "one"}), StartsWith("--set run.seed=one: /run/seed: "));
+  EXPECT_EQ(refusal({"run", scenario_, "--backend", "ibverbs"}),
+            "--set backend=ibverbs: /backend: this build has no libibverbs binding; allowed: \"sim\"");
+}
+
+TEST_F(CommandLine, OutputDirectoriesThatCannotBe) {
+  write("file", "");
+  EXPECT_EQ(
+      refusal({"run", scenario_, "--out", (directory_ / "file").string()}),
+      "--out DIR/file: a file of that name is in the way; give a directory that can be created or written");
+  EXPECT_THAT(refusal({"run", scenario_, "--out", "/proc/verbtwin"}),
+              StartsWith("--out /proc/verbtwin: cannot create"));
+  EXPECT_THAT(refusal({"run", scenario_, "--out", ""}), StartsWith("--out : cannot create"));
+}
+
+// --- good scenarios ---
+
+TEST_F(CommandLine, CheckDescribesTheRun) {
+  const Ended ended = verbtwin({"check", scenario_, "--set", "cluster.nodes=5"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, StartsWith("small is valid: drtmh running smallbank on 5 machines x 2 threads"));
+  const json resolved = json::parse(verbtwin({"check", scenario_, "--json"}).out);
+  EXPECT_EQ(resolved.at("cluster").at("replicas"), 3);
+}
+
+TEST_F(CommandLine, RunWritesTheContractsKeys) {
+  const fs::path out = directory_ / "made" / "here";
+  const Ended ended = verbtwin({"run", scenario_, "--out", out.string(), "--seed", "7"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.err, "") << "no progress where nobody watches";
+  EXPECT_THAT(ended.out, StartsWith("small: drtmh running smallbank\n"));
+  EXPECT_THAT(ended.out, HasSubstr("\nbottleneck "));
+  EXPECT_THAT(ended.out, Not(HasSubstr("\x1b")));
+  const json result = json::parse(read_text(out / "result.json"));
+  for (const char* key :
+       {"format", "version", "scenario", "backend", "seed", "partial", "window_us", "committed",
+        "aborted_attempts", "abort_ratio", "committed_per_s", "latency_us", "phases", "transactions", "verbs",
+        "resources", "bottleneck", "checks", "simulator"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
+  EXPECT_EQ(result.at("seed"), 7);
+  EXPECT_EQ(result.at("partial"), false);
+  EXPECT_GT(result.at("committed"), 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(out), fs::directory_iterator()), 1);
+}
+
+TEST_F(CommandLine, JsonPrintsTheResultAndNothingElse) {
+  const fs::path out = directory_ / "out_json";
+  const Ended ended = verbtwin({"run", scenario_, "--json", "--out", out.string()});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_EQ(ended.out, read_text(out / "result.json"));
+  EXPECT_EQ(json::parse(ended.out).at("format"), "verbtwin-result");
+}
+
+TEST_F(CommandLine, QuietPrintsNothing) {
+  const Ended ended = verbtwin({"run", scenario_, "--quiet"});
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.out, IsEmpty());
+  EXPECT_THAT(ended.err, IsEmpty());
+}
+
+TEST_F(CommandLine, OneSeedOneResult) {
+  const auto result = [&](const char* seed) {
+    json whole = json::parse(verbtwin({"run", scenario_, "--json", "--seed", seed}).out);
+    for (const char* key : {"simulator", "seed", "scenario"}) whole.erase(key);
+    return whole;
+  };
+  const json one = result("1");
+  EXPECT_EQ(one, result("1"));
+  EXPECT_NE(one, result("2"));
+}
+
+TEST_F(CommandLine, AnInterruptKeepsWhatThereIs) {
+  const fs::path out = directory_ / "out_stopped";
+  ChildProcess child = start({"run", scenario_, "--set", "run.measure_us=1e6", "--out", out.string()});
+  // The directory is made when the program already listens to signals.
+  for (int i = 0; i < 2000 && !fs::exists(out); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 130) << child.err();
+  EXPECT_EQ(json::parse(read_text(out / "result.json")).at("partial"), true);
+  EXPECT_THAT(child.out(), HasSubstr("PARTIAL: stopped after "));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

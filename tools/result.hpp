@@ -1,0 +1,34 @@
+// make_result(): the result of a run, in the shape of DESIGN.md's contract, from what its workers counted.
+//
+// A pure function; the pointers in its input are only read during the call.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "protocols/checks/report.hpp"
+#include "protocols/statistics.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/cluster.hpp"
+
+namespace verbtwin::tools {
+
+struct ResultInput {
+  const scenarios::Scenario* scenario = nullptr;
+  bool partial = false;
+  std::int64_t window_ps = 0;
+  const sim::Usage* before = nullptr;  // at the window's ends
+  const sim::Usage* after = nullptr;
+  std::span<const std::string_view> transaction_names;
+  std::vector<const protocols::WorkerStatistics*> workers;
+  std::uint64_t location_cache_hits = 0, location_cache_misses = 0;
+  std::vector<protocols::CheckReport> checks;
+};
+
+/// Everything but "simulator".
+nlohmann::json make_result(const ResultInput& input);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,199 @@
+#include "tools/simulate.hpp"
+
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+#include "backend/user_error.hpp"
+#include "calibration/profile_file.hpp"
+#include "protocols/system.hpp"
+#include "sim/cluster.hpp"
+#include "tools/result.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using WallClock = std::chrono::steady_clock;
+
+double seconds_since(WallClock::time_point start) {
+  return std::chrono::duration<double>(WallClock::now() - start).count();
+}
+
+std::int64_t us_to_ps(double us) { return std::llround(us * 1e6); }
+
+sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario) {
+  const scenarios::Cluster& c = scenario.cluster;
+  if (c.threads % c.nics_per_node != 0) {
+    throw UserError("/cluster/threads", fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
+                                                    c.threads, c.nics_per_node, c.nics_per_node));
+  }
+  const std::vector<std::filesystem::path> search{calibration::profile_directory()};
+  sim::ClusterParameters p;
+  p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
+  p.nic = calibration::load_nic_profile(c.nic, search);
+  p.host = calibration::load_host_profile(c.host, search);
+  p.platform_xml = c.network.platform;
+  p.link_gbps = c.network.link_gbps;
+  p.cable_ps = std::llround(c.network.cable_ns * 1000);
+  p.switch_ps = std::llround(c.network.switch_ns * 1000);
+  p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
+  return p;
+}
+
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
+  protocols::SystemParameters p;
+  const scenarios::Cluster& c = scenario.cluster;
+  p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
+  p.coroutines = c.coroutines;
+  p.replicas = c.replicas;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  p.options = protocols::OccOptions::from_json(scenario.protocol);
+  p.options.sabotage = control.sabotage;
+  return p;
+}
+
+/// A simulated cluster with a program on every node.
+class Simulation {
+ public:
+  Simulation(const scenarios::Scenario& scenario, const RunControl& control)
+      : scenario_(scenario),
+        control_(control),
+        system_(system_parameters(scenario, control), scenario.workload),
+        cluster_([&] {
+          sim::ClusterParameters p = cluster_parameters(scenario);
+          p.node_memory_b = system_.node_memory_bytes();
+          return p;
+        }()) {
+    window_.begin_ps = us_to_ps(scenario.run.warmup_us);
+    window_.end_ps = window_.begin_ps + us_to_ps(scenario.run.measure_us);
+    const ClusterShape& shape = system_.parameters().shape;
+    for (int node = 0; node < shape.nodes; ++node) {
+      std::vector<WorkerPort*> ports;
+      for (int thread = 0; thread < shape.threads; ++thread) ports.push_back(&cluster_.port(node, thread));
+      nodes_.push_back(std::make_unique<protocols::NodeProgram>(system_, node, cluster_.memory(node), ports));
+    }
+    for (int node = 0; node < shape.nodes; ++node) {
+      nodes_[static_cast<std::size_t>(node)]->start(window_, stopping_);
+      for (int thread = 0; thread < shape.threads; ++thread) {
+        cluster_.drive(node, thread, nodes_[static_cast<std::size_t>(node)]->worker(thread));
+      }
+    }
+  }
+
+  void run() {
+    if (advance(window_.begin_ps)) {
+      before_ = cluster_.usage();
+      advance(window_.end_ps);
+    } else {
+      before_ = cluster_.usage();
+    }
+    partial_ = stopping_.load();
+    measured_until_ps_ = std::max(cluster_.calendar().now_ps(), window_.begin_ps);
+    window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
+    after_ = cluster_.usage();
+    drain();
+  }
+
+  nlohmann::json result(double setup_s, double wall_s);
+
+  bool checks_wanted() const { return system_.parameters().check; }
+  std::vector<protocols::CheckReport> checks() const { return protocols::run_checks(system_, nodes_); }
+
+ private:
+  /// False if it was told to stop before `until_ps`.
+  bool advance(std::int64_t until_ps) {
+    std::uint32_t windows = 0;
+    cluster_.clock().run_until(until_ps, [&] {
+      if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed)) stopping_.store(true);
+      if (control_.progress && ++windows % 8 == 0) report_progress();
+      return !stopping_.load();
+    });
+    return !stopping_.load();
+  }
+
+  void report_progress() {
+    std::uint64_t committed = 0;
+    for (const auto& node : nodes_) committed += node->committed_ever();
+    control_.progress(static_cast<double>(cluster_.calendar().now_ps()) / 1e6,
+                      scenario_.run.warmup_us + scenario_.run.measure_us, committed);
+  }
+
+  /// Lets what is in flight finish: the checks need a quiet cluster.
+  void drain() {
+    constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second, unless all is quiet before
+    const std::int64_t until_ps = cluster_.calendar().now_ps() + kDrainPs;
+    while (!cluster_.calendar().empty() && cluster_.calendar().next_ps() <= until_ps) {
+      cluster_.clock().run_until(cluster_.calendar().next_ps() + us_to_ps(1), [] { return true; });
+    }
+    std::size_t unfinished = 0;
+    for (const auto& node : nodes_) unfinished += node->unfinished();
+    if (unfinished > 0) {
+      throw std::runtime_error(fmt::format(
+          "{} transactions never finished: a message was lost or a queue pair failed ({} datagrams dropped)",
+          unfinished, after_.verbs.datagrams_dropped));
+    }
+  }
+
+  const scenarios::Scenario& scenario_;
+  const RunControl& control_;
+  protocols::System system_;
+  sim::Cluster cluster_;
+  protocols::Window window_;
+  std::atomic<bool> stopping_{false};
+  bool partial_ = false;
+  std::int64_t measured_until_ps_ = 0;
+  sim::Usage before_, after_;
+  std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
+};
+
+nlohmann::json Simulation::result(double setup_s, double wall_s) {
+  ResultInput input;
+  input.scenario = &scenario_;
+  input.partial = partial_;
+  input.window_ps = window_.end_ps - window_.begin_ps;
+  input.before = &before_;
+  input.after = &after_;
+  input.transaction_names = system_.workload().transaction_names();
+  for (const auto& node : nodes_) {
+    for (int thread = 0; thread < scenario_.cluster.threads; ++thread) {
+      input.workers.push_back(&node->statistics(thread));
+    }
+    input.location_cache_hits += node->location_cache_hits();
+    input.location_cache_misses += node->location_cache_misses();
+  }
+  if (checks_wanted()) input.checks = checks();
+
+  nlohmann::json result = make_result(input);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  std::uint64_t committed_ever = 0;
+  for (const auto& node : nodes_) committed_ever += node->committed_ever();
+  const std::uint64_t events = cluster_.calendar().executed();
+  result["simulator"] = {{"events", events},
+                         {"setup_s", setup_s},
+                         {"wall_s", wall_s},
+                         {"events_per_s", static_cast<double>(events) / wall_s},
+                         {"transactions_per_wall_s", static_cast<double>(committed_ever) / wall_s},
+                         {"peak_rss_mib", static_cast<double>(usage.ru_maxrss) / 1024.0}};
+  return result;
+}
+
+}  // namespace
+
+nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
+  if (scenario.backend != "sim") throw UserError("/backend", "this build has no libibverbs binding: \"sim\" is allowed");
+  const WallClock::time_point start = WallClock::now();
+  Simulation simulation(scenario, control);
+  const double setup_s = seconds_since(start);
+  const WallClock::time_point running = WallClock::now();
+  simulation.run();
+  return simulation.result(setup_s, seconds_since(running));
+}
+
+}  // namespace verbtwin::tools

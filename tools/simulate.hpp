@@ -1,0 +1,27 @@
+// simulate(): a scenario run on the simulated binding, from assembly to its result.
+//
+// One thread; one simulation at a time in a process (SimGrid's engine is one per process). Throws UserError where the
+// scenario cannot be assembled and std::runtime_error where a run goes wrong (a transaction never finished).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "protocols/occ/options.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace verbtwin::tools {
+
+struct RunControl {
+  /// Called now and then with how far the run is (warm-up included); may be empty.
+  std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
+  const std::atomic<bool>* stop = nullptr;  // set: end early, mark the result partial
+  protocols::OccOptions::Sabotage sabotage;  // tests only
+};
+
+/// The result, as DESIGN.md's contract has it.
+nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);
+
+}  // namespace verbtwin::tools
