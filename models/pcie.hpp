@@ -45,10 +45,12 @@ class Pcie {
     ready_ps = std::max(ready_ps, tag_free_ps);
     const std::int64_t request_ps = wire_ps(0, payload_b_);
     const std::int64_t sent_ps = up_.reserve(ready_ps, request_ps) + request_ps;
+    // The data crosses after the read's latency. The lanes are reserved before it: a queue behind a fixed delay is
+    // the same queue before it, and the server sees its jobs nearly in order of time.
     const std::int64_t data_ps = wire_ps(bytes, completion_b_);
-    const std::int64_t start_ps = down_.reserve(sent_ps + dma_read_ps_, data_ps);
-    tag_free_ps = start_ps + data_ps;
-    return {start_ps - dma_read_ps_ / 2, tag_free_ps};
+    const std::int64_t start_ps = down_.reserve(sent_ps, data_ps);
+    tag_free_ps = start_ps + dma_read_ps_ + data_ps;
+    return {start_ps + dma_read_ps_ / 2, tag_free_ps};
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.

@@ -2,8 +2,9 @@
 //
 // Owned by what it is part of; one thread. reserve() says when a job starts and marks the server busy for it.
 // Requests need not come in order of their ready times: a request posted now may become ready after one that is
-// announced later. Where a job left an idle gap before it, a later call that is ready earlier fills the gap, so that
-// order of calls costs no capacity. The last kGaps gaps are remembered; older ones are lost, on the safe side.
+// announced later. A job takes the earliest idle time at or after its ready time that is long enough, so that the order
+// of calls costs no capacity; among jobs that wait, the one announced first goes first. The last kGaps idle times are
+// remembered; older ones are lost, on the safe side (more than any two ready times lie apart in practice).
 #pragma once
 
 #include <algorithm>
@@ -18,11 +19,11 @@ class Server {
   std::int64_t reserve(std::int64_t ready_ps, std::int64_t service_ps) {
     busy_ps_ += service_ps;
     if (ready_ps >= free_ps_) {
-      if (ready_ps > free_ps_) remember({free_ps_, ready_ps});
+      if (ready_ps > free_ps_) gaps_[gaps_end_++ % kGaps] = {free_ps_, ready_ps};
       free_ps_ = ready_ps + service_ps;
       return ready_ps;
     }
-    if (ready_ps < gaps_end_ps_) {
+    if (gaps_[(gaps_end_ - 1) % kGaps].end_ps > ready_ps) {
       const std::int64_t start_ps = fill(ready_ps, service_ps);
       if (start_ps >= 0) return start_ps;
     }
@@ -37,36 +38,43 @@ class Server {
   std::int64_t free_ps() const { return free_ps_; }
 
  private:
-  static constexpr std::size_t kGaps = 8;
+  static constexpr std::uint32_t kGaps = 64;
   struct Gap {
     std::int64_t begin_ps = 0, end_ps = 0;
   };
 
-  void remember(Gap gap) {
-    gaps_[gap_next_] = gap;
-    gap_next_ = (gap_next_ + 1) % kGaps;
-    gaps_end_ps_ = std::max(gaps_end_ps_, gap.end_ps);
-  }
-
   std::int64_t fill(std::int64_t ready_ps, std::int64_t service_ps) {
-    Gap* best = nullptr;
-    for (Gap& gap : gaps_) {
-      if (std::max(gap.begin_ps, ready_ps) + service_ps > gap.end_ps) continue;
-      if (best == nullptr || gap.begin_ps < best->begin_ps) best = &gap;
+    // Gaps are in order of time; only those that end after ready_ps can serve.
+    const std::uint32_t none = gaps_end_;
+    std::uint32_t best = none;
+    for (std::uint32_t back = 1; back <= kGaps; ++back) {
+      const Gap& gap = gaps_[(gaps_end_ - back) % kGaps];
+      if (gap.end_ps <= ready_ps) break;
+      if (std::max(gap.begin_ps, ready_ps) + service_ps <= gap.end_ps) best = gaps_end_ - back;
     }
-    if (best == nullptr) return -1;
-    const std::int64_t start_ps = std::max(best->begin_ps, ready_ps);
-    const Gap before{best->begin_ps, start_ps};
-    best->begin_ps = start_ps + service_ps;
-    if (before.end_ps > before.begin_ps) remember(before);
+    if (best == none) return -1;
+    Gap& gap = gaps_[best % kGaps];
+    const std::int64_t start_ps = std::max(gap.begin_ps, ready_ps);
+    const Gap after{start_ps + service_ps, gap.end_ps};
+    if (start_ps == gap.begin_ps) {
+      gap = after;
+    } else {
+      gap.end_ps = start_ps;
+      if (after.end_ps > after.begin_ps) insert_behind(best, after);
+    }
     return start_ps;
   }
 
+  void insert_behind(std::uint32_t place, const Gap& gap) {
+    for (std::uint32_t at = gaps_end_; at > place + 1; --at) gaps_[at % kGaps] = gaps_[(at - 1) % kGaps];
+    gaps_[(place + 1) % kGaps] = gap;
+    ++gaps_end_;
+  }
+
   std::int64_t free_ps_ = 0;
-  std::int64_t gaps_end_ps_ = 0;
   std::int64_t busy_ps_ = 0;
+  std::uint32_t gaps_end_ = kGaps;  // the next to be remembered; indices run on, places repeat
   std::array<Gap, kGaps> gaps_{};
-  std::size_t gap_next_ = 0;
 };
 
 }  // namespace verbtwin::models

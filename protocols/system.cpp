@@ -139,6 +139,9 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
+      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker.
+      auto yield = worker.yield();
+      co_await yield;
     }
   }
 }

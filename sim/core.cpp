@@ -42,6 +42,8 @@ void Core::run() {
   stepping_ = true;
   const bool more = worker_->step();
   stepping_ = false;
+  // A step takes time, or a worker that only ever retries would hold the clock still.
+  if (more && charged_ps_ == 0) charged_ps_ = 1000;
   busy_until_ps_ = now_ps();
   busy_ps_ += charged_ps_;
 

@@ -23,20 +23,22 @@ std::size_t Worker::unfinished() const {
 }
 
 bool Worker::step() {
-  if (polled_at_ == polled_end_ && ready_.empty()) {
+  if (polled_at_ == polled_end_ && round_ == 0) {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
+    round_ = ready_.size();
   }
   if (polled_at_ < polled_end_) {
     handle(polled_[polled_at_++]);
-  } else if (!ready_.empty()) {
+  } else if (round_ > 0) {
+    --round_;
     const std::coroutine_handle<> next = ready_.front();
     ready_.pop_front();
     resume(next);
   }
-  if (polled_at_ < polled_end_ || !ready_.empty()) return true;
+  if (polled_at_ < polled_end_ || round_ > 0) return true;
   if (messages_ != nullptr) messages_->flush();
-  return false;
+  return !ready_.empty();
 }
 
 void Worker::handle(const WorkCompletion& wc) {

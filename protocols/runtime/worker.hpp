@@ -1,6 +1,7 @@
 // Worker: one thread's scheduler. It owns the completion queue, the channels (RC queue pairs with what is staged on
-// them) and the coroutines, and does one item of work a step: a completion, which resumes whoever waited for it, or a
-// ready coroutine. When nothing is left at hand it sends what has been staged.
+// them) and the coroutines, and does one item of work a step. It works in rounds: take the completions that are there
+// and resume who waited for each, resume the coroutines that were ready when the round began, send the messages that
+// have been written meanwhile. A coroutine that makes itself ready again and again holds up neither.
 //
 // Owned by the program of its node; used by one thread. Coroutines and messages hold references to it and end first.
 #pragma once
@@ -114,6 +115,15 @@ class Worker final : public Steppable {
   /// Posts what is staged: a doorbell per channel if `doorbell_batching`, else one per request.
   void ring(bool doorbell_batching);
 
+  /// co_await worker.yield(): lets everything else that is ready go first.
+  struct Yield {
+    Worker& worker;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> coroutine) { worker.make_ready(coroutine); }
+    void await_resume() const noexcept {}
+  };
+  Yield yield() { return {*this}; }
+
   void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
   void resume(std::coroutine_handle<> coroutine) {
     cpu_.charge(Cost::kCoroutineSwitch);
@@ -148,6 +158,7 @@ class Worker final : public Steppable {
   std::vector<Task<void>> roots_;
   std::array<WorkCompletion, kPollBatch> polled_;
   std::size_t polled_at_ = 0, polled_end_ = 0;
+  std::size_t round_ = 0;  // ready coroutines to run before the next poll
   std::vector<VerbFailure> failures_;
 };
 
