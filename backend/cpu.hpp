@@ -36,27 +36,33 @@ enum class Cost : std::uint8_t {
 };
 inline constexpr std::size_t kCostCount = static_cast<std::size_t>(Cost::kCount);
 
+/// What a core's work takes, in picoseconds; all zero on a real machine.
+struct CpuPrices {
+  std::array<std::int64_t, kCostCount> cost_ps{};
+  std::int64_t cycle_ps = 0;
+};
+
 class Cpu {
  public:
   /// The worker's clock. Simulated: the instant the work charged so far ends.
   virtual std::int64_t now_ps() const = 0;
 
-  void charge(Cost cost) { charged_ps_ += prices_ps_[static_cast<std::size_t>(cost)]; }
+  void charge(Cost cost) { charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)]; }
   void charge(Cost cost, std::uint64_t times) {
-    charged_ps_ += prices_ps_[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);
+    charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);
   }
   /// Application work given in core cycles, as the papers give it.
-  void charge_cycles(std::uint64_t cycles) { charged_ps_ += ps_per_cycle_ * static_cast<std::int64_t>(cycles); }
+  void charge_cycles(std::uint64_t cycles) { charged_ps_ += prices_.cycle_ps * static_cast<std::int64_t>(cycles); }
 
  protected:
-  Cpu() = default;
-  Cpu(const Cpu&) = default;
-  Cpu& operator=(const Cpu&) = default;
+  /// `prices` is not owned, outlives the core and is shared by all of its kind.
+  explicit Cpu(const CpuPrices& prices) : prices_(prices) {}
   ~Cpu() = default;  // never owned through this interface
 
-  std::array<std::int64_t, kCostCount> prices_ps_{};
-  std::int64_t ps_per_cycle_ = 0;
   std::int64_t charged_ps_ = 0;  // since the core's current item of work began
+
+ private:
+  const CpuPrices& prices_;
 };
 
 /// What a binding drives: one item of work a call.

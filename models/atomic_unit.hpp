@@ -17,17 +17,13 @@ class AtomicUnit {
   explicit AtomicUnit(const NicProfile& profile)
       : service_ps_(to_ps(profile.atomic_engine_ns)), lock_free_ps_(static_cast<std::size_t>(profile.atomic_locks), 0) {}
 
-  struct Result {
-    std::int64_t touch_ps;  // the instant at which the operation takes effect
-    std::int64_t done_ps;   // when the old value is at hand
-  };
-
-  Result execute(std::int64_t ready_ps, std::uint64_t addr, Pcie& pcie) {
+  /// When the operation on the word at `addr` has taken effect and its old value is at hand.
+  Moment execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
     std::int64_t& lock_free_ps = lock_free_ps_[addr % lock_free_ps_.size()];
-    const std::int64_t start_ps = engine_.reserve(std::max(ready_ps, lock_free_ps), service_ps_);
-    const Pcie::Read read = pcie.dma_read(start_ps + service_ps_, 8);
-    lock_free_ps = pcie.dma_write(read.done_ps, 8);
-    return {read.done_ps, read.done_ps};
+    const Moment started = engine_.serve(ready.not_before(lock_free_ps), service_ps_);
+    const Moment old = pcie.dma_read(started, 8).done;
+    lock_free_ps = pcie.dma_write(old, 8).at();
+    return old;
   }
 
   const Server& engine() const { return engine_; }

@@ -1,8 +1,7 @@
 // Nic: one RDMA NIC as arithmetic over time: when does a request that is posted now reach the wire, when does one that
 // arrives touch memory, when can a completion be seen. It moves no bytes and knows no other NIC.
 //
-// One Nic per simulated device, one thread. All times are absolute picoseconds; every call takes when its input is
-// ready and returns when its output is.
+// One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its output is.
 //
 // The path of a request (DESIGN.md "NIC model"): fetch_wqes -> send_request -> wire -> receive -> dma/atomic ->
 // send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
@@ -30,60 +29,46 @@ class Nic {
     return requests == 1 && blocks * kWqeBlockBytes <= blueflame_b_;
   }
 
-  /// The CPU has posted `requests` WQEs of `blocks` in all at `at_ps`: when the NIC has them.
-  std::int64_t fetch_wqes(std::int64_t at_ps, std::size_t requests, std::uint32_t blocks) {
-    if (takes_blueflame(requests, blocks)) return pcie_.store(at_ps, blocks * kWqeBlockBytes);
-    const std::int64_t rung_ps = pcie_.store(at_ps, 8);
-    return pcie_.dma_read(rung_ps, blocks * kWqeBlockBytes).done_ps;
+  /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them.
+  Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks) {
+    if (takes_blueflame(requests, blocks)) return pcie_.store(posted, blocks * kWqeBlockBytes);
+    return pcie_.dma_read(pcie_.store(posted, 8), blocks * kWqeBlockBytes).done;
   }
 
-  /// A queue pair's own order: its requests leave one after another, at most one each queue_pair_gap.
-  struct SendOrder {
-    std::int64_t engine_free_ps = 0;  // its processing unit
-    std::int64_t wire_ps = 0;         // its last request left
-  };
-
-  /// Takes one request through the send engine and fetches `fetch_b` of payload; returns when it is ready for the wire.
-  std::int64_t send_request(std::uint32_t context, SendOrder& order, std::int64_t ready_ps, std::uint32_t blocks,
-                            std::uint32_t fetch_b) {
+  /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the wire.
+  /// `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each queue_pair_gap.
+  Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready, std::uint32_t blocks,
+                      std::uint32_t fetch_b) {
     const Miss miss = touch(context);
     const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + miss.occupancy_ps;
-    const std::int64_t start_ps = send_engine_.reserve(std::max(ready_ps, order.engine_free_ps), service_ps);
-    order.engine_free_ps = start_ps + std::max(service_ps, queue_pair_gap_ps_);
-    std::int64_t out_ps = start_ps + service_ps + miss.latency_ps;
-    if (fetch_b > 0) out_ps = pcie_.dma_read(out_ps, fetch_b).done_ps;
-    out_ps = std::max(out_ps + send_pipeline_ps_, order.wire_ps);
-    order.wire_ps = out_ps;
-    return out_ps;
+    Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
+    queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
+    out.delay_ps += miss.latency_ps + send_pipeline_ps_;
+    return fetch_b > 0 ? pcie_.dma_read(out, fetch_b).done : out;
   }
 
-  /// A READ or ATOMIC response whose data is at hand at `ready_ps`: when it is ready for the wire.
-  std::int64_t send_response(std::int64_t ready_ps) {
-    return send_engine_.reserve(ready_ps, send_response_ps_) + send_response_ps_ + send_pipeline_ps_;
+  /// A READ or ATOMIC response whose data is at hand: when it is ready for the wire.
+  Moment send_response(Moment ready) {
+    return send_engine_.serve(ready, send_response_ps_).plus_delay(send_pipeline_ps_);
   }
+  Moment send_ack(Moment ready) { return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_); }
 
-  std::int64_t send_ack(std::int64_t ready_ps) {
-    return send_engine_.reserve(ready_ps, send_ack_ps_) + send_ack_ps_ + send_pipeline_ps_;
+  /// A request or a response of `packets` has arrived in full: when the engine has dealt with it.
+  Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets) {
+    return pass_receive_engine(context, arrived, packets * recv_packet_ps_);
   }
-
-  /// A request or a response of `packets` has arrived in full at `tail_ps`: when the engine has dealt with it.
-  std::int64_t receive(std::uint32_t context, std::int64_t tail_ps, std::uint32_t packets) {
-    return pass_receive_engine(context, tail_ps, packets * recv_packet_ps_);
-  }
-  std::int64_t receive_ack(std::uint32_t context, std::int64_t tail_ps) {
-    return pass_receive_engine(context, tail_ps, recv_ack_ps_);
+  Moment receive_ack(std::uint32_t context, Moment arrived) {
+    return pass_receive_engine(context, arrived, recv_ack_ps_);
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs bandwidth and
   /// engine time, not latency).
-  std::int64_t receive_send(std::uint32_t context, std::int64_t tail_ps, std::uint32_t packets) {
-    const std::int64_t done_ps =
-        pass_receive_engine(context, tail_ps, packets * recv_packet_ps_ + recv_wqe_ps_);
-    pcie_.dma_read(tail_ps, kRecvWqeBytes);
-    return done_ps;
+  Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets) {
+    pcie_.dma_read(arrived, kRecvWqeBytes);
+    return pass_receive_engine(context, arrived, packets * recv_packet_ps_ + recv_wqe_ps_);
   }
 
-  /// Writes a completion; returns when a CPU can see it.
-  std::int64_t write_completion(std::int64_t ready_ps) { return pcie_.dma_write(ready_ps, kCqeBytes); }
+  /// Writes a completion; when a CPU can see it.
+  Moment write_completion(Moment ready) { return pcie_.dma_write(ready, kCqeBytes); }
 
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }
@@ -103,10 +88,10 @@ class Nic {
     return {qp_miss_occupancy_ps_, qp_miss_ps_};
   }
 
-  std::int64_t pass_receive_engine(std::uint32_t context, std::int64_t tail_ps, std::int64_t service_ps) {
+  Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::int64_t service_ps) {
     const Miss miss = touch(context);
-    service_ps += miss.occupancy_ps;
-    return recv_engine_.reserve(tail_ps + recv_pipeline_ps_, service_ps) + service_ps + miss.latency_ps;
+    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps)
+        .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 
   Pcie pcie_;

@@ -28,38 +28,30 @@ class Pcie {
         mmio_ps_(to_ps(profile.mmio_ns)),
         read_done_ps_(static_cast<std::size_t>(profile.dma_reads_outstanding), 0) {}
 
-  /// A CPU store of `bytes` issued at `at_ps`: when the device has it.
-  std::int64_t store(std::int64_t at_ps, std::uint32_t bytes) {
-    const std::int64_t service_ps = wire_ps(bytes, payload_b_);
-    return down_.reserve(at_ps, service_ps) + service_ps + mmio_ps_;
+  /// A CPU store of `bytes`: when the device has it.
+  Moment store(Moment issued, std::uint32_t bytes) {
+    return down_.serve(issued, wire_ps(bytes, payload_b_)).plus_delay(mmio_ps_);
   }
 
   struct Read {
-    std::int64_t touch_ps;  // when host memory is read
-    std::int64_t done_ps;   // when the device has all of it
+    Moment touch;  // when host memory is read
+    Moment done;   // when the device has all of it
   };
 
-  Read dma_read(std::int64_t ready_ps, std::uint32_t bytes) {
+  Read dma_read(Moment ready, std::uint32_t bytes) {
     std::int64_t& tag_free_ps = read_done_ps_[read_next_];
     if (++read_next_ == read_done_ps_.size()) read_next_ = 0;
-    ready_ps = std::max(ready_ps, tag_free_ps);
-    const std::int64_t request_ps = wire_ps(0, payload_b_);
-    const std::int64_t sent_ps = up_.reserve(ready_ps, request_ps) + request_ps;
-    // The data crosses after the read's latency. The lanes are reserved before it: a queue behind a fixed delay is
-    // the same queue before it, and the server sees its jobs nearly in order of time.
-    const std::int64_t data_ps = wire_ps(bytes, completion_b_);
-    const std::int64_t start_ps = down_.reserve(sent_ps, data_ps);
-    tag_free_ps = start_ps + dma_read_ps_ + data_ps;
-    return {start_ps + dma_read_ps_ / 2, tag_free_ps};
+    const Moment sent = up_.serve(ready.not_before(tag_free_ps), wire_ps(0, payload_b_));
+    const Moment done = down_.serve(sent, wire_ps(bytes, completion_b_)).plus_delay(dma_read_ps_);
+    tag_free_ps = done.at();
+    return {done.plus_delay(-dma_read_ps_ / 2), done};
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
-  std::int64_t dma_write(std::int64_t ready_ps, std::uint32_t bytes) {
-    const std::int64_t service_ps = wire_ps(bytes, payload_b_);
-    return up_.reserve(ready_ps, service_ps) + service_ps + dma_write_ps_;
+  Moment dma_write(Moment ready, std::uint32_t bytes) {
+    return up_.serve(ready, wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
 
-  std::int64_t dma_read_latency_ps() const { return dma_read_ps_; }
   const Server& up() const { return up_; }
   const Server& down() const { return down_; }
 

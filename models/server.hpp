@@ -11,6 +11,8 @@
 #include <array>
 #include <cstdint>
 
+#include "models/moment.hpp"
+
 namespace verbtwin::models {
 
 class Server {
@@ -19,7 +21,7 @@ class Server {
   std::int64_t reserve(std::int64_t ready_ps, std::int64_t service_ps) {
     busy_ps_ += service_ps;
     if (ready_ps >= free_ps_) {
-      if (ready_ps > free_ps_) gaps_[gaps_end_++ % kGaps] = {free_ps_, ready_ps};
+      if (ready_ps - free_ps_ >= kGapMinPs) gaps_[gaps_end_++ % kGaps] = {free_ps_, ready_ps};
       free_ps_ = ready_ps + service_ps;
       return ready_ps;
     }
@@ -32,6 +34,11 @@ class Server {
     return start_ps;
   }
 
+  /// When a job that stands in front of the server at `ready` is done.
+  Moment serve(Moment ready, std::int64_t service_ps) {
+    return {reserve(ready.queue_ps, service_ps) + service_ps, ready.delay_ps};
+  }
+
   /// Total time of all jobs so far, those that start in the future included.
   std::int64_t busy_ps() const { return busy_ps_; }
   /// When the last job ends.
@@ -39,6 +46,7 @@ class Server {
 
  private:
   static constexpr std::uint32_t kGaps = 64;
+  static constexpr std::int64_t kGapMinPs = 2000;  // shorter ones fit no job worth the search
   struct Gap {
     std::int64_t begin_ps = 0, end_ps = 0;
   };
@@ -60,7 +68,7 @@ class Server {
       gap = after;
     } else {
       gap.end_ps = start_ps;
-      if (after.end_ps > after.begin_ps) insert_behind(best, after);
+      if (after.end_ps - after.begin_ps >= kGapMinPs) insert_behind(best, after);
     }
     return start_ps;
   }

@@ -18,15 +18,18 @@ struct Window {
   bool contains(std::int64_t at_ps) const { return at_ps >= begin_ps && at_ps < end_ps; }
 };
 
+/// One committed transaction.
+struct TransactionSample {
+  std::uint32_t type = 0;
+  std::int64_t latency_ps = 0;                     // retries included
+  std::array<std::int64_t, kPhases> phase_ps{};    // of the attempt that committed; 0: it had no such phase
+};
+
 struct WorkerStatistics {
-  struct PerType {
-    std::vector<std::int64_t> latency_ps;  // of each committed transaction, retries included
-    std::uint64_t user_aborts = 0;
-  };
-  std::vector<PerType> types;
-  std::array<std::vector<std::int64_t>, kPhases> phase_ps;  // of each committed attempt that had the phase
-  std::array<std::uint64_t, kAbortReasons> aborts{};        // attempts
-  std::uint64_t committed_ever = 0;                         // outside the window too: for progress
+  std::vector<TransactionSample> committed;
+  std::vector<std::uint64_t> user_aborts;             // by type
+  std::array<std::uint64_t, kAbortReasons> aborts{};  // attempts
+  std::uint64_t committed_ever = 0;                   // outside the window too: for progress
 };
 
 }  // namespace verbtwin::protocols

@@ -77,7 +77,7 @@ struct NodeProgram::Thread {
         random(system.parameters().seed,
                static_cast<std::uint64_t>(port.node()) * static_cast<std::uint64_t>(port.shape().threads) +
                    static_cast<std::uint64_t>(port.thread())) {
-    statistics.types.resize(system.workload().transaction_names().size());
+    statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
       transactions.push_back(
@@ -134,7 +134,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       const bool inside = window.contains(cpu.now_ps());
       if (outcome == Outcome::kUserAborted) {
-        if (inside) ++statistics.types[request.type].user_aborts;
+        if (inside) ++statistics.user_aborts[request.type];
         break;
       }
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
@@ -151,11 +151,10 @@ void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::
   const std::int64_t now_ps = port_.cpu().now_ps();
   ++statistics.committed_ever;
   if (!window.contains(now_ps)) return;
-  statistics.types[type].latency_ps.push_back(now_ps - start_ps);
-  for (std::size_t phase = 0; phase < kPhases; ++phase) {
-    const std::int64_t ps = tx.phase_ps(static_cast<Phase>(phase));
-    if (ps > 0) statistics.phase_ps[phase].push_back(ps);
-  }
+  TransactionSample& sample = statistics.committed.emplace_back();
+  sample.type = type;
+  sample.latency_ps = now_ps - start_ps;
+  for (std::size_t phase = 0; phase < kPhases; ++phase) sample.phase_ps[phase] = tx.phase_ps(static_cast<Phase>(phase));
 }
 
 NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports)

@@ -96,6 +96,7 @@ std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
 Cluster::Cluster(const ClusterParameters& p)
     : shape_(p.shape),
       nic_profile_(p.nic),
+      cpu_prices_(prices_of(p.host)),
       core_handler_(calendar_.add_handler(*this)),
       platform_(make_platform(p)),
       clock_(std::make_unique<Clock>(*platform_, calendar_,
@@ -113,7 +114,7 @@ Cluster::Cluster(const ClusterParameters& p)
   for (int node = 0; node < shape_.nodes; ++node) {
     for (int thread = 0; thread < shape_.threads; ++thread) {
       const auto index = static_cast<std::uint32_t>(index_of(node, thread));
-      cores_.push_back(std::make_unique<Core>(p.host, calendar_, core_handler_, index));
+      cores_.push_back(std::make_unique<Core>(cpu_prices_, calendar_, core_handler_, index));
       workers_.push_back(std::make_unique<Worker>(*this, node, thread, *cores_.back(),
                                                   nic_port(node, shape_.nic_of_thread(thread))));
     }

@@ -74,6 +74,7 @@ class Cluster final : private EventHandler {
 
   ClusterShape shape_;
   models::NicProfile nic_profile_;
+  CpuPrices cpu_prices_;
   Calendar calendar_;
   Calendar::HandlerId core_handler_;
   std::unique_ptr<Platform> platform_;

@@ -7,9 +7,9 @@
 
 namespace verbtwin::sim {
 
-Core::Core(const models::HostProfile& profile, Calendar& calendar, Calendar::HandlerId handler, std::uint32_t index)
-    : calendar_(calendar), handler_(handler), index_(index) {
-  const auto price = [this](Cost cost, double ns) { prices_ps_[static_cast<std::size_t>(cost)] = models::to_ps(ns); };
+CpuPrices prices_of(const models::HostProfile& profile) {
+  CpuPrices prices;
+  const auto price = [&](Cost cost, double ns) { prices.cost_ps[static_cast<std::size_t>(cost)] = models::to_ps(ns); };
   price(Cost::kPostWr, profile.post_wr_ns);
   price(Cost::kDoorbell, profile.doorbell_ns);
   price(Cost::kBlueFlame, profile.blueflame_ns);
@@ -26,7 +26,8 @@ Core::Core(const models::HostProfile& profile, Calendar& calendar, Calendar::Han
   price(Cost::kCopyBlock, profile.copy_block_ns);
   price(Cost::kTransactionBegin, profile.transaction_begin_ns);
   price(Cost::kTransactionEnd, profile.transaction_end_ns);
-  ps_per_cycle_ = models::to_ps(1.0 / profile.clock_ghz);
+  prices.cycle_ps = models::to_ps(1.0 / profile.clock_ghz);
+  return prices;
 }
 
 void Core::drive(Steppable& worker) {

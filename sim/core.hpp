@@ -16,9 +16,12 @@ namespace verbtwin::sim {
 
 class SimCompletionQueue;
 
+CpuPrices prices_of(const models::HostProfile& profile);
+
 class Core final : public Cpu {
  public:
-  Core(const models::HostProfile& profile, Calendar& calendar, Calendar::HandlerId handler, std::uint32_t index);
+  Core(const CpuPrices& prices, Calendar& calendar, Calendar::HandlerId handler, std::uint32_t index)
+      : Cpu(prices), calendar_(calendar), handler_(handler), index_(index) {}
 
   std::int64_t now_ps() const override { return step_start_ps_ + charged_ps_; }
 

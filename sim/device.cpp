@@ -1,7 +1,6 @@
 #include "sim/device.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "backend/user_error.hpp"
@@ -62,11 +61,27 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
 // ---- queue pair
 
 SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes)
-    : transport_(transport), core_(core), port_(port), context_(port.nic.add_context()), attributes_(attributes) {
-  number_ = transport.add(*this);
-}
+    : transport_(transport),
+      core_(core),
+      port_(port),
+      number_(transport.add(*this)),
+      context_(port.nic.add_context()),
+      type_(attributes.type),
+      max_rd_atomic_(attributes.max_rd_atomic),
+      max_send_wr_(attributes.max_send_wr),
+      waiting_first_(Transport::kNone),
+      send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
+      recv_cq_(static_cast<SimCompletionQueue*>(attributes.recv_cq)),
+      max_recv_wr_(attributes.max_recv_wr),
+      max_inline_b_(attributes.max_inline_data),
+      rnr_retry_(attributes.rnr_retry),
+      timeout_(attributes.timeout),
+      retry_cnt_(attributes.retry_cnt) {}
 
-SimQueuePair::~SimQueuePair() { transport_.remove(*this); }
+SimQueuePair::~SimQueuePair() {
+  transport_.abandon_waiting(*this);
+  transport_.remove(*this);
+}
 
 QpAddress SimQueuePair::address() const {
   QpAddress address;
@@ -86,8 +101,7 @@ void SimQueuePair::connect(const QpAddress& peer) {
 void SimQueuePair::reset() {
   state_ = QpState::kReset;
   ++epoch_;
-  for (const std::uint32_t index : waiting_) transport_.abandon(index);
-  waiting_.clear();
+  transport_.abandon_waiting(*this);
   receives_ = {};
   reads_in_flight_ = 0;
   retired_ = posted_;
@@ -97,7 +111,7 @@ bool SimQueuePair::acceptable(const SendWr& wr) const {
   const bool is_send = wr.opcode == Opcode::kSend || wr.opcode == Opcode::kSendWithImm;
   const bool is_write = wr.opcode == Opcode::kRdmaWrite || wr.opcode == Opcode::kRdmaWriteWithImm;
   const bool is_inline = (wr.flags & kInline) != 0;
-  if (is_inline && (!(is_send || is_write) || wr.sge.length > attributes_.max_inline_data)) return false;
+  if (is_inline && (!(is_send || is_write) || wr.sge.length > max_inline_b_)) return false;
   switch (type()) {
     case QpType::kRc: return true;
     case QpType::kUc: return is_send || is_write;
@@ -110,7 +124,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
   PostResult result;
   if (state_ == QpState::kError) {
     for (const SendWr& wr : list) {
-      if (posted_ - retired_ >= attributes_.max_send_wr) return {result.posted, PostError::kQueueFull};
+      if (posted_ - retired_ >= max_send_wr_) return {result.posted, PostError::kQueueFull};
       transport_.flush(*this, wr, posted_++);
       ++result.posted;
     }
@@ -120,7 +134,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 
   std::uint32_t blocks = 0;
   for (const SendWr& wr : list) {
-    if (posted_ - retired_ + result.posted >= attributes_.max_send_wr) {
+    if (posted_ - retired_ + result.posted >= max_send_wr_) {
       result.error = PostError::kQueueFull;
       break;
     }
@@ -139,28 +153,28 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
   } else {
     core_.charge(Cost::kDoorbell);
   }
-  const std::int64_t fetched_ps = port_.nic.fetch_wqes(core_.now_ps(), result.posted, blocks);
-  for (const SendWr& wr : list.first(result.posted)) transport_.post(*this, wr, posted_++, fetched_ps);
+  transport_.post(*this, list.first(result.posted), posted_, core_.now_ps());
+  posted_ += static_cast<std::uint32_t>(result.posted);
   return result;
 }
 
 void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
-  if (count == slots.size()) {
-    std::vector<RecvWr> larger(std::max<std::size_t>(16, slots.size() * 2));
-    for (std::uint32_t i = 0; i < count; ++i) {
-      larger[i] = slots[(head + i) & (static_cast<std::uint32_t>(slots.size()) - 1)];
+  if (count_ == slots_.size()) {
+    std::vector<RecvWr> larger(std::max<std::size_t>(16, slots_.size() * 2));
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      larger[i] = slots_[(head_ + i) & (static_cast<std::uint32_t>(slots_.size()) - 1)];
     }
-    slots = std::move(larger);
-    head = 0;
+    slots_ = std::move(larger);
+    head_ = 0;
   }
-  slots[(head + count++) & (static_cast<std::uint32_t>(slots.size()) - 1)] = wr;
+  slots_[(head_ + count_++) & (static_cast<std::uint32_t>(slots_.size()) - 1)] = wr;
 }
 
 PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {
   if (state_ == QpState::kError) return {0, PostError::kInvalid};
   PostResult result;
   for (const RecvWr& wr : list) {
-    if (receives_.count >= attributes_.max_recv_wr) {
+    if (receives_.size() >= max_recv_wr_) {
       result.error = PostError::kQueueFull;
       break;
     }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -71,7 +70,7 @@ class SimQueuePair final : public QueuePair {
   PostResult post_send(std::span<const SendWr> list) override;
   PostResult post_recv(std::span<const RecvWr> list) override;
   QpAddress address() const override;
-  QpType type() const override { return attributes_.type; }
+  QpType type() const override { return type_; }
   QpState state() const override { return state_; }
   void connect(const QpAddress& peer) override;
   void reset() override;
@@ -80,23 +79,26 @@ class SimQueuePair final : public QueuePair {
   friend class Transport;
   friend class SimCompletionQueue;
 
-  struct ReceiveRing {
-    std::vector<RecvWr> slots;  // a power of two
-    std::uint32_t head = 0, count = 0;
+  /// RECVs in order; most connected queue pairs never post one.
+  class ReceiveRing {
+   public:
     void push(const RecvWr& wr);
     RecvWr pop() {
-      const RecvWr wr = slots[head];
-      head = (head + 1) & (static_cast<std::uint32_t>(slots.size()) - 1);
-      --count;
+      const RecvWr wr = slots_[head_];
+      head_ = (head_ + 1) & (static_cast<std::uint32_t>(slots_.size()) - 1);
+      --count_;
       return wr;
     }
+    std::uint32_t size() const { return count_; }
+
+   private:
+    std::vector<RecvWr> slots_;  // a power of two
+    std::uint32_t head_ = 0, count_ = 0;
   };
 
   bool acceptable(const SendWr& wr) const;
-  SimCompletionQueue& send_cq() { return *static_cast<SimCompletionQueue*>(attributes_.send_cq); }
-  SimCompletionQueue& recv_cq() { return *static_cast<SimCompletionQueue*>(attributes_.recv_cq); }
 
-  // What a request touches first, together.
+  // What every request reads or changes comes first.
   Transport& transport_;
   Core& core_;
   Port& port_;
@@ -104,16 +106,23 @@ class SimQueuePair final : public QueuePair {
   std::uint32_t peer_number_ = 0;
   std::uint32_t context_ = 0;
   std::uint32_t epoch_ = 0;  // requests of an earlier epoch were reset away
+  QpType type_;
   QpState state_ = QpState::kReset;
   std::uint8_t reads_in_flight_ = 0;
+  std::uint8_t max_rd_atomic_;
   std::uint32_t posted_ = 0, retired_ = 0;  // send queue positions
-  models::Nic::SendOrder order_;
+  std::uint32_t max_send_wr_;
+  std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
+  std::int64_t last_request_ps_ = 0;  // its requests enter the wire in order
   std::int64_t last_touch_ps_ = 0;     // as responder: memory is touched in order
-  std::int64_t last_response_ps_ = 0;  // as responder: so are responses sent
+  std::int64_t last_response_ps_ = 0;  // as responder: so do responses enter the wire
   Path to_peer_;
-  QpInitAttributes attributes_;
-  std::deque<std::uint32_t> waiting_;  // requests behind a full READ window or a fence, in order
+  std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
+  SimCompletionQueue* send_cq_;
+  SimCompletionQueue* recv_cq_;
   ReceiveRing receives_;
+  std::uint32_t max_recv_wr_, max_inline_b_;
+  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 };
 
 class SimDevice final : public Device {

@@ -32,16 +32,16 @@ class Fabric {
   std::uint32_t link_of(Path path, std::uint32_t hop) const { return path_links_[path.first + hop]; }
 
   struct Crossing {
-    std::int64_t head_ps;  // its first byte is at the far end
-    std::int64_t tail_ps;  // its last one is
+    models::Moment head;  // its first byte is at the far end
+    models::Moment tail;  // its last one is
   };
 
-  /// Sends `bytes` over one link; the head is at its entrance at `head_ps`.
-  Crossing cross(std::uint32_t link, std::uint32_t bytes, std::int64_t head_ps) {
+  /// Sends `bytes` over one link, whose entrance the head has reached.
+  Crossing cross(std::uint32_t link, std::uint32_t bytes, models::Moment head) {
     Link& l = links_[link];
     const auto service_ps = static_cast<std::int64_t>(static_cast<double>(bytes) * l.ps_per_byte);
-    const std::int64_t start_ps = l.server.reserve(head_ps, service_ps);
-    return {start_ps + l.latency_ps, start_ps + service_ps + l.latency_ps};
+    const models::Moment tail = l.server.serve(head, service_ps).plus_delay(l.latency_ps);
+    return {{tail.queue_ps - service_ps, tail.delay_ps}, tail};
   }
 
   std::size_t links() const { return links_.size(); }

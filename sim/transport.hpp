@@ -37,6 +37,8 @@ struct VerbCounts {
 
 class Transport final : public EventHandler {
  public:
+  static constexpr std::uint32_t kNone = ~0U;  // no flight
+
   /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model = simgrid).
   Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile);
   ~Transport();
@@ -49,12 +51,12 @@ class Transport final : public EventHandler {
   Fabric& fabric() { return fabric_; }
   std::uint32_t mtu_b() const { return mtu_b_; }
 
-  /// Takes requests that the core posted until now; their WQEs reach the NIC at `fetched_ps`.
-  void post(SimQueuePair& qp, const SendWr& wr, std::uint32_t position, std::int64_t fetched_ps);
+  /// Takes a list whose doorbell the core rings at `rung_ps`; `position` is the first one's in the send queue.
+  void post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::int64_t rung_ps);
   /// A request posted in the error state.
   void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
-  /// Forgets a request that never left.
-  void abandon(std::uint32_t index) { release(index); }
+  /// Forgets the requests that never left.
+  void abandon_waiting(SimQueuePair& qp);
 
   static std::uint32_t wqe_blocks(const SendWr& wr, QpType type);
 
@@ -64,6 +66,7 @@ class Transport final : public EventHandler {
  private:
   struct Flight;
   enum class Stage : std::uint8_t {
+    kPosted,  // the first of a list, whose doorbell rings
     kRequestOnWire,
     kReceiverNotReady,
     kTouch,
@@ -79,33 +82,36 @@ class Transport final : public EventHandler {
   std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
 
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
-  void launch(std::uint32_t index, SimQueuePair& qp, std::int64_t ready_ps);
+  void fetch_posted(std::uint32_t first);
+  void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
+  void wait_behind(SimQueuePair& qp, std::uint32_t index);
+  std::uint32_t take_waiting(SimQueuePair& qp);
   void launch_waiting(SimQueuePair& qp);
 
-  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps);
+  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready, std::int64_t& last_ps);
   void next_hop(std::uint32_t index);
-  void arrive(std::uint32_t index, std::int64_t tail_ps);
+  void arrive(std::uint32_t index, models::Moment tail);
 
-  void arrive_request(std::uint32_t index, std::int64_t tail_ps);
-  void arrive_write(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
-  void arrive_read(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
-  void arrive_atomic(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
-  void arrive_send(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps);
-  bool take_recv(std::uint32_t index, SimQueuePair& target, std::int64_t tail_ps, RecvWr& recv);
+  void arrive_request(std::uint32_t index, models::Moment tail);
+  void arrive_write(std::uint32_t index, SimQueuePair& target, models::Moment tail);
+  void arrive_read(std::uint32_t index, SimQueuePair& target, models::Moment tail);
+  void arrive_atomic(std::uint32_t index, SimQueuePair& target, models::Moment tail);
+  void arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail);
+  bool take_recv(std::uint32_t index, SimQueuePair& target, models::Moment tail, RecvWr& recv);
   void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status, std::uint32_t byte_len,
                  std::int64_t visible_ps);
-  void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, std::int64_t ready_ps);
+  void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, models::Moment ready);
 
-  void schedule_touch(std::uint32_t index, SimQueuePair& target, std::int64_t touch_ps, std::int64_t done_ps);
+  void schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch, models::Moment done);
   void touch(std::uint32_t index);
-  void respond(std::uint32_t index, SimQueuePair& target, std::int64_t ready_ps);
-  void arrive_response(std::uint32_t index, std::int64_t tail_ps);
-  void finish(std::uint32_t index, SimQueuePair& origin, std::int64_t ready_ps);
+  void respond(std::uint32_t index, SimQueuePair& target, models::Moment ready);
+  void arrive_response(std::uint32_t index, models::Moment tail);
+  void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready);
   void unanswered(std::uint32_t index);
-  void enter_error(SimQueuePair& qp, std::int64_t at_ps);
+  void enter_error(SimQueuePair& qp, models::Moment ready);
+  models::Moment now() const { return {calendar_.now_ps(), 0}; }
 
   static constexpr std::uint32_t kChunk = 4096;
-  static constexpr std::uint32_t kNone = ~0U;
 
   Calendar& calendar_;
   Calendar::HandlerId handler_;

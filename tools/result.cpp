@@ -36,33 +36,33 @@ json latency_json(const Samples& sorted) {
           {"max", sorted.empty() ? 0 : us(sorted.back())}};
 }
 
+/// The samples that `pick` takes from each committed transaction, sorted; it returns a negative number for none.
 template <typename Pick>
 Samples gather(const ResultInput& input, Pick&& pick) {
   Samples all;
   for (const protocols::WorkerStatistics* worker : input.workers) {
-    const Samples& part = pick(*worker);
-    all.insert(all.end(), part.begin(), part.end());
+    for (const protocols::TransactionSample& sample : worker->committed) {
+      if (const std::int64_t ps = pick(sample); ps >= 0) all.push_back(ps);
+    }
   }
   std::ranges::sort(all);
   return all;
 }
 
 void add_transactions(const ResultInput& input, json& result) {
-  Samples every;
   std::uint64_t user_aborts = 0;
   json& types = result["transactions"] = json::object();
-  for (std::size_t type = 0; type < input.transaction_names.size(); ++type) {
-    const Samples latency = gather(input, [&](const auto& worker) -> const Samples& {
-      return worker.types[type].latency_ps;
+  for (std::uint32_t type = 0; type < input.transaction_names.size(); ++type) {
+    const Samples latency = gather(input, [&](const protocols::TransactionSample& sample) {
+      return sample.type == type ? sample.latency_ps : -1;
     });
     std::uint64_t type_user_aborts = 0;
-    for (const auto* worker : input.workers) type_user_aborts += worker->types[type].user_aborts;
+    for (const auto* worker : input.workers) type_user_aborts += worker->user_aborts[type];
     types[std::string(input.transaction_names[type])] = {
         {"committed", latency.size()}, {"user_aborts", type_user_aborts}, {"latency_us", latency_json(latency)}};
     user_aborts += type_user_aborts;
-    every.insert(every.end(), latency.begin(), latency.end());
   }
-  std::ranges::sort(every);
+  const Samples every = gather(input, [](const protocols::TransactionSample& sample) { return sample.latency_ps; });
 
   std::array<std::uint64_t, protocols::kAbortReasons> aborts{};
   for (const auto* worker : input.workers) {
@@ -86,7 +86,9 @@ void add_transactions(const ResultInput& input, json& result) {
 void add_phases(const ResultInput& input, json& result) {
   constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging", "commit"};
   for (std::size_t phase = 0; phase < kNames.size(); ++phase) {
-    const Samples all = gather(input, [&](const auto& worker) -> const Samples& { return worker.phase_ps[phase]; });
+    const Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
+      return sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
+    });
     result["phases"][kNames[phase]] = {{"p50_us", quantile_us(all, 500)}, {"mean_us", mean_us(all)}};
   }
 }

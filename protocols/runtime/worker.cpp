@@ -50,19 +50,11 @@ void Worker::handle(const WorkCompletion& wc) {
 }
 
 void Worker::retire(const WorkCompletion& wc) {
-  Channel& channel = *made_channels_[wc.wr_id >> 48];
   auto* group = reinterpret_cast<WaitGroup*>(wc.wr_id & 0x0000FFFFFFFFFFF8);
-  const bool failed = wc.status != WcStatus::kSuccess;
-  if (failed && group == nullptr) failures_.push_back({channel.node, wc.status});
-  if (!channel.covers.empty() && (!failed || group != nullptr)) {
-    channel.in_queue = static_cast<std::uint16_t>(channel.in_queue - channel.covers.front());
-    channel.covers.pop_front();
+  if (wc.status != WcStatus::kSuccess && group == nullptr) {
+    failures_.push_back({made_channels_[wc.wr_id >> 48]->node, wc.status});
   }
-  if (!full_channels_.empty()) {
-    std::vector<Channel*> retry;
-    retry.swap(full_channels_);
-    for (Channel* full : retry) post_staged(*full, true);
-  }
+  if (!backlog_.empty()) post_backlog();
   if (group != nullptr) group->complete(wc.status);
 }
 
@@ -84,36 +76,61 @@ Channel& Worker::channel(int node, int nic, int index) {
 }
 
 void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
-  const bool signal = group != nullptr || channel.since_signal + 1 >= kSignalInterval;
   wr.wr_id = static_cast<std::uint64_t>(channel.index) << 48 | reinterpret_cast<std::uint64_t>(group);
-  ++channel.since_signal;
-  if (signal) {
+  if (group != nullptr) group->add();
+  if (group != nullptr || ++channel.since_signal == kSignalInterval) {
     wr.flags |= kSignaled;
-    channel.covers.push_back(channel.since_signal);
     channel.since_signal = 0;
   }
-  if (group != nullptr) group->add();
-  if (channel.staged.empty()) staged_channels_.push_back(&channel);
-  channel.staged.push_back(wr);
+  staged_.push_back(wr);
+  staged_for_.push_back(&channel);
 }
 
 void Worker::ring(bool doorbell_batching) {
-  for (Channel* channel : staged_channels_) post_staged(*channel, doorbell_batching);
-  staged_channels_.clear();
+  const std::span<const SendWr> staged(staged_);
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    Channel* channel = staged_for_[i];
+    if (channel == nullptr) continue;  // went out with an earlier one
+    if (!doorbell_batching) {
+      post(*channel, staged.subspan(i, 1));
+      continue;
+    }
+    std::size_t end = i + 1;
+    while (end < staged.size() && staged_for_[end] == channel) ++end;
+    if (std::find(staged_for_.begin() + static_cast<std::ptrdiff_t>(end), staged_for_.end(), channel) ==
+        staged_for_.end()) {
+      post(*channel, staged.subspan(i, end - i));
+      i = end - 1;
+      continue;
+    }
+    gathered_.clear();
+    for (std::size_t other = i; other < staged.size(); ++other) {
+      if (staged_for_[other] != channel) continue;
+      gathered_.push_back(staged[other]);
+      staged_for_[other] = nullptr;
+    }
+    post(*channel, gathered_);
+  }
+  staged_.clear();
+  staged_for_.clear();
 }
 
-void Worker::post_staged(Channel& channel, bool doorbell_batching) {
-  const std::size_t room = kSendQueueDepth - channel.in_queue;
-  const std::size_t posting = std::min(room, channel.staged.size());
-  const std::span<const SendWr> list(channel.staged.data(), posting);
-  channel.in_queue = static_cast<std::uint16_t>(channel.in_queue + posting);
-  if (doorbell_batching) {
-    if (posting > 0) channel.queue_pair->post_send(list);
-  } else {
-    for (std::size_t i = 0; i < posting; ++i) channel.queue_pair->post_send(list.subspan(i, 1));
+void Worker::post(Channel& channel, std::span<const SendWr> list) {
+  const bool behind = !backlog_.empty() && std::ranges::any_of(backlog_, [&](const auto& waiting) {
+    return waiting.first == &channel;
+  });
+  PostResult result;
+  if (!behind) result = channel.queue_pair->post_send(list);
+  assert(result.error != PostError::kInvalid && "a request that the queue pair's type or limits forbid");
+  for (const SendWr& wr : list.subspan(result.posted)) backlog_.emplace_back(&channel, wr);
+}
+
+void Worker::post_backlog() {
+  while (!backlog_.empty()) {
+    const auto& [channel, wr] = backlog_.front();
+    if (channel->queue_pair->post_send(std::span(&wr, 1)).posted == 0) return;
+    backlog_.pop_front();
   }
-  channel.staged.erase(channel.staged.begin(), channel.staged.begin() + static_cast<std::ptrdiff_t>(posting));
-  if (!channel.staged.empty()) full_channels_.push_back(&channel);
 }
 
 }  // namespace verbtwin::protocols

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cluster.hpp"
@@ -72,16 +74,13 @@ class MessageLayer {
   ~MessageLayer() = default;
 };
 
-/// An RC queue pair with its send queue's bookkeeping.
+/// An RC queue pair towards one NIC of one node.
 struct Channel {
   QueuePair* queue_pair = nullptr;
   RemoteMemory remote;  // the node's registered memory through this queue pair
-  int node = 0;
+  std::int32_t node = 0;
   std::uint16_t index = 0;
-  std::uint16_t in_queue = 0;        // posted and not retired
-  std::uint16_t since_signal = 0;    // unsignalled requests behind the last signalled one
-  std::deque<std::uint16_t> covers;  // per signalled request in flight: how many it retires
-  std::vector<SendWr> staged;
+  std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
 };
 
 /// A completion that failed, with what it was for.
@@ -137,13 +136,13 @@ class Worker final : public Steppable {
   enum class WrKind : std::uint64_t { kOneSided = 0, kRecv = 1, kDatagram = 2 };
 
  private:
-  static constexpr std::uint16_t kSendQueueDepth = 128;   // QpInitAttributes' default
-  static constexpr std::uint16_t kSignalInterval = 32;    // unsignalled requests in a row at most
+  static constexpr std::uint16_t kSignalInterval = 32;  // unsignalled requests in a row at most
   static constexpr std::size_t kPollBatch = 16;
 
   void handle(const WorkCompletion& wc);
   void retire(const WorkCompletion& wc);
-  void post_staged(Channel& channel, bool doorbell_batching);
+  void post(Channel& channel, std::span<const SendWr> list);
+  void post_backlog();
 
   WorkerPort& port_;
   Cpu& cpu_;
@@ -152,8 +151,10 @@ class Worker final : public Steppable {
   MessageLayer* messages_ = nullptr;
   std::vector<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
   std::vector<Channel*> made_channels_;             // by Channel::index
-  std::vector<Channel*> staged_channels_;
-  std::vector<Channel*> full_channels_;  // staged requests wait for room in the send queue
+  std::vector<SendWr> staged_;
+  std::vector<Channel*> staged_for_;  // the channel of each
+  std::vector<SendWr> gathered_;
+  std::deque<std::pair<Channel*, SendWr>> backlog_;  // what a full send queue did not take, in order
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<Task<void>> roots_;
   std::array<WorkCompletion, kPollBatch> polled_;

@@ -1,0 +1,299 @@
+// FakeCluster: the verbs-shaped interface in memory, for the tests of protocols/. A request executes when it is posted,
+// in order, on the target's bytes; its completion waits in the completion queue until it is polled.
+//
+// Owns every node's memory and every worker's port; outlives the workers. One thread. Limits are libibverbs': a send
+// queue slot is free again when a completion of its request, or of one behind it, has been polled; a datagram that
+// finds no RECV is dropped and counted. What a real device would refuse is counted in `refused`.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/cluster.hpp"
+
+namespace verbtwin::protocols {
+
+/// Every cost is one picosecond: a clock that ticks with each thing done.
+class FakeCpu final : public Cpu {
+ public:
+  FakeCpu() : Cpu(prices()) {}
+  std::int64_t now_ps() const override { return charged_ps_; }
+
+ private:
+  static const CpuPrices& prices() {
+    static const CpuPrices all = [] {
+      CpuPrices p;
+      p.cost_ps.fill(1);
+      return p;
+    }();
+    return all;
+  }
+};
+
+class FakeQueuePair;
+
+class FakeCompletionQueue final : public CompletionQueue {
+ public:
+  explicit FakeCompletionQueue(std::uint32_t cqe) : cqe_(cqe) {}
+  std::size_t poll(std::span<WorkCompletion> wc) override;
+
+  void push(const WorkCompletion& wc, std::function<void()> on_polled) {
+    overrun = overrun || waiting_.size() >= cqe_;
+    waiting_.push_back({wc, std::move(on_polled)});
+  }
+  std::size_t size() const { return waiting_.size(); }
+  bool overrun = false;
+
+ private:
+  std::size_t cqe_;
+  std::deque<std::pair<WorkCompletion, std::function<void()>>> waiting_;
+};
+
+inline std::size_t FakeCompletionQueue::poll(std::span<WorkCompletion> wc) {
+  std::size_t taken = 0;
+  for (; taken < wc.size() && !waiting_.empty(); ++taken) {
+    wc[taken] = waiting_.front().first;
+    if (waiting_.front().second) waiting_.front().second();
+    waiting_.pop_front();
+  }
+  return taken;
+}
+
+/// What the tests may look at, and break.
+struct FakeFabric {
+  std::vector<FakeQueuePair*> datagram_queue_pairs;  // by qp_num - 1
+  std::uint64_t packets = 0;                         // datagrams
+  std::uint64_t dropped = 0;                         // datagrams that found no RECV
+  std::uint64_t refused = 0;                         // requests that a device would not have taken
+  WcStatus next_status = WcStatus::kSuccess;         // how the next one-sided request ends
+};
+
+struct FakeAddressHandle final : AddressHandle {};
+
+class FakeQueuePair final : public QueuePair {
+ public:
+  FakeQueuePair(FakeFabric& fabric, const QpInitAttributes& attributes, std::span<std::byte> target)
+      : fabric_(fabric),
+        attributes_(attributes),
+        send_cq_(static_cast<FakeCompletionQueue*>(attributes.send_cq)),
+        recv_cq_(static_cast<FakeCompletionQueue*>(attributes.recv_cq)),
+        target_(target) {
+    if (attributes.type != QpType::kUd) return;
+    fabric_.datagram_queue_pairs.push_back(this);
+    number_ = static_cast<std::uint32_t>(fabric_.datagram_queue_pairs.size());
+  }
+
+  PostResult post_send(std::span<const SendWr> list) override {
+    ++doorbells;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (in_queue_ == attributes_.max_send_wr) return {i, PostError::kQueueFull};
+      ++in_queue_;
+      posted.push_back(list[i]);
+      if ((list[i].flags & kInline) != 0 && list[i].sge.length > attributes_.max_inline_data) ++fabric_.refused;
+      complete(list[i], attributes_.type == QpType::kUd ? send_datagram(list[i]) : execute(list[i]));
+    }
+    return {list.size(), PostError::kNone};
+  }
+
+  PostResult post_recv(std::span<const RecvWr> list) override {
+    recvs_.insert(recvs_.end(), list.begin(), list.end());
+    if (recvs_.size() > attributes_.max_recv_wr) ++fabric_.refused;
+    return {list.size(), PostError::kNone};
+  }
+
+  QpAddress address() const override {
+    QpAddress address;
+    address.qp_num = number_;
+    return address;
+  }
+  QpType type() const override { return attributes_.type; }
+  QpState state() const override { return QpState::kRts; }
+  void connect(const QpAddress&) override {}
+  void reset() override {}
+
+  std::size_t recvs() const { return recvs_.size(); }
+
+  std::uint64_t doorbells = 0;
+  std::vector<SendWr> posted;
+
+ private:
+  /// The send queue's slots are freed by completions that are polled, not by execution.
+  void complete(const SendWr& wr, WcStatus status) {
+    ++since_signal_;
+    if ((wr.flags & kSignaled) == 0 && status == WcStatus::kSuccess) return;
+    WorkCompletion wc;
+    wc.wr_id = wr.wr_id;
+    wc.status = status;
+    send_cq_->push(wc, [this, covers = std::exchange(since_signal_, 0)] { in_queue_ -= covers; });
+  }
+
+  WcStatus execute(const SendWr& wr) {
+    if (fabric_.next_status != WcStatus::kSuccess) return std::exchange(fabric_.next_status, WcStatus::kSuccess);
+    const bool atomic = wr.opcode == Opcode::kAtomicCmpAndSwp || wr.opcode == Opcode::kAtomicFetchAndAdd;
+    if (wr.remote_addr + wr.sge.length > target_.size() || (atomic && wr.remote_addr % 8 != 0)) {
+      return WcStatus::kRemAccessErr;
+    }
+    std::byte* remote = target_.data() + wr.remote_addr;
+    std::uint64_t word = 0;
+    switch (wr.opcode) {
+      case Opcode::kRdmaRead: std::memcpy(wr.sge.addr, remote, wr.sge.length); break;
+      case Opcode::kRdmaWrite: std::memcpy(remote, wr.sge.addr, wr.sge.length); break;
+      case Opcode::kAtomicCmpAndSwp:
+      case Opcode::kAtomicFetchAndAdd: {
+        std::memcpy(&word, remote, sizeof word);
+        std::memcpy(wr.sge.addr, &word, sizeof word);
+        const bool swap = wr.opcode == Opcode::kAtomicCmpAndSwp;
+        const std::uint64_t after = !swap ? word + wr.compare_add : word == wr.compare_add ? wr.swap : word;
+        std::memcpy(remote, &after, sizeof after);
+        break;
+      }
+      default: return WcStatus::kRemInvReqErr;
+    }
+    return WcStatus::kSuccess;
+  }
+
+  WcStatus send_datagram(const SendWr& wr) {
+    ++fabric_.packets;
+    FakeQueuePair& to = *fabric_.datagram_queue_pairs[wr.remote_qpn - 1];
+    if (to.recvs_.empty()) {
+      ++fabric_.dropped;
+      return WcStatus::kSuccess;
+    }
+    const RecvWr recv = to.recvs_.front();
+    to.recvs_.pop_front();
+    std::memcpy(recv.sge.addr + kGrhBytes, wr.sge.addr, wr.sge.length);
+    WorkCompletion wc;
+    wc.wr_id = recv.wr_id;
+    wc.opcode = WcOpcode::kRecv;
+    wc.byte_len = kGrhBytes + wr.sge.length;
+    to.recv_cq_->push(wc, {});
+    return WcStatus::kSuccess;
+  }
+
+  FakeFabric& fabric_;
+  QpInitAttributes attributes_;
+  FakeCompletionQueue* send_cq_;
+  FakeCompletionQueue* recv_cq_;
+  std::span<std::byte> target_;  // RC: the peer's memory
+  std::uint32_t number_ = 0;
+  std::uint32_t in_queue_ = 0;
+  std::uint32_t since_signal_ = 0;
+  std::deque<RecvWr> recvs_;
+};
+
+struct FakeRegion final : MemoryRegion {
+  explicit FakeRegion(std::span<std::byte> area) : memory(area) {}
+  std::byte* addr() const override { return memory.data(); }
+  std::size_t length() const override { return memory.size(); }
+  std::uint32_t lkey() const override { return 1; }
+  std::uint32_t rkey() const override { return 1; }
+  std::span<std::byte> memory;
+};
+
+class FakeDevice final : public Device {
+ public:
+  explicit FakeDevice(FakeFabric& fabric) : fabric_(fabric) {
+    attributes_.max_inline_data = 60;
+    attributes_.max_qp_wr = 8192;
+    attributes_.max_cqe = 1 << 20;
+    attributes_.max_qp_rd_atom = 16;
+  }
+  const DeviceAttributes& attributes() const override { return attributes_; }
+  std::unique_ptr<CompletionQueue> create_cq(std::uint32_t cqe) override {
+    return std::make_unique<FakeCompletionQueue>(cqe);
+  }
+  std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override {
+    return std::make_unique<FakeQueuePair>(fabric_, attributes, std::span<std::byte>{});
+  }
+  std::unique_ptr<AddressHandle> create_ah(const QpAddress&) override { return std::make_unique<FakeAddressHandle>(); }
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned) override {
+    return std::make_unique<FakeRegion>(memory);
+  }
+
+ private:
+  FakeFabric& fabric_;
+  DeviceAttributes attributes_;
+};
+
+/// Remote addresses are offsets into the area.
+class FakeMemory final : public NodeMemory {
+ public:
+  explicit FakeMemory(std::size_t bytes) : lines_((bytes + sizeof(Line) - 1) / sizeof(Line)), bytes_(bytes) {}
+  std::span<std::byte> local() override { return {reinterpret_cast<std::byte*>(lines_.data()), bytes_}; }
+  std::uint32_t lkey() const override { return 1; }
+  RemoteMemory remote(int, int) const override { return {0, 1}; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  std::vector<Line> lines_;
+  std::size_t bytes_;
+};
+
+class FakeCluster {
+ public:
+  explicit FakeCluster(const ClusterShape& shape, std::size_t node_memory_b = 0) : shape_(shape) {
+    for (int node = 0; node < shape.nodes; ++node) memories_.push_back(std::make_unique<FakeMemory>(node_memory_b));
+    for (int node = 0; node < shape.nodes; ++node) {
+      for (int thread = 0; thread < shape.threads; ++thread) {
+        ports_.push_back(std::make_unique<Port>(*this, node, thread));
+      }
+    }
+  }
+
+  WorkerPort& port(int node = 0, int thread = 0) { return *ports_[index(node, thread)]; }
+  NodeMemory& memory(int node = 0) { return *memories_[static_cast<std::size_t>(node)]; }
+  FakeFabric& fabric() { return fabric_; }
+
+ private:
+  class Port final : public WorkerPort {
+   public:
+    Port(FakeCluster& cluster, int node, int thread)
+        : cluster_(cluster), node_(node), thread_(thread), device_(cluster.fabric_) {}
+    const ClusterShape& shape() const override { return cluster_.shape_; }
+    int node() const override { return node_; }
+    int thread() const override { return thread_; }
+    Cpu& cpu() override { return cpu_; }
+    Device& device() override { return device_; }
+    NodeMemory& memory() override { return cluster_.memory(node_); }
+    QueuePair& rc_queue_pair(int node, int, int) override {
+      QpInitAttributes attributes;
+      attributes.send_cq = attributes.recv_cq = cq_;
+      queue_pairs_.push_back(
+          std::make_unique<FakeQueuePair>(cluster_.fabric_, attributes, cluster_.memory(node).local()));
+      return *queue_pairs_.back();
+    }
+    void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+    void publish_ud(const QpAddress& address) override { ud_ = address; }
+    QpAddress ud_address(int node, int thread) override {
+      return static_cast<Port&>(cluster_.port(node, thread)).ud_;
+    }
+
+   private:
+    FakeCluster& cluster_;
+    int node_, thread_;
+    FakeCpu cpu_;
+    FakeDevice device_;
+    CompletionQueue* cq_ = nullptr;
+    QpAddress ud_;
+    std::vector<std::unique_ptr<FakeQueuePair>> queue_pairs_;
+  };
+
+  std::size_t index(int node, int thread) const { return static_cast<std::size_t>(node * shape_.threads + thread); }
+
+  ClusterShape shape_;
+  FakeFabric fabric_;
+  std::vector<std::unique_ptr<FakeMemory>> memories_;
+  std::vector<std::unique_ptr<Port>> ports_;
+};
+
+}  // namespace verbtwin::protocols

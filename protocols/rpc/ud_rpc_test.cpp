@@ -1,0 +1,333 @@
+#include "protocols/rpc/ud_rpc.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "protocols/fake_backend_for_test.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr std::uint8_t kEcho = 1;   // answers with its arguments
+constexpr std::uint8_t kCount = 2;  // counts, in the order served
+constexpr int kCoroutines = 4;
+
+std::span<std::byte> bytes_of(std::uint64_t& word) { return std::as_writable_bytes(std::span(&word, 1)); }
+
+void put(std::span<std::byte> arguments, std::uint64_t word) { std::memcpy(arguments.data(), &word, sizeof word); }
+
+std::uint64_t get(std::span<const std::byte> bytes) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, bytes.data(), sizeof word);
+  return word;
+}
+
+struct Server {
+  Server(FakeCluster& cluster, int node, int coroutines, const RpcOptions& options)
+      : port(cluster.port(node)),
+        worker(port, UdRpc::completions(port.shape(), coroutines, options)),
+        rpc(worker, coroutines, options, port.memory().local(), port.memory().lkey()) {
+    rpc.set_handler(kEcho, serve_echo, this);
+    rpc.set_handler(kCount, serve_count, this);
+  }
+
+  static void serve_echo(void* self, RpcRequest& request) {
+    auto& server = *static_cast<Server*>(self);
+    server.sources.push_back(request.source_node());
+    EXPECT_FALSE(request.passive());
+    const std::span<std::byte> reply = request.reply(request.arguments().size());
+    std::ranges::copy(request.arguments(), reply.begin());
+  }
+  static void serve_count(void* self, RpcRequest& request) {
+    EXPECT_TRUE(request.passive());
+    static_cast<Server*>(self)->counted.push_back(get(request.arguments()));
+  }
+
+  WorkerPort& port;
+  Worker worker;
+  UdRpc rpc;
+  std::vector<int> sources;
+  std::vector<std::uint64_t> counted;
+};
+
+/// Servers on every node, all of which can call all others.
+struct Servers {
+  explicit Servers(int nodes, const RpcOptions& options = {}, int coroutines = kCoroutines)
+      : cluster(ClusterShape{.nodes = nodes},
+                UdRpc::memory_bytes(ClusterShape{.nodes = nodes}, coroutines, options)) {
+    for (int node = 0; node < nodes; ++node) {
+      all.push_back(std::make_unique<Server>(cluster, node, coroutines, options));
+    }
+    for (auto& server : all) server->rpc.connect();
+  }
+  ~Servers() {
+    EXPECT_EQ(cluster.fabric().dropped, 0U);
+    EXPECT_EQ(cluster.fabric().refused, 0U);
+    for (auto& server : all) EXPECT_FALSE(static_cast<FakeCompletionQueue&>(server->worker.cq()).overrun);
+  }
+
+  Server& operator[](int node) { return *all[static_cast<std::size_t>(node)]; }
+  FakeQueuePair& queue_pair(int node) {
+    return *cluster.fabric().datagram_queue_pairs[static_cast<std::size_t>(node)];
+  }
+  std::uint64_t packets() { return cluster.fabric().packets; }
+
+  bool idle(Server& server) { return static_cast<FakeCompletionQueue&>(server.worker.cq()).size() == 0; }
+
+  /// Steps all of them in turn until nobody has anything to do.
+  void run(int rounds_max = 1'000'000) {
+    for (int round = 0; round < rounds_max; ++round) {
+      bool more = false;
+      for (auto& server : all) more = server->worker.step() || more;
+      if (!more && std::ranges::all_of(all, [&](auto& server) { return idle(*server); })) return;
+    }
+    FAIL() << "never quiet";
+  }
+
+  FakeCluster cluster;
+  std::vector<std::unique_ptr<Server>> all;
+};
+
+Task<void> call_each(Server& server, std::vector<int> nodes, std::vector<std::uint64_t>& answers) {
+  answers.assign(nodes.size(), 0);
+  std::vector<Reply> replies(nodes.size());
+  WaitGroup group(server.worker);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    replies[i] = Reply(group, bytes_of(answers[i]));
+    put(server.rpc.call(nodes[i], kEcho, 8, replies[i]), 100 + i);
+  }
+  co_await group;
+  for (const Reply& reply : replies) EXPECT_EQ(reply.bytes().size(), 8U);
+}
+
+TEST(UdRpc, ACallIsAnswered) {
+  Servers servers(2);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1}, answers));
+  servers.run();
+  EXPECT_THAT(answers, ElementsAre(100));
+  EXPECT_THAT(servers[1].sources, ElementsAre(0));
+  EXPECT_EQ(servers[0].worker.unfinished(), 0U);
+}
+
+TEST(UdRpc, ANodeMayCallItself) {
+  Servers servers(1);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {0, 0}, answers));
+  servers.run();
+  EXPECT_THAT(answers, ElementsAre(100, 101));
+}
+
+TEST(UdRpc, MessagesToOneDestinationShareAPacket) {
+  Servers servers(2);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 1, 1}, answers));
+  servers.run();
+  EXPECT_THAT(answers, ElementsAre(100, 101, 102));
+  EXPECT_EQ(servers.packets(), 2U) << "one there, one back";
+}
+
+TEST(UdRpc, WithoutCoalescingEachMessageIsAPacket) {
+  RpcOptions options;
+  options.coalescing = false;
+  Servers servers(2, options);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 1, 1}, answers));
+  servers.run();
+  EXPECT_THAT(answers, ElementsAre(100, 101, 102));
+  EXPECT_EQ(servers.packets(), 6U);
+}
+
+TEST(UdRpc, PacketsThatAreReadyTogetherShareADoorbell) {
+  Servers servers(4);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 2, 3}, answers));
+  servers.run();
+  EXPECT_EQ(servers.queue_pair(0).posted.size(), 3U);
+  EXPECT_EQ(servers.queue_pair(0).doorbells, 1U);
+}
+
+TEST(UdRpc, WithoutBatchingEachPacketRingsItsOwnDoorbell) {
+  RpcOptions options;
+  options.request_batching = false;
+  options.response_batching = false;
+  Servers servers(4, options);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 2, 3}, answers));
+  servers[1].worker.spawn(call_each(servers[1], {0, 0}, answers));
+  servers.run();
+  for (int node = 0; node < 4; ++node) {
+    EXPECT_EQ(servers.queue_pair(node).doorbells, servers.queue_pair(node).posted.size()) << "node " << node;
+  }
+}
+
+TEST(UdRpc, WithoutRequestBatchingACallDoesNotWaitForTheNext) {
+  RpcOptions options;
+  options.request_batching = false;
+  Servers servers(4, options);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 2, 3}, answers));
+  servers.run();
+  EXPECT_EQ(servers.queue_pair(0).doorbells, 3U);
+}
+
+TEST(UdRpc, WithoutResponseBatchingAnAnswerDoesNotWaitForTheNext) {
+  RpcOptions options;
+  options.response_batching = false;
+  Servers servers(2, options);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 1, 1}, answers));
+  servers.run();
+  EXPECT_EQ(servers.queue_pair(0).doorbells, 1U);
+  EXPECT_EQ(servers.queue_pair(1).doorbells, 3U);
+}
+
+Task<void> call_large(Server& server, std::size_t bytes, int calls, int& good) {
+  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(calls), std::vector<std::byte>(bytes));
+  std::vector<Reply> replies(buffers.size());
+  WaitGroup group(server.worker);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    replies[i] = Reply(group, buffers[i]);
+    std::ranges::fill(server.rpc.call(1, kEcho, bytes, replies[i]), static_cast<std::byte>(i + 1));
+  }
+  co_await group;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const auto right = [&](std::byte b) { return b == static_cast<std::byte>(i + 1); };
+    if (replies[i].bytes().size() == bytes && std::ranges::all_of(buffers[i], right)) ++good;
+  }
+}
+
+TEST(UdRpc, MessagesOfEverySizeArriveWhole) {
+  Servers servers(2);
+  const std::uint32_t max_b = servers[0].rpc.payload_max_b();
+  EXPECT_LT(max_b, RpcOptions{}.packet_b);
+  EXPECT_GT(max_b, RpcOptions{}.packet_b - 64);
+  for (std::uint32_t bytes = 1; bytes <= max_b; bytes += bytes < 40 ? 1 : 37) {
+    int good = 0;
+    servers[0].worker.spawn(call_large(servers[0], bytes, 5, good));
+    servers.run();
+    EXPECT_EQ(good, 5) << bytes << " B";
+  }
+  int good = 0;
+  servers[0].worker.spawn(call_large(servers[0], max_b, 3, good));
+  servers.run();
+  EXPECT_EQ(good, 3);
+}
+
+TEST(UdRpc, PassiveCallsAreServedInOrderAndNotAnswered) {
+  Servers servers(2);
+  for (std::uint64_t i = 0; i < 10; ++i) put(servers[0].rpc.call_passive(1, kCount, 8), i);
+  servers.run();
+  std::vector<std::uint64_t> all(10);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_EQ(servers[1].counted, all);
+  EXPECT_EQ(servers.queue_pair(1).posted.size(), 0U);
+}
+
+TEST(UdRpc, PassiveCreditIsBoundedPerPeer) {
+  Servers servers(3);
+  for (std::uint32_t i = 0; i < UdRpc::kPassiveCredit; ++i) {
+    ASSERT_TRUE(servers[0].rpc.has_credit(1));
+    put(servers[0].rpc.call_passive(1, kCount, 8), i);
+  }
+  EXPECT_FALSE(servers[0].rpc.has_credit(1));
+  EXPECT_TRUE(servers[0].rpc.has_credit(2));
+  servers.run();
+  EXPECT_TRUE(servers[0].rpc.has_credit(1)) << "a peer that has nothing to say acknowledges all the same";
+}
+
+TEST(UdRpc, TheAcknowledgementRidesOnOtherMessages) {
+  Servers servers(2);
+  for (std::uint32_t i = 0; i < UdRpc::kPassiveCredit / 2 - 1; ++i) put(servers[0].rpc.call_passive(1, kCount, 8), i);
+  servers.run();
+  EXPECT_EQ(servers.queue_pair(1).posted.size(), 0U) << "too few for a packet of their own";
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1}, answers));
+  servers.run();
+  ASSERT_EQ(servers.queue_pair(1).posted.size(), 1U);
+  std::uint32_t credit = 0;
+  for (; servers[0].rpc.has_credit(1); ++credit) put(servers[0].rpc.call_passive(1, kCount, 8), credit);
+  EXPECT_EQ(credit, UdRpc::kPassiveCredit) << "the answer gave all of the credit back";
+  servers.run();
+}
+
+Task<void> call_passive_often(Server& server, int node, std::uint64_t times) {
+  for (std::uint64_t i = 0; i < times;) {
+    if (server.rpc.has_credit(node)) {
+      put(server.rpc.call_passive(node, kCount, 8), i++);
+    } else {
+      auto yield = server.worker.yield();
+      co_await yield;
+    }
+  }
+}
+
+TEST(UdRpc, PassiveCallsOnlyForALongTimeAreAllServed) {
+  constexpr std::uint64_t kTimes = 20'000;
+  for (const bool coalescing : {true, false}) {
+    RpcOptions options;
+    options.coalescing = coalescing;
+    Servers servers(2, options);
+    servers[0].worker.spawn(call_passive_often(servers[0], 1, kTimes));
+    servers[1].worker.spawn(call_passive_often(servers[1], 0, kTimes));
+    servers.run();
+    ASSERT_EQ(servers[0].counted.size(), kTimes);
+    ASSERT_EQ(servers[1].counted.size(), kTimes);
+    EXPECT_TRUE(std::ranges::is_sorted(servers[1].counted));
+  }
+}
+
+Task<void> call_often(Server& server, int times, std::uint64_t& good) {
+  const int nodes = server.port.shape().nodes;
+  for (int i = 0; i < times; ++i) {
+    const int node = (server.port.node() + 1 + i % (nodes - 1)) % nodes;
+    std::uint64_t answer = 0;
+    WaitGroup group(server.worker);
+    Reply reply(group, bytes_of(answer));
+    const auto sent = static_cast<std::uint64_t>(i) << 8 | static_cast<std::uint64_t>(server.port.node());
+    put(server.rpc.call(node, kEcho, 8, reply), sent);
+    co_await group;
+    if (answer == sent) ++good;
+  }
+}
+
+TEST(UdRpc, ManyCallsInAllDirectionsNeverRunOutOfRecvs) {
+  constexpr int kNodes = 4, kTimes = 3000;
+  Servers servers(kNodes);
+  const std::size_t recvs = servers.queue_pair(0).recvs();
+  std::uint64_t good = 0;
+  for (int node = 0; node < kNodes; ++node) {
+    for (int coroutine = 0; coroutine < kCoroutines; ++coroutine) {
+      servers[node].worker.spawn(call_often(servers[node], kTimes, good));
+    }
+  }
+  servers.run();
+  EXPECT_EQ(good, static_cast<std::uint64_t>(kNodes * kCoroutines * kTimes));
+  for (int node = 0; node < kNodes; ++node) {
+    EXPECT_GE(servers.queue_pair(node).recvs() + 8, recvs) << "consumed RECVs are posted again, eight at a time";
+    EXPECT_LE(servers.queue_pair(node).recvs(), recvs);
+    EXPECT_GT(servers.queue_pair(node).posted.size(), recvs) << "or the test would not show it";
+  }
+}
+
+TEST(UdRpc, OneRoundMayCarryMoreCallsThanTheSendQueueHolds) {
+  constexpr int kCalls = 700;  // more packets than the send queue's 512
+  RpcOptions options;
+  options.coalescing = false;
+  Servers servers(2, options, 64);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], std::vector<int>(kCalls, 1), answers));
+  servers.run();
+  ASSERT_EQ(answers.size(), static_cast<std::size_t>(kCalls));
+  for (std::uint64_t i = 0; i < kCalls; ++i) ASSERT_EQ(answers[i], 100 + i);
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

@@ -1,0 +1,56 @@
+// Flight: one request on its way, from the send queue to its completion. Private to the transport.
+//
+// What every step of the way reads comes first, so that a READ stays within a cache line and a half.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/verbs.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+inline bool is_atomic(Opcode op) { return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd; }
+inline bool returns_data(Opcode op) { return op == Opcode::kRdmaRead || is_atomic(op); }
+inline bool is_write(Opcode op) { return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm; }
+inline bool has_imm(Opcode op) { return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm; }
+
+struct alignas(64) Transport::Flight {
+  Opcode opcode = Opcode::kSend;
+  Stage stage = Stage::kRequestOnWire;
+  WcStatus status = WcStatus::kSuccess;
+  QpType type = QpType::kRc;
+  std::uint8_t flags = 0;
+  std::uint8_t hop = 0;
+  std::uint8_t blocks = 0;
+  std::uint8_t tries_left = 0;
+  std::uint32_t origin = 0, target = 0;  // queue pair numbers
+  std::uint32_t epoch = 0;               // the origin's when posted
+  std::uint32_t position = 0;            // in the origin's send queue
+  Path path;
+  std::uint32_t bytes = 0;  // on the wire, headers included
+  std::uint32_t length = 0;
+  std::uint32_t next = kNone;  // in the list of free flights, or of those that wait behind this one
+  std::byte* local = nullptr;  // READ, ATOMIC: where the result lands; else the payload
+  std::uint64_t remote_addr = 0;
+
+  std::uint64_t wr_id = 0;
+  std::int64_t done_ps = 0;
+  std::uint32_t rkey = 0;
+  std::uint32_t imm_data = 0;
+  std::uint32_t qkey = 0;
+  std::uint8_t pool_class = 0;  // of a payload kept in a pooled buffer; 0: none
+  struct Atomic {
+    std::uint64_t compare_add, swap;
+  };
+  union {
+    Atomic atomic{};
+    std::array<std::byte, 96> small;  // an inline payload
+  };
+};
+
+inline Transport::Flight& Transport::flight(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
+
+}  // namespace verbtwin::sim

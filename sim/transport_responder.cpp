@@ -1,0 +1,235 @@
+// The responder's side of the transport: a request has arrived at its target's NIC.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "sim/flight.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+namespace {
+
+constexpr std::int64_t kMicrosecondPs = 1'000'000;
+// min_rnr_timer 1 of the specification: a responder without a RECV is tried again after 10 us.
+constexpr std::int64_t kRnrTimerPs = 10 * kMicrosecondPs;
+// A request whose target has failed learns it from an earlier request's NAK, which is at most a round trip away.
+constexpr std::int64_t kFlushProbePs = 4 * kMicrosecondPs;
+constexpr std::uint8_t kRetryForEver = 7;
+
+}  // namespace
+
+void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
+  Flight& f = flight(index);
+  SimQueuePair* target = find(f.target);
+  const bool there = target != nullptr && target->type() == f.type &&
+                     (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) &&
+                     (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
+  if (!there) {
+    if (f.type != QpType::kRc) {
+      ++counts_.datagrams_dropped;
+      release(index);
+      return;
+    }
+    f.stage = Stage::kUnanswered;
+    f.done_ps = 0;
+    calendar_.schedule(tail.at() + kFlushProbePs, handler_, index);
+    return;
+  }
+  switch (f.opcode) {
+    case Opcode::kSend:
+    case Opcode::kSendWithImm: arrive_send(index, *target, tail); break;
+    case Opcode::kRdmaWrite:
+    case Opcode::kRdmaWriteWithImm: arrive_write(index, *target, tail); break;
+    case Opcode::kRdmaRead: arrive_read(index, *target, tail); break;
+    case Opcode::kAtomicCmpAndSwp:
+    case Opcode::kAtomicFetchAndAdd: arrive_atomic(index, *target, tail); break;
+  }
+}
+
+void Transport::arrive_write(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
+  Flight& f = flight(index);
+  models::Nic& nic = target.port_.nic;
+  const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
+  RecvWr recv;
+  const bool with_imm = f.opcode == Opcode::kRdmaWriteWithImm;
+  if (with_imm && !take_recv(index, target, tail, recv)) return;
+  const models::Moment done = with_imm ? nic.receive_send(target.context_, tail, packets)
+                                        : nic.receive(target.context_, tail, packets);
+  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteWrite)) {
+    refuse(index, target, WcStatus::kRemAccessErr, done);
+    return;
+  }
+  const models::Moment visible = nic.pcie().dma_write(done, f.length);
+  schedule_touch(index, target, visible, visible);
+  if (with_imm) {
+    push_recv(f, target, recv, WcStatus::kSuccess, f.length,
+              std::max(nic.write_completion(done).at(), target.last_touch_ps_));
+  }
+}
+
+void Transport::arrive_read(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
+  Flight& f = flight(index);
+  models::Nic& nic = target.port_.nic;
+  const models::Moment done = nic.receive(target.context_, tail, 1);
+  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteRead)) {
+    refuse(index, target, WcStatus::kRemAccessErr, done);
+    return;
+  }
+  const models::Pcie::Read read = nic.pcie().dma_read(done.not_before(target.last_touch_ps_), f.length);
+  schedule_touch(index, target, read.touch, read.done);
+}
+
+void Transport::arrive_atomic(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
+  Flight& f = flight(index);
+  models::Nic& nic = target.port_.nic;
+  const models::Moment done = nic.receive(target.context_, tail, 1);
+  if (f.remote_addr % 8 != 0 || f.length != 8) {
+    refuse(index, target, WcStatus::kRemInvReqErr, done);
+    return;
+  }
+  if (!target.port_.memory->allows(f.rkey, f.remote_addr, 8, kAccessRemoteAtomic)) {
+    refuse(index, target, WcStatus::kRemAccessErr, done);
+    return;
+  }
+  const models::Moment old =
+      nic.atomic_unit().execute(done.not_before(target.last_touch_ps_), f.remote_addr, nic.pcie());
+  schedule_touch(index, target, old, old);
+}
+
+/// Takes a RECV for a message; false if there is none and the message has been dealt with.
+bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, models::Moment tail, RecvWr& recv) {
+  if (target.receives_.size() > 0) {
+    recv = target.receives_.pop();
+    return true;
+  }
+  Flight& f = flight(index);
+  if (f.type != QpType::kRc) {
+    ++counts_.datagrams_dropped;
+    release(index);
+  } else if (f.tries_left == 0) {
+    refuse(index, target, WcStatus::kRnrRetryExcErr, tail);
+  } else {
+    if (f.tries_left != kRetryForEver) --f.tries_left;
+    f.stage = Stage::kReceiverNotReady;
+    calendar_.schedule(tail.at() + kRnrTimerPs, handler_, index);
+  }
+  return false;
+}
+
+void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
+  RecvWr recv;
+  if (!take_recv(index, target, tail, recv)) return;
+  Flight& f = flight(index);
+  models::Nic& nic = target.port_.nic;
+  const models::Moment done = nic.receive_send(target.context_, tail, models::packets_of(f.length, mtu_b_));
+  const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
+  const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
+  const bool fits = grh_b + f.length <= recv.sge.length;
+  if (!fits || !target.port_.memory->allows(recv.sge.lkey, addr, recv.sge.length, kAccessLocalWrite)) {
+    push_recv(f, target, recv, fits ? WcStatus::kLocProtErr : WcStatus::kLocLenErr, 0, nic.write_completion(done).at());
+    if (f.type == QpType::kRc) {
+      refuse(index, target, fits ? WcStatus::kRemOpErr : WcStatus::kRemInvReqErr, done);
+    } else {
+      enter_error(target, done);
+      release(index);
+    }
+    return;
+  }
+  // The receiver may not look before its completion is visible, so the bytes may land now.
+  if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
+  nic.pcie().dma_write(done, grh_b + f.length);
+  const std::int64_t visible_ps = nic.write_completion(done).at();
+  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, visible_ps);
+  if (f.type == QpType::kRc) {
+    respond(index, target, done);
+  } else {
+    release(index);
+  }
+}
+
+void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
+                          std::uint32_t byte_len, std::int64_t visible_ps) {
+  WorkCompletion wc;
+  wc.wr_id = recv.wr_id;
+  wc.status = status;
+  wc.opcode = f.opcode == Opcode::kRdmaWriteWithImm ? WcOpcode::kRecvRdmaWithImm : WcOpcode::kRecv;
+  wc.has_imm = has_imm(f.opcode);
+  wc.byte_len = byte_len;
+  wc.imm_data = f.imm_data;
+  wc.qp_num = target.number_;
+  wc.src_qp = f.origin;
+  ++counts_.recv.count;
+  counts_.recv.bytes += byte_len;
+  target.recv_cq_->push(wc, visible_ps, 0);
+}
+
+/// Answers with an error; an RC responder that refuses fails with its requester.
+void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, models::Moment ready) {
+  Flight& f = flight(index);
+  if (f.type != QpType::kRc) {
+    ++counts_.datagrams_dropped;
+    release(index);
+    return;
+  }
+  f.status = status;
+  if (status != WcStatus::kRnrRetryExcErr) enter_error(target, ready);
+  respond(index, target, ready);
+}
+
+void Transport::schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch,
+                               models::Moment done) {
+  Flight& f = flight(index);
+  target.last_touch_ps_ = std::max(target.last_touch_ps_, touch.at());
+  f.done_ps = std::max(done.at(), target.last_touch_ps_);
+  f.stage = Stage::kTouch;
+  calendar_.schedule(target.last_touch_ps_, handler_, index);
+}
+
+void Transport::touch(std::uint32_t index) {
+  Flight& f = flight(index);
+  SimQueuePair* target = find(f.target);
+  if (target == nullptr) {  // gone in between: nobody answers
+    f.stage = Stage::kUnanswered;
+    f.done_ps = 0;
+    calendar_.schedule(calendar_.now_ps() + kFlushProbePs, handler_, index);
+    return;
+  }
+  auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
+  if (is_write(f.opcode)) {
+    if (f.length > 0) std::memcpy(remote, f.local, f.length);
+  } else if (f.opcode == Opcode::kRdmaRead) {
+    if (f.length > 0) std::memcpy(f.local, remote, f.length);
+  } else {
+    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(remote));
+    std::uint64_t old = f.atomic.compare_add;
+    if (f.opcode == Opcode::kAtomicFetchAndAdd) {
+      old = word.fetch_add(f.atomic.compare_add);
+    } else {
+      word.compare_exchange_strong(old, f.atomic.swap);
+    }
+    std::memcpy(f.local, &old, sizeof old);
+  }
+  if (f.type == QpType::kRc) {
+    respond(index, *target, now().plus_delay(f.done_ps - calendar_.now_ps()));
+  } else {
+    release(index);
+  }
+}
+
+void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Moment ready) {
+  Flight& f = flight(index);
+  models::Nic& nic = target.port_.nic;
+  const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
+  const models::Moment out = with_data ? nic.send_response(ready) : nic.send_ack(ready);
+  std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
+  if (with_data && is_atomic(f.opcode)) {
+    bytes = models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
+  } else if (with_data) {
+    bytes = models::message_bytes(f.length, models::kAethBytes, mtu_b_, packet_extra_b_);
+  }
+  f.stage = Stage::kResponseOnWire;
+  put_on_wire(index, target.to_peer_, bytes, out, target.last_response_ps_);
+}
+
+}  // namespace verbtwin::sim
