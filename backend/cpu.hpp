@@ -72,6 +72,8 @@ class Steppable {
   /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more can be
   /// done at once, without waiting for a completion.
   virtual bool step() = 0;
+  /// A hint, any number of times: a step that finds a completion with this wr_id is near. Must change nothing.
+  virtual void prefetch(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
 };
 
 }  // namespace verbtwin

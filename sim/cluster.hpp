@@ -65,6 +65,7 @@ class Cluster final : private EventHandler {
   class Node;
   class Worker;
   void handle(std::uint32_t index) override { cores_[index]->run(); }
+  void prefetch(std::uint32_t index, int steps) const override { cores_[index]->prefetch(steps); }
 
   std::size_t index_of(int node, int thread) const {
     return static_cast<std::size_t>(node * shape_.threads + thread);

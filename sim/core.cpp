@@ -35,6 +35,22 @@ void Core::drive(Steppable& worker) {
   wake(calendar_.now_ps());
 }
 
+void Core::prefetch(int steps) const {
+  if (steps == 0) {
+    for (const SimCompletionQueue* cq : cqs_) {
+      if (const WorkCompletion* next = cq->first(); next != nullptr) worker_->prefetch(next->wr_id);
+    }
+    return;
+  }
+  const auto* lines = reinterpret_cast<const std::byte*>(steps == 2 ? static_cast<const void*>(this) : worker_);
+  for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
+  if (steps == 2) return;
+  for (const SimCompletionQueue* cq : cqs_) {
+    __builtin_prefetch(cq);
+    cq->prefetch();
+  }
+}
+
 void Core::run() {
   if (calendar_.now_ps() != scheduled_ps_) return;
   scheduled_ps_ = kNever;

@@ -36,6 +36,9 @@ class Core final : public Cpu {
     if (at_ps < scheduled_ps_) schedule(at_ps);
   }
 
+  /// run() is coming up (Calendar).
+  void prefetch(int steps) const;
+
   /// The calendar's event for this core.
   void run();
 

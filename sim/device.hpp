@@ -39,6 +39,8 @@ class SimCompletionQueue final : public CompletionQueue {
     return count_ == 0 ? std::numeric_limits<std::int64_t>::max() : ring_[head_].visible_ps;
   }
   bool overrun() const { return overrun_; }
+  void prefetch() const { __builtin_prefetch(&ring_[head_]); }
+  const WorkCompletion* first() const { return count_ == 0 ? nullptr : &ring_[head_].wc; }
 
  private:
   struct Entry {

@@ -51,6 +51,6 @@ struct alignas(64) Transport::Flight {
   };
 };
 
-inline Transport::Flight& Transport::flight(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
+inline Transport::Flight& Transport::flight(std::uint32_t index) const { return chunks_[index / kChunk][index % kChunk]; }
 
 }  // namespace verbtwin::sim

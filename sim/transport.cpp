@@ -287,6 +287,29 @@ void Transport::next_hop(std::uint32_t index) {
   }
 }
 
+void Transport::prefetch(std::uint32_t index, int steps) const {
+  const Flight& f = flight(index);
+  if (steps == 2) {
+    __builtin_prefetch(&f);
+    __builtin_prefetch(&f.wr_id);
+    return;
+  }
+  const bool at_target = f.stage == Stage::kRequestOnWire || f.stage == Stage::kTouch;
+  const SimQueuePair* qp = queue_pairs_[at_target ? f.target : f.origin];
+  if (steps == 1) {
+    const auto* lines = reinterpret_cast<const std::byte*>(qp);
+    for (std::size_t at = 0; at < sizeof(SimQueuePair); at += 64) __builtin_prefetch(lines + at);
+    if (f.stage == Stage::kTouch) {
+      __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
+      __builtin_prefetch(f.local);
+    }
+  } else if (qp != nullptr && f.stage == Stage::kResponseOnWire && (f.flags & kSignaled) != 0) {
+    __builtin_prefetch(qp->send_cq_);
+    __builtin_prefetch(&qp->core_);
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp->core_) + 64);
+  }
+}
+
 void Transport::arrive(std::uint32_t index, models::Moment tail) {
   if (flight(index).stage == Stage::kRequestOnWire) {
     arrive_request(index, tail);

@@ -44,6 +44,7 @@ class Transport final : public EventHandler {
   ~Transport();
 
   void handle(std::uint32_t index) override;
+  void prefetch(std::uint32_t index, int steps) const override;
 
   std::uint32_t add(SimQueuePair& qp);
   void remove(SimQueuePair& qp) { queue_pairs_[qp.number_] = nullptr; }
@@ -75,7 +76,7 @@ class Transport final : public EventHandler {
     kUnanswered,
   };
 
-  Flight& flight(std::uint32_t index);
+  Flight& flight(std::uint32_t index) const;
   std::uint32_t take_flight();
   void release(std::uint32_t index);
   void keep_payload(Flight& f, const SendWr& wr);

@@ -113,7 +113,7 @@ TEST_P(VerbsConformance, AFencedRequestUsesWhatAReadBroughtIn) {
 }
 
 TEST_P(VerbsConformance, MoreReadsThanTheWindowAllComeInOrder) {
-  for (const std::uint8_t window : {1, 2, 16}) {
+  for (const std::uint8_t window : std::array<std::uint8_t, 3>{1, 2, 16}) {
     SCOPED_TRACE(static_cast<int>(window));
     QpInitAttributes few = attributes();
     few.max_rd_atomic = window;

@@ -95,6 +95,7 @@ class Worker final : public Steppable {
   ~Worker() override;
 
   bool step() override;
+  void prefetch(std::uint64_t wr_id) const override;
 
   /// Runs `root` from the next step on.
   void spawn(Task<void> root);

@@ -1,5 +1,6 @@
 #include "protocols/store/ring_log.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace verbtwin::protocols {
@@ -29,10 +30,10 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
 void LogWriter::make_certain(std::uint64_t frame) {
   const auto number = static_cast<std::uint32_t>(frame >> 32);
   uncertain_[number - uncertain_.front().number].certain = true;
-  while (!uncertain_.empty() && uncertain_.front().certain) {
-    certain_ = uncertain_.front().end;
-    uncertain_.pop_front();
-  }
+  const auto first_open = std::ranges::find(uncertain_, false, &Uncertain::certain);
+  if (first_open == uncertain_.begin()) return;
+  certain_ = (first_open - 1)->end;
+  uncertain_.erase(uncertain_.begin(), first_open);
 }
 
 std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<std::byte> ring) {

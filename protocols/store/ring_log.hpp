@@ -11,9 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "protocols/checks/history.hpp"
 #include "protocols/store/layout.hpp"
@@ -66,7 +66,7 @@ class LogWriter {
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
   std::uint32_t entries_ = 0;
-  std::deque<Uncertain> uncertain_;
+  std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
 };
 
 /// A backup's account of one ring in its own memory.

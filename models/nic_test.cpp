@@ -1,0 +1,180 @@
+// One mechanism at a time, with the round numbers of profiles_for_test.hpp: 1 ns a byte on PCIe, 20 B a TLP.
+#include "models/nic.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/profiles_for_test.hpp"
+
+namespace verbtwin::models {
+namespace {
+
+constexpr std::int64_t kNs = 1000;
+constexpr Moment kStart{0, 0};
+
+std::int64_t ns(Moment moment) { return moment.at() / kNs; }
+
+/// A NIC with a few queue pairs, as a sender.
+struct Sender {
+  explicit Sender(const NicProfile& profile, std::size_t queue_pairs = 2) : nic(profile), free_ps(queue_pairs, 0) {
+    for (std::size_t i = 0; i < queue_pairs; ++i) nic.add_context();
+  }
+  std::int64_t send_ns(std::uint32_t queue_pair, std::uint32_t blocks = 1, std::uint32_t fetch_b = 0) {
+    return ns(nic.send_request(queue_pair, free_ps[queue_pair], kStart, blocks, fetch_b));
+  }
+  Nic nic;
+  std::vector<std::int64_t> free_ps;
+};
+
+// ---- doorbell and WQE fetch
+
+TEST(Nic, BlueFlameIsForOneRequestThatFits) {
+  const Nic nic(round_nic());  // 256 B
+  EXPECT_TRUE(nic.takes_blueflame(1, 1));
+  EXPECT_TRUE(nic.takes_blueflame(1, 4));
+  EXPECT_FALSE(nic.takes_blueflame(1, 5));
+  EXPECT_FALSE(nic.takes_blueflame(2, 2));
+  NicProfile without = round_nic();
+  without.blueflame_b = 0;
+  EXPECT_FALSE(Nic(without).takes_blueflame(1, 1));
+}
+
+TEST(Nic, BlueFlameCarriesTheWqeInTheStore) {
+  Nic nic(round_nic());
+  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 1, 2)), 128 + 20 + 100);
+  EXPECT_EQ(nic.pcie().up().busy_ps(), 0) << "nothing was fetched";
+}
+
+TEST(Nic, ADoorbellIsFollowedByAFetch) {
+  constexpr std::int64_t kRungNs = 8 + 20 + 100;
+  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 2, 2)), kRungNs + 20 + (128 + 20) + 500);
+  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 1, 5)), kRungNs + 20 + (320 + 3 * 20) + 500) << "too long for BlueFlame";
+}
+
+TEST(Nic, AListIsFetchedByOneRead) {
+  Nic nic(round_nic());
+  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 10, 10)), 128 + 20 + (640 + 5 * 20) + 500);
+  EXPECT_EQ(nic.pcie().up().busy_ps(), 20 * kNs);
+}
+
+// ---- send engine
+
+TEST(Nic, AnIdleRequestPassesEngineAndPipeline) {
+  EXPECT_EQ(Sender(round_nic()).send_ns(0), 10 + 2 + 150);
+  EXPECT_EQ(Sender(round_nic()).send_ns(0, 4), 10 + 4 * 2 + 150) << "each block of the WQE";
+}
+
+TEST(Nic, APayloadIsFetched) {
+  EXPECT_EQ(Sender(round_nic()).send_ns(0, 1, 100), 10 + 2 + 150 + 20 + 120 + 500);
+}
+
+TEST(Nic, TheEngineIsSharedThePipelineIsNot) {
+  Sender sender(round_nic());
+  EXPECT_EQ(sender.send_ns(0), 12 + 150);
+  EXPECT_EQ(sender.send_ns(1), 24 + 150);
+  EXPECT_EQ(sender.send_ns(0), 36 + 150);
+  EXPECT_EQ(sender.nic.send_engine().busy_ps(), 36 * kNs);
+}
+
+TEST(Nic, OneQueuePairSendsOnceAGap) {
+  NicProfile profile = round_nic();
+  profile.queue_pair_gap_ns = 30;
+  Sender sender(profile);
+  EXPECT_EQ(sender.send_ns(0), 12 + 150);
+  EXPECT_EQ(sender.send_ns(0), 30 + 12 + 150) << "its processing unit is busy";
+  EXPECT_EQ(sender.send_ns(1), 24 + 150) << "another queue pair's is not";
+  EXPECT_EQ(sender.send_ns(0), 60 + 12 + 150);
+}
+
+TEST(Nic, OneQueuePairPassesTheEngineInOrder) {
+  Sender sender(round_nic());
+  sender.send_ns(1, 4);
+  std::int64_t last_ps = 0;
+  for (int i = 0; i < 20; ++i) {
+    const auto fetch_b = i % 2 == 0 ? 4096U : 0U;
+    const Moment out = sender.nic.send_request(0, sender.free_ps[0], {i % 3 * kNs, 0}, i % 4 == 0 ? 4 : 1, fetch_b);
+    EXPECT_GE(sender.free_ps[0], last_ps + 12 * kNs);
+    EXPECT_GE(out.at(), sender.free_ps[0]);
+    last_ps = sender.free_ps[0];
+  }
+}
+
+TEST(Nic, AnswersShareTheEngine) {
+  EXPECT_EQ(ns(Nic(round_nic()).send_response(kStart)), 6 + 150);
+  EXPECT_EQ(ns(Nic(round_nic()).send_ack(kStart)), 3 + 150);
+  Sender sender(round_nic());
+  sender.send_ns(0);
+  EXPECT_EQ(ns(sender.nic.send_ack(kStart)), 12 + 3 + 150);
+}
+
+// ---- contexts
+
+TEST(Nic, AContextMissAddsLatencyAndOccupancy) {
+  NicProfile profile = round_nic();
+  profile.qp_cache_entries = 1;
+  Sender sender(profile);                                // holds context 1, the last one made
+  EXPECT_EQ(sender.send_ns(1), 12 + 150);                // hit
+  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 150 + 300);     // miss: 11 ns of engine, 300 ns of waiting
+  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 12 + 150);      // hit, and only the engine time was in the way
+  EXPECT_EQ(sender.nic.contexts().hits(), 2U);
+  EXPECT_EQ(sender.nic.contexts().misses(), 1U);
+}
+
+TEST(Nic, ReceivingUsesContextsToo) {
+  NicProfile profile = round_nic();
+  profile.qp_cache_entries = 1;
+  Sender sender(profile);
+  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 1)), 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart)), 7 + (4 + 11) + 160 + 300);
+  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 1)), 7 + 15 + 7 + 160);
+}
+
+TEST(Nic, EnoughEntriesNeverMiss) {
+  Sender sender(round_nic(), 100);
+  for (std::uint32_t i = 0; i < 100; ++i) sender.send_ns(i);
+  EXPECT_EQ(sender.nic.contexts().misses(), 0U);
+}
+
+// ---- receive engine
+
+TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, 3)), 3 * 7 + 160);
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart)), 4 + 160);
+  Sender receiver(round_nic());
+  receiver.nic.receive(0, kStart, 3);
+  EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 1)), 4 * 7 + 160);
+  EXPECT_EQ(receiver.nic.recv_engine().busy_ps(), 28 * kNs);
+  EXPECT_EQ(receiver.nic.send_engine().busy_ps(), 0) << "serving costs the send engine nothing but the answer";
+}
+
+TEST(Nic, ARecvCostsEngineTimeAndPcieBandwidth) {
+  Sender receiver(round_nic());
+  EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 1)), 7 + 2 + 160);
+  EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (kRecvWqeBytes + 20) * kNs);
+}
+
+TEST(Nic, ACompletionIsACqeWrittenToTheHost) {
+  Nic nic(round_nic());
+  EXPECT_EQ(ns(nic.write_completion(kStart)), 64 + 20 + 200);
+}
+
+// ---- what must emerge
+
+/// Requests a second that one NIC can issue (WQE, doorbell, ACK, completion) and serve (none of these).
+TEST(Nic, ServingIsCheaperThanIssuing) {
+  NicProfile profile = round_nic();
+  profile.pcie_gbps = 126;
+  constexpr int kRequests = 1000;
+  Sender issuer(profile), server(profile);
+  std::int64_t issued_ps = 0, served_ps = 0;
+  for (int i = 0; i < kRequests; ++i) {
+    const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1);
+    issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
+    issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1)).queue_ps;
+    served_ps = server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1), 32).done).queue_ps;
+  }
+  issued_ps = std::max(issued_ps, issuer.nic.send_engine().free_ps());
+  EXPECT_GT(static_cast<double>(issued_ps), 1.2 * static_cast<double>(served_ps));
+}
+
+}  // namespace
+}  // namespace verbtwin::models

@@ -1,0 +1,92 @@
+// With 8 Gb/s a byte takes a nanosecond, and every TLP has 20 B of header.
+#include "models/pcie.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/profiles_for_test.hpp"
+
+namespace verbtwin::models {
+namespace {
+
+constexpr std::int64_t kNs = 1000;
+
+TEST(Pcie, AStoreIsOneTlpAndItsLatency) {
+  Pcie pcie(round_nic());
+  EXPECT_EQ(pcie.store({5 * kNs, 0}, 8).at(), (5 + 28 + 100) * kNs);
+  EXPECT_EQ(pcie.down().busy_ps(), 28 * kNs);
+  EXPECT_EQ(pcie.up().busy_ps(), 0) << "a posted write has no answer";
+}
+
+TEST(Pcie, AReadIsARequestAndItsDataBehindTheLatency) {
+  Pcie pcie(round_nic());
+  const Pcie::Read read = pcie.dma_read({0, 0}, 64);
+  EXPECT_EQ(read.done.at(), (20 + 84 + 500) * kNs);
+  EXPECT_GT(read.touch.at(), 20 * kNs);
+  EXPECT_LT(read.touch.at(), read.done.at());
+  EXPECT_EQ(pcie.up().busy_ps(), 20 * kNs);
+  EXPECT_EQ(pcie.down().busy_ps(), 84 * kNs);
+}
+
+TEST(Pcie, AWriteIsVisibleAfterItsLatency) {
+  Pcie pcie(round_nic());
+  EXPECT_EQ(pcie.dma_write({0, 0}, 64).at(), (84 + 200) * kNs);
+  EXPECT_EQ(pcie.up().busy_ps(), 84 * kNs);
+  EXPECT_EQ(pcie.down().busy_ps(), 0);
+}
+
+TEST(Pcie, EveryTlpPaysItsHeader) {
+  const auto written_ns = [](std::uint32_t bytes) { return Pcie(round_nic()).dma_write({0, 0}, bytes).at() / kNs - 200; };
+  EXPECT_EQ(written_ns(0), 20);
+  EXPECT_EQ(written_ns(256), 276);
+  EXPECT_EQ(written_ns(257), 297);
+  EXPECT_EQ(written_ns(1024), 1104);
+  const auto read_ns = [](std::uint32_t bytes) {
+    return Pcie(round_nic()).dma_read({0, 0}, bytes).done.at() / kNs - 500 - 20;
+  };
+  EXPECT_EQ(read_ns(128), 148) << "completions carry 128 B";
+  EXPECT_EQ(read_ns(129), 169);
+  EXPECT_EQ(read_ns(1024), 1184);
+}
+
+TEST(Pcie, WritesQueueForBandwidthNotForLatency) {
+  Pcie pcie(round_nic());
+  std::int64_t last_ps = 0;
+  for (int i = 1; i <= 100; ++i) {
+    last_ps = pcie.dma_write({0, 0}, 256).at();
+    EXPECT_EQ(last_ps, (i * 276 + 200) * kNs);
+  }
+  EXPECT_EQ(pcie.up().busy_ps(), 100 * 276 * kNs);
+}
+
+TEST(Pcie, DirectionsAreIndependent) {
+  Pcie pcie(round_nic());
+  for (int i = 0; i < 100; ++i) pcie.dma_write({0, 0}, 256);
+  EXPECT_EQ(pcie.store({0, 0}, 8).at(), 128 * kNs);
+}
+
+TEST(Pcie, ReadsInFlightAreBounded) {
+  constexpr std::int64_t kReadNs = 20 + 84 + 500;
+  const auto rounds = [](double outstanding, int reads) {
+    NicProfile nic = round_nic();
+    nic.dma_reads_outstanding = outstanding;
+    Pcie pcie(nic);
+    std::int64_t last_ps = 0;
+    for (int i = 0; i < reads; ++i) last_ps = pcie.dma_read({0, 0}, 64).done.at();
+    return last_ps;
+  };
+  EXPECT_EQ(rounds(1, 1), kReadNs * kNs);
+  EXPECT_EQ(rounds(1, 5), 5 * kReadNs * kNs) << "one at a time: each waits for the one before";
+  EXPECT_EQ(rounds(2, 2), (kReadNs + 84) * kNs) << "the second's data follows the first's";
+  EXPECT_GE(rounds(2, 4), 2 * kReadNs * kNs);
+  EXPECT_LT(rounds(2, 4), 3 * kReadNs * kNs);
+  EXPECT_EQ(rounds(64, 64), (20 + 64 * 84 + 500) * kNs) << "enough of them: bandwidth alone";
+}
+
+TEST(Pcie, RoundsNanosecondsToPicoseconds) {
+  EXPECT_EQ(to_ps(41.7), 41'700);
+  EXPECT_EQ(to_ps(0.0004), 0);
+  EXPECT_EQ(to_ps(0.0006), 1);
+}
+
+}  // namespace
+}  // namespace verbtwin::models

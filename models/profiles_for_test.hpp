@@ -1,0 +1,54 @@
+// Profiles for tests: round numbers that make expected times easy to work out by hand, independent of the calibrated
+// files. A test changes what it is about.
+#pragma once
+
+#include "models/profile.hpp"
+
+namespace verbtwin::models {
+
+/// 1 B/ns on the link and on PCIe, a context for every queue pair, no cost beyond what is named here.
+inline NicProfile round_nic() {
+  NicProfile nic;
+  nic.name = "round";
+  nic.link_gbps = 8;
+  nic.pcie_gbps = 8;
+  nic.pcie_tlp_header_b = 20;
+  nic.pcie_payload_b = 256;
+  nic.pcie_completion_b = 128;
+  nic.dma_read_ns = 500;
+  nic.dma_write_ns = 200;
+  nic.dma_reads_outstanding = 64;
+  nic.mmio_ns = 100;
+  nic.blueflame_b = 256;
+  nic.max_inline_b = 188;
+  nic.max_send_wr = 4096;
+  nic.max_rd_atomic = 16;
+  nic.send_wqe_ns = 10;
+  nic.send_wqe_block_ns = 2;
+  nic.send_response_ns = 6;
+  nic.send_ack_ns = 3;
+  nic.queue_pair_gap_ns = 0;
+  nic.send_pipeline_ns = 150;
+  nic.recv_packet_ns = 7;
+  nic.recv_ack_ns = 4;
+  nic.recv_wqe_ns = 2;
+  nic.recv_pipeline_ns = 160;
+  nic.qp_cache_entries = 1024;
+  nic.qp_miss_ns = 300;
+  nic.qp_miss_occupancy_ns = 11;
+  nic.atomic_locks = 4096;
+  nic.atomic_engine_ns = 40;
+  nic.mtu_b = 4096;
+  nic.wire_header_b = 0;
+  return nic;
+}
+
+/// A core whose calls take no time, 1 ns a cycle.
+inline HostProfile free_host() {
+  HostProfile host;
+  host.name = "free";
+  host.clock_ghz = 1;
+  return host;
+}
+
+}  // namespace verbtwin::models

@@ -1,0 +1,235 @@
+#include "protocols/store/ring_log.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <vector>
+
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+using testing::ElementsAreArray;
+
+struct Entry {
+  LogWriter::Place place;
+  std::vector<std::byte> bytes;      // frames included
+  std::vector<std::size_t> to_land;  // offsets of its bytes that are not in the ring yet, the next one last
+  bool certain = false;
+};
+
+enum class Order { kAscending, kDescending, kAny };
+
+/// A ring, its two ends, and the entries between them.
+class Ring {
+ public:
+  Ring(const LogSpec& spec, Order order) : spec_(spec), order_(order), memory_(spec.ring_b / 8), writer_(spec) {}
+
+  std::span<std::byte> memory() { return std::as_writable_bytes(std::span(memory_)); }
+  LogWriter& writer() { return writer_; }
+  const std::deque<Entry>& unread() const { return unread_; }
+
+  bool reserve(std::size_t bytes, std::uint64_t salt) {
+    const auto place = writer_.reserve(bytes);
+    if (!place) return false;
+    RC_ASSERT(place->offset % 8 == 0U);
+    RC_ASSERT(place->offset + bytes <= spec_.ring_b);
+    for (const auto& [offset, size] : held_) {
+      RC_ASSERT(place->offset + bytes <= offset || offset + size <= place->offset);  // else: overwritten
+    }
+    held_.emplace_back(place->offset, bytes);
+    Entry entry{*place, std::vector<std::byte>(bytes), std::vector<std::size_t>(bytes)};
+    for (std::size_t i = 0; i < bytes; ++i) entry.bytes[i] = static_cast<std::byte>(salt * 37 + i * 11);
+    store_word(entry.bytes.data(), place->frame);
+    store_word(entry.bytes.data() + bytes - kLogFrameBytes, place->frame);
+    std::iota(entry.to_land.rbegin(), entry.to_land.rend(), std::size_t{0});
+    if (order_ == Order::kDescending) std::ranges::reverse(entry.to_land);
+    for (std::size_t i = bytes; order_ == Order::kAny && i > 1; --i) {
+      salt = salt * 6364136223846793005ULL + 1442695040888963407ULL;
+      std::swap(entry.to_land[i - 1], entry.to_land[(salt >> 33) % i]);
+    }
+    unread_.push_back(std::move(entry));
+    return true;
+  }
+
+  /// Some bytes of some entry land.
+  void land(std::size_t which, std::size_t count) {
+    if (unread_.empty()) return;
+    Entry& entry = unread_[which % unread_.size()];
+    for (; count > 0 && !entry.to_land.empty(); --count) {
+      const std::size_t at = entry.to_land.back();
+      entry.to_land.pop_back();
+      memory()[entry.place.offset + at] = entry.bytes[at];
+    }
+  }
+
+  /// As a transaction commits: its entry is whole by then.
+  void commit(std::size_t which) {
+    if (unread_.empty()) return;
+    which %= unread_.size();
+    land(which, unread_[which].bytes.size());
+    if (unread_[which].certain) return;
+    unread_[which].certain = true;
+    writer_.make_certain(unread_[which].place.frame);
+  }
+
+  /// Reads what is there; every entry must be the next one, whole.
+  void read(std::size_t entries_max = ~std::size_t{0}) {
+    for (; entries_max > 0; --entries_max) {
+      const auto body = reader_.next(spec_, memory());
+      if (!body) return;
+      RC_ASSERT(!unread_.empty());
+      const Entry& entry = unread_.front();
+      const std::span<const std::byte> expected(entry.bytes.data() + kLogFrameBytes,
+                                                entry.bytes.size() - 2 * kLogFrameBytes);
+      RC_ASSERT(std::ranges::equal(*body, expected));
+      if (!entry.certain) writer_.make_certain(entry.place.frame);
+      unread_.pop_front();
+      ++read_;
+    }
+  }
+
+  void tell_the_writer() {
+    writer_.reclaimed(reader_.head());
+    for (; read_ > 0; --read_) held_.pop_front();
+  }
+
+  /// What is certain can be read, all of it and nothing behind it.
+  void check_certain() {
+    std::size_t prefix = 0;
+    while (prefix < unread_.size() && unread_[prefix].certain) ++prefix;
+    LogReader reader = reader_;
+    std::size_t found = 0;
+    while (reader.head() < writer_.certain()) {
+      RC_ASSERT(reader.next(spec_, memory()).has_value());
+      ++found;
+    }
+    RC_ASSERT(found == prefix);
+  }
+
+ private:
+  LogSpec spec_;
+  Order order_;
+  std::vector<std::uint64_t> memory_;
+  LogWriter writer_;
+  LogReader reader_;
+  std::deque<Entry> unread_;
+  std::deque<std::pair<std::uint64_t, std::size_t>> held_;  // places the writer must not give away
+  std::size_t read_ = 0;
+};
+
+void use_at_random(Order order) {
+  LogSpec spec;
+  spec.entry_max_b = *rc::gen::inRange<std::uint32_t>(2, 20) * 8;
+  spec.ring_b = *rc::gen::inRange<std::uint32_t>(spec.entry_max_b / 4, 150) * 8;
+  Ring ring(spec, order);
+  const auto steps = *rc::gen::container<std::vector<std::pair<std::uint8_t, std::uint32_t>>>(
+      rc::gen::arbitrary<std::pair<std::uint8_t, std::uint32_t>>());
+  std::size_t reserved = 0;
+  // The same steps again and again: several laps.
+  for (int lap = 0; lap < 5; ++lap) {
+    for (const auto& [kind, number] : steps) {
+      switch (kind % 8) {
+        case 0:
+        case 1:
+        case 2: reserved += ring.reserve(16 + number % (spec.entry_max_b - 15) / 8 * 8, number + reserved); break;
+        case 3:
+        case 4: ring.land(number, 1 + number % 97); break;
+        case 5: ring.commit(number); break;
+        case 6: ring.read(number % 3); break;
+        default: ring.read(); ring.tell_the_writer();
+      }
+      ring.check_certain();
+    }
+  }
+  // Everything that lands is read, and an empty ring has room for any entry.
+  while (!ring.unread().empty()) {
+    ring.land(0, ~std::size_t{0});
+    ring.read();
+  }
+  ring.tell_the_writer();
+  RC_ASSERT(ring.reserve(spec.entry_max_b, 1));
+  RC_CLASSIFY(reserved > 3 * spec.ring_b / spec.entry_max_b, "laps");
+}
+
+TEST(RingLogProperty, EntriesThatLandInAscendingOrderAreReadOnceAndWhole) {
+  EXPECT_TRUE(rc::check([] { use_at_random(Order::kAscending); }));
+}
+
+TEST(RingLogProperty, EntriesThatLandInDescendingOrderAreReadOnceAndWhole) {
+  EXPECT_TRUE(rc::check([] { use_at_random(Order::kDescending); }));
+}
+
+TEST(RingLogProperty, EntriesThatLandInAnyOrderAreReadOnceAndWhole) {
+  EXPECT_TRUE(rc::check([] { use_at_random(Order::kAny); }));
+}
+
+TEST(LogWriter, RefusesWhatDoesNotFit) {
+  LogWriter writer({1024, 128});
+  EXPECT_FALSE(writer.reserve(136));
+  int entries = 0;
+  while (writer.reserve(128)) ++entries;
+  EXPECT_EQ(entries, 8);
+  EXPECT_FALSE(writer.reserve(16));
+}
+
+TEST(LogWriter, AsksForAReclaimWhenHalfFullAndSomethingIsCertain) {
+  LogWriter writer({1024, 128});
+  std::vector<LogWriter::Place> places;
+  for (int i = 0; i < 4; ++i) places.push_back(*writer.reserve(128));
+  for (const auto& place : places) writer.make_certain(place.frame);
+  EXPECT_FALSE(writer.wants_reclaim()) << "half full";
+  places.push_back(*writer.reserve(128));
+  EXPECT_TRUE(writer.wants_reclaim());
+  writer.reclaimed(writer.certain());
+  EXPECT_FALSE(writer.wants_reclaim());
+}
+
+TEST(LogWriter, CertainIsAPrefix) {
+  LogWriter writer({4096, 128});
+  std::vector<LogWriter::Place> places;
+  for (int i = 0; i < 4; ++i) places.push_back(*writer.reserve(64));
+  writer.make_certain(places[2].frame);
+  writer.make_certain(places[1].frame);
+  EXPECT_EQ(writer.certain(), 0U);
+  writer.make_certain(places[0].frame);
+  EXPECT_EQ(writer.certain(), 3U * 64);
+  writer.make_certain(places[3].frame);
+  EXPECT_EQ(writer.certain(), 4U * 64);
+}
+
+TEST(LoggedRecords, AreWalkedWithTheirValues) {
+  std::vector<std::byte> body;
+  const auto append = [&](LogRecord record, std::vector<std::byte> value) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(&record);
+    body.insert(body.end(), bytes, bytes + sizeof record);
+    value.resize((value.size() + 7) / 8 * 8);
+    body.insert(body.end(), value.begin(), value.end());
+  };
+  append({11, 1, 3, 8}, std::vector<std::byte>(8, std::byte{1}));
+  append({12, 2, 4, 13}, std::vector<std::byte>(13, std::byte{2}));
+  append({13, 3, 5, 0}, {});
+  std::vector<std::uint64_t> records, sizes;
+  for_each_logged(body, [&](const LogRecord& record, std::span<const std::byte> value) {
+    records.push_back(record.record);
+    sizes.push_back(value.size());
+    EXPECT_TRUE(std::ranges::all_of(value, [&](std::byte b) { return b == static_cast<std::byte>(record.version); }));
+  });
+  EXPECT_THAT(records, ElementsAreArray({11, 12, 13}));
+  EXPECT_THAT(sizes, ElementsAreArray({8, 13, 0}));
+}
+
+TEST(LoggedRecords, AValueThatRunsOverTheEndIsNotRead) {
+  const LogRecord record{11, 1, 3, 100};
+  int visits = 0;
+  for_each_logged(std::as_bytes(std::span(&record, 1)), [&](const LogRecord&, std::span<const std::byte>) { ++visits; });
+  EXPECT_EQ(visits, 0);
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols
