@@ -72,8 +72,12 @@ class Steppable {
   /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more can be
   /// done at once, without waiting for a completion.
   virtual bool step() = 0;
-  /// A hint, any number of times: a step that finds a completion with this wr_id is near. Must change nothing.
-  virtual void prefetch(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
+  /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it leads to may
+  /// be prefetched. May be left out, and must change nothing.
+  virtual void prefetch(std::uint64_t wr_id, int steps) const {
+    static_cast<void>(wr_id);
+    static_cast<void>(steps);
+  }
 };
 
 }  // namespace verbtwin

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::int64_t kNs = 1000;
 
-/// PCIe with so much bandwidth that only its latencies show: an operation on an idle unit takes 540 ns until its
-/// old value is there and 740 ns until its word is written.
+/// PCIe with so much bandwidth that only its latencies show: an operation on an idle unit takes 540 ns until
+/// its old value is there and 740 ns until its word is written.
 NicProfile fast_pcie() {
   NicProfile nic = round_nic();
   nic.pcie_gbps = 4000;
@@ -20,16 +20,19 @@ NicProfile fast_pcie() {
 constexpr std::int64_t kOldNs = 40 + 500;
 constexpr std::int64_t kHeldNs = kOldNs + 200;
 
-std::int64_t rounded_ns(Moment moment) { return (moment.at() + kNs / 2) / kNs; }
+std::int64_t rounded_ns(Moment moment) {
+  return (moment.at() + kNs / 2) / kNs;
+}
 
 struct Unit {
   explicit Unit(const NicProfile& nic) : pcie(nic), unit(nic) {}
   std::int64_t execute_ns(std::uint64_t addr) { return rounded_ns(unit.execute({0, 0}, addr, pcie)); }
-  /// Operations on words `stride` bytes apart, all ready at once: the i-th takes `each_ns` longer than the one before,
-  /// give or take the nanosecond that PCIe's lanes take.
+  /// Operations on words `stride` bytes apart, all ready at once: the i-th takes `each_ns` longer than the
+  /// one before, give or take the nanosecond that PCIe's lanes take.
   void expect_spacing(std::uint64_t stride, std::int64_t each_ns) {
     for (std::int64_t i = 0; i < 20; ++i) {
-      const std::int64_t late_ns = execute_ns(0x1000 + stride * static_cast<std::uint64_t>(i)) - (i * each_ns + kOldNs);
+      const std::int64_t late_ns =
+          execute_ns(0x1000 + stride * static_cast<std::uint64_t>(i)) - (i * each_ns + kOldNs);
       EXPECT_GE(late_ns, 0) << i;
       EXPECT_LE(late_ns, 1) << i;
     }
@@ -44,9 +47,13 @@ TEST(AtomicUnit, TakesARoundTripOverPcie) {
   EXPECT_EQ(unit.unit.engine().busy_ps(), 40 * kNs);
 }
 
-TEST(AtomicUnit, OneWordSerialisesOnTheRoundTrip) { Unit(fast_pcie()).expect_spacing(0, kHeldNs); }
+TEST(AtomicUnit, OneWordSerialisesOnTheRoundTrip) {
+  Unit(fast_pcie()).expect_spacing(0, kHeldNs);
+}
 
-TEST(AtomicUnit, DistinctWordsOverlap) { Unit(fast_pcie()).expect_spacing(8, 40); }
+TEST(AtomicUnit, DistinctWordsOverlap) {
+  Unit(fast_pcie()).expect_spacing(8, 40);
+}
 
 TEST(AtomicUnit, OneLockSerialisesAllWords) {
   NicProfile nic = fast_pcie();

@@ -1,7 +1,8 @@
 // ContextCache: which queue-pair contexts a NIC holds on chip. Real least-recently-used contents, no miss ratio.
 //
 // Owned by a Nic; one thread. Contexts are numbered from 0 in the order they are made. A touch of an absent context is
-// a miss: it comes in and the least recently used one goes.
+// a miss: it comes in and the least recently used one goes. Until the cache is full for the first time, contexts count
+// as used in the order they were made.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,11 @@ class ContextCache {
 
   /// Uses context `context`; returns true on a hit.
   bool touch(std::uint32_t context) {
-    const std::uint32_t node = context + 1;
-    if (nodes_[kEnds].next == node) {
+    if (cached_ < capacity_) {  // all are in, and who came last decides nothing before the cache is full
       ++hits_;
       return true;
     }
+    const std::uint32_t node = context + 1;
     if (nodes_[node].cached) {
       ++hits_;
       unlink(node);

@@ -76,7 +76,8 @@ TEST(ContextCache, AgreesWithAList) {
     NaiveCache naive(capacity);
     std::uint32_t made = 0;
     std::uint64_t hits = 0, misses = 0;
-    for (const auto draw : *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(0, 160))) {
+    for (const auto draw :
+         *rc::gen::container<std::vector<std::uint32_t>>(rc::gen::inRange<std::uint32_t>(0, 160))) {
       if (made == 0 || draw < 16) {
         RC_ASSERT(cache.add() == naive.add());
         ++made;

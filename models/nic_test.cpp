@@ -11,11 +11,14 @@ namespace {
 constexpr std::int64_t kNs = 1000;
 constexpr Moment kStart{0, 0};
 
-std::int64_t ns(Moment moment) { return moment.at() / kNs; }
+std::int64_t ns(Moment moment) {
+  return moment.at() / kNs;
+}
 
 /// A NIC with a few queue pairs, as a sender.
 struct Sender {
-  explicit Sender(const NicProfile& profile, std::size_t queue_pairs = 2) : nic(profile), free_ps(queue_pairs, 0) {
+  explicit Sender(const NicProfile& profile, std::size_t queue_pairs = 2)
+      : nic(profile), free_ps(queue_pairs, 0) {
     for (std::size_t i = 0; i < queue_pairs; ++i) nic.add_context();
   }
   std::int64_t send_ns(std::uint32_t queue_pair, std::uint32_t blocks = 1, std::uint32_t fetch_b = 0) {
@@ -47,7 +50,8 @@ TEST(Nic, BlueFlameCarriesTheWqeInTheStore) {
 TEST(Nic, ADoorbellIsFollowedByAFetch) {
   constexpr std::int64_t kRungNs = 8 + 20 + 100;
   EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 2, 2)), kRungNs + 20 + (128 + 20) + 500);
-  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 1, 5)), kRungNs + 20 + (320 + 3 * 20) + 500) << "too long for BlueFlame";
+  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 1, 5)), kRungNs + 20 + (320 + 3 * 20) + 500)
+      << "too long for BlueFlame";
 }
 
 TEST(Nic, AListIsFetchedByOneRead) {
@@ -91,7 +95,8 @@ TEST(Nic, OneQueuePairPassesTheEngineInOrder) {
   std::int64_t last_ps = 0;
   for (int i = 0; i < 20; ++i) {
     const auto fetch_b = i % 2 == 0 ? 4096U : 0U;
-    const Moment out = sender.nic.send_request(0, sender.free_ps[0], {i % 3 * kNs, 0}, i % 4 == 0 ? 4 : 1, fetch_b);
+    const Moment out =
+        sender.nic.send_request(0, sender.free_ps[0], {i % 3 * kNs, 0}, i % 4 == 0 ? 4 : 1, fetch_b);
     EXPECT_GE(sender.free_ps[0], last_ps + 12 * kNs);
     EXPECT_GE(out.at(), sender.free_ps[0]);
     last_ps = sender.free_ps[0];
@@ -111,10 +116,10 @@ TEST(Nic, AnswersShareTheEngine) {
 TEST(Nic, AContextMissAddsLatencyAndOccupancy) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
-  Sender sender(profile);                                // holds context 1, the last one made
-  EXPECT_EQ(sender.send_ns(1), 12 + 150);                // hit
-  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 150 + 300);     // miss: 11 ns of engine, 300 ns of waiting
-  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 12 + 150);      // hit, and only the engine time was in the way
+  Sender sender(profile);                             // holds context 1, the last one made
+  EXPECT_EQ(sender.send_ns(1), 12 + 150);             // hit
+  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 150 + 300);  // miss: 11 ns of engine, 300 ns of waiting
+  EXPECT_EQ(sender.send_ns(0), 12 + 23 + 12 + 150);   // hit, and only the engine time was in the way
   EXPECT_EQ(sender.nic.contexts().hits(), 2U);
   EXPECT_EQ(sender.nic.contexts().misses(), 1U);
 }
@@ -143,7 +148,8 @@ TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
   receiver.nic.receive(0, kStart, 3);
   EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 1)), 4 * 7 + 160);
   EXPECT_EQ(receiver.nic.recv_engine().busy_ps(), 28 * kNs);
-  EXPECT_EQ(receiver.nic.send_engine().busy_ps(), 0) << "serving costs the send engine nothing but the answer";
+  EXPECT_EQ(receiver.nic.send_engine().busy_ps(), 0)
+      << "serving costs the send engine nothing but the answer";
 }
 
 TEST(Nic, ARecvCostsEngineTimeAndPcieBandwidth) {
@@ -170,7 +176,9 @@ TEST(Nic, ServingIsCheaperThanIssuing) {
     const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1);
     issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
     issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1)).queue_ps;
-    served_ps = server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1), 32).done).queue_ps;
+    served_ps =
+        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1), 32).done)
+            .queue_ps;
   }
   issued_ps = std::max(issued_ps, issuer.nic.send_engine().free_ps());
   EXPECT_GT(static_cast<double>(issued_ps), 1.2 * static_cast<double>(served_ps));

@@ -35,7 +35,9 @@ TEST(Pcie, AWriteIsVisibleAfterItsLatency) {
 }
 
 TEST(Pcie, EveryTlpPaysItsHeader) {
-  const auto written_ns = [](std::uint32_t bytes) { return Pcie(round_nic()).dma_write({0, 0}, bytes).at() / kNs - 200; };
+  const auto written_ns = [](std::uint32_t bytes) {
+    return Pcie(round_nic()).dma_write({0, 0}, bytes).at() / kNs - 200;
+  };
   EXPECT_EQ(written_ns(0), 20);
   EXPECT_EQ(written_ns(256), 276);
   EXPECT_EQ(written_ns(257), 297);

@@ -28,7 +28,8 @@ void expect_sane(std::span<const Parameter<Profile>> parameters) {
     EXPECT_LT(parameter.min, parameter.max);
     EXPECT_NE(std::string(parameter.meaning), "");
   }
-  EXPECT_EQ(names.size(), (sizeof(Profile) - sizeof(std::string)) / sizeof(double)) << "a member without a parameter";
+  EXPECT_EQ(names.size(), (sizeof(Profile) - sizeof(std::string)) / sizeof(double))
+      << "a member without a parameter";
 }
 
 /// The unit at the end of a name is the unit of its values.
@@ -70,7 +71,8 @@ TEST(Profile, WhatAModelDividesByOrNeedsOneOfIsNeverZero) {
 TEST(Profile, TheSmallestAndTheLargestMakeANic) {
   for (const bool largest : {false, true}) {
     NicProfile profile;
-    for (const auto& parameter : nic_parameters()) profile.*parameter.value = largest ? parameter.max : parameter.min;
+    for (const auto& parameter : nic_parameters())
+      profile.*parameter.value = largest ? parameter.max : parameter.min;
     Nic nic(profile);
     const std::uint32_t context = nic.add_context();
     std::int64_t free_ps = 0;

@@ -1,5 +1,5 @@
-// Profiles for tests: round numbers that make expected times easy to work out by hand, independent of the calibrated
-// files. A test changes what it is about.
+// Profiles for tests: round numbers that make expected times easy to work out by hand, independent of the
+// calibrated files. A test changes what it is about.
 #pragma once
 
 #include "models/profile.hpp"

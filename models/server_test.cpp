@@ -34,7 +34,8 @@ class NaiveServer {
   std::vector<std::pair<std::int64_t, std::int64_t>> busy_;
 };
 
-std::vector<Job> jobs_of(std::size_t count, std::int64_t ready_max, std::int64_t service_max, std::int64_t unit_ps) {
+std::vector<Job> jobs_of(std::size_t count, std::int64_t ready_max, std::int64_t service_max,
+                         std::int64_t unit_ps) {
   std::vector<Job> jobs;
   for (std::size_t i = 0; i < count; ++i) {
     jobs.push_back({*rc::gen::inRange<std::int64_t>(0, ready_max) * unit_ps,

@@ -29,9 +29,15 @@ struct Inline {
 
 TEST(Wqe, InlinePayloadsFillBlocks) {
   for (const auto& [kind, payload_max_b, blocks] : {
-           Inline{WqeKind::kWrite, 28, 1},    {WqeKind::kWrite, 92, 2},   {WqeKind::kWrite, 156, 3},
-           {WqeKind::kWrite, 220, 4},         {WqeKind::kUdSend, 60, 2},  {WqeKind::kUdSend, 124, 3},
-           {WqeKind::kUdSend, 188, 4},        {WqeKind::kSend, 44, 1},    {WqeKind::kSend, 108, 2},
+           Inline{WqeKind::kWrite, 28, 1},
+           {WqeKind::kWrite, 92, 2},
+           {WqeKind::kWrite, 156, 3},
+           {WqeKind::kWrite, 220, 4},
+           {WqeKind::kUdSend, 60, 2},
+           {WqeKind::kUdSend, 124, 3},
+           {WqeKind::kUdSend, 188, 4},
+           {WqeKind::kSend, 44, 1},
+           {WqeKind::kSend, 108, 2},
        }) {
     EXPECT_EQ(wqe_blocks(kind, true, payload_max_b), blocks) << payload_max_b;
     EXPECT_EQ(wqe_blocks(kind, true, payload_max_b + 1), blocks + 1) << payload_max_b + 1;
@@ -68,8 +74,10 @@ TEST(Packets, HaveTheirRealHeaders) {
     EXPECT_EQ(message_bytes(0, packet.header_b, kMtu, kRoce), packet.roce_b) << packet.name;
     if (!packet.payload) continue;
     for (const std::uint32_t payload_b : {1U, 64U, kMtu}) {
-      EXPECT_EQ(message_bytes(payload_b, packet.header_b, kMtu, 0), packet.infiniband_b + payload_b) << packet.name;
-      EXPECT_EQ(message_bytes(payload_b, packet.header_b, kMtu, kRoce), packet.roce_b + payload_b) << packet.name;
+      EXPECT_EQ(message_bytes(payload_b, packet.header_b, kMtu, 0), packet.infiniband_b + payload_b)
+          << packet.name;
+      EXPECT_EQ(message_bytes(payload_b, packet.header_b, kMtu, kRoce), packet.roce_b + payload_b)
+          << packet.name;
     }
   }
   EXPECT_EQ(kAckBytes, 30U);

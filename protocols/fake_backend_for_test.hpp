@@ -1,9 +1,11 @@
-// FakeCluster: the verbs-shaped interface in memory, for the tests of protocols/. A request executes when it is posted,
-// in order, on the target's bytes; its completion waits in the completion queue until it is polled.
+// FakeCluster: the verbs-shaped interface in memory, for the tests of protocols/. A request executes when it
+// is posted, in order, on the target's bytes; its completion waits in the completion queue until it is
+// polled.
 //
-// Owns every node's memory and every worker's port; outlives the workers. One thread. Limits are libibverbs': a send
-// queue slot is free again when a completion of its request, or of one behind it, has been polled; a datagram that
-// finds no RECV is dropped and counted. What a real device would refuse is counted in `refused`.
+// Owns every node's memory and every worker's port; outlives the workers. One thread. Limits are libibverbs':
+// a send queue slot is free again when a completion of its request, or of one behind it, has been polled; a
+// datagram that finds no RECV is dropped and counted. What a real device would refuse is counted in
+// `refused`.
 #pragma once
 
 #include <algorithm>
@@ -97,7 +99,8 @@ class FakeQueuePair final : public QueuePair {
       if (in_queue_ == attributes_.max_send_wr) return {i, PostError::kQueueFull};
       ++in_queue_;
       posted.push_back(list[i]);
-      if ((list[i].flags & kInline) != 0 && list[i].sge.length > attributes_.max_inline_data) ++fabric_.refused;
+      if ((list[i].flags & kInline) != 0 && list[i].sge.length > attributes_.max_inline_data)
+        ++fabric_.refused;
       complete(list[i], attributes_.type == QpType::kUd ? send_datagram(list[i]) : execute(list[i]));
     }
     return {list.size(), PostError::kNone};
@@ -136,7 +139,8 @@ class FakeQueuePair final : public QueuePair {
   }
 
   WcStatus execute(const SendWr& wr) {
-    if (fabric_.next_status != WcStatus::kSuccess) return std::exchange(fabric_.next_status, WcStatus::kSuccess);
+    if (fabric_.next_status != WcStatus::kSuccess)
+      return std::exchange(fabric_.next_status, WcStatus::kSuccess);
     const bool atomic = wr.opcode == Opcode::kAtomicCmpAndSwp || wr.opcode == Opcode::kAtomicFetchAndAdd;
     if (wr.remote_addr + wr.sge.length > target_.size() || (atomic && wr.remote_addr % 8 != 0)) {
       return WcStatus::kRemAccessErr;
@@ -144,8 +148,12 @@ class FakeQueuePair final : public QueuePair {
     std::byte* remote = target_.data() + wr.remote_addr;
     std::uint64_t word = 0;
     switch (wr.opcode) {
-      case Opcode::kRdmaRead: std::memcpy(wr.sge.addr, remote, wr.sge.length); break;
-      case Opcode::kRdmaWrite: std::memcpy(remote, wr.sge.addr, wr.sge.length); break;
+      case Opcode::kRdmaRead:
+        std::memcpy(wr.sge.addr, remote, wr.sge.length);
+        break;
+      case Opcode::kRdmaWrite:
+        std::memcpy(remote, wr.sge.addr, wr.sge.length);
+        break;
       case Opcode::kAtomicCmpAndSwp:
       case Opcode::kAtomicFetchAndAdd: {
         std::memcpy(&word, remote, sizeof word);
@@ -155,7 +163,8 @@ class FakeQueuePair final : public QueuePair {
         std::memcpy(remote, &after, sizeof after);
         break;
       }
-      default: return WcStatus::kRemInvReqErr;
+      default:
+        return WcStatus::kRemInvReqErr;
     }
     return WcStatus::kSuccess;
   }
@@ -213,7 +222,9 @@ class FakeDevice final : public Device {
   std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override {
     return std::make_unique<FakeQueuePair>(fabric_, attributes, std::span<std::byte>{});
   }
-  std::unique_ptr<AddressHandle> create_ah(const QpAddress&) override { return std::make_unique<FakeAddressHandle>(); }
+  std::unique_ptr<AddressHandle> create_ah(const QpAddress&) override {
+    return std::make_unique<FakeAddressHandle>();
+  }
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned) override {
     return std::make_unique<FakeRegion>(memory);
   }
@@ -242,7 +253,8 @@ class FakeMemory final : public NodeMemory {
 class FakeCluster {
  public:
   explicit FakeCluster(const ClusterShape& shape, std::size_t node_memory_b = 0) : shape_(shape) {
-    for (int node = 0; node < shape.nodes; ++node) memories_.push_back(std::make_unique<FakeMemory>(node_memory_b));
+    for (int node = 0; node < shape.nodes; ++node)
+      memories_.push_back(std::make_unique<FakeMemory>(node_memory_b));
     for (int node = 0; node < shape.nodes; ++node) {
       for (int thread = 0; thread < shape.threads; ++thread) {
         ports_.push_back(std::make_unique<Port>(*this, node, thread));
@@ -288,7 +300,9 @@ class FakeCluster {
     std::vector<std::unique_ptr<FakeQueuePair>> queue_pairs_;
   };
 
-  std::size_t index(int node, int thread) const { return static_cast<std::size_t>(node * shape_.threads + thread); }
+  std::size_t index(int node, int thread) const {
+    return static_cast<std::size_t>(node * shape_.threads + thread);
+  }
 
   ClusterShape shape_;
   FakeFabric fabric_;

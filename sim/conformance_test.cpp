@@ -1,6 +1,12 @@
-// The verbs conformance suite on the simulated binding, and what only a simulation can tell of it: when things happen.
+// The verbs conformance suite on the simulated binding, and what only a simulation can tell of it: when
+// things happen.
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/conformance/suite.hpp"
 #include "models/profiles_for_test.hpp"
@@ -11,8 +17,8 @@ namespace {
 
 constexpr std::int64_t kMicrosecondPs = 1'000'000;
 
-/// Three nodes with a worker each. A test looks every 50 ns, between two steps of every worker. Calls cost no CPU time,
-/// so that what a test does between two looks happens at one instant.
+/// Three nodes with a worker each. A test looks every 50 ns, between two steps of every worker. Calls cost no
+/// CPU time, so that what a test does between two looks happens at one instant.
 class SimulatedBinding final : public ConformanceBinding {
  public:
   explicit SimulatedBinding(const sim::ClusterParameters& parameters) : cluster_(parameters) {
@@ -102,7 +108,186 @@ BindingCase communications() {
   return simulated("simgrid", [](sim::ClusterParameters& p) { p.message_per_communication = true; });
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulated, VerbsConformance, testing::Values(plain(), starved(), communications()), case_name);
+INSTANTIATE_TEST_SUITE_P(Simulated, VerbsConformance, testing::Values(plain(), starved(), communications()),
+                         case_name);
+
+// ---- when things happen
+
+/// Node 0 posts a list to node 1 at time 0 and nothing else happens.
+class Timed final : private Steppable {
+ public:
+  explicit Timed(const sim::ClusterParameters& parameters)
+      : cluster_(parameters), near(cluster_.port(0, 0).device()), far(cluster_.port(1, 0).device()) {
+    cluster_.drive(1, 0, idle_);
+  }
+
+  /// When the last of the list has completed.
+  std::int64_t complete_ps(std::vector<SendWr> list, const QpInitAttributes& attributes = {}) {
+    QpInitAttributes near_attributes = attributes, far_attributes = attributes;
+    near_attributes.send_cq = near_attributes.recv_cq = near.send_cq.get();
+    far_attributes.send_cq = far_attributes.recv_cq = far.send_cq.get();
+    const auto qp = near.device.create_qp(near_attributes);
+    const auto peer = far.device.create_qp(far_attributes);
+    qp->connect(peer->address());
+    peer->connect(qp->address());
+    qp_ = qp.get();
+    list_ = std::move(list);
+    cluster_.drive(0, 0, *this);
+    cluster_.clock().run_until(1000 * kMicrosecondPs, [] { return true; });
+    EXPECT_EQ(completed_, std::count_if(list_.begin(), list_.end(),
+                                        [](const SendWr& wr) { return wr.flags & kSignaled; }));
+    return completed_ps_;
+  }
+
+ private:
+  struct Idle final : Steppable {
+    bool step() override { return false; }
+  };
+
+  bool step() override {
+    if (qp_ != nullptr) {
+      EXPECT_EQ(qp_->post_send(list_).posted, list_.size());
+      qp_ = nullptr;
+    }
+    std::array<WorkCompletion, 8> completions;
+    while (const std::size_t count = near.send_cq->poll(completions)) {
+      completed_ += static_cast<std::ptrdiff_t>(count);
+      completed_ps_ = cluster_.port(0, 0).cpu().now_ps();
+    }
+    return false;
+  }
+
+  sim::Cluster cluster_;
+  Idle idle_;
+  QueuePair* qp_ = nullptr;
+  std::vector<SendWr> list_;
+  std::ptrdiff_t completed_ = 0;
+  std::int64_t completed_ps_ = 0;
+
+ public:
+  Endpoint near, far;
+};
+
+/// With 1 B/ns everywhere, so that every part can be written down.
+sim::ClusterParameters round_numbers() {
+  sim::ClusterParameters parameters = three_nodes();
+  parameters.nic = models::round_nic();
+  parameters.cable_ps = 20'000;
+  parameters.switch_ps = 100'000;
+  return parameters;
+}
+constexpr std::int64_t kBlueFlameNs = 64 + 20 + 100;  // one block
+constexpr std::int64_t kSendNs = 10 + 2 + 150;
+constexpr std::int64_t kCrossNs = 20 + 100 + 20;
+constexpr std::int64_t kReceiveNs = 160 + 7;
+constexpr std::int64_t kCqeNs = 64 + 20 + 200;
+
+TEST(SimulatedLatency, OfAReadIsTheSumOfItsParts) {
+  Timed timed(round_numbers());
+  const std::int64_t latency_ps = timed.complete_ps({read(1, timed.near.sge(0, 64), timed.far, 0)});
+  constexpr std::int64_t kRequestNs = 42 + kCrossNs;
+  constexpr std::int64_t kMemoryNs = 20 + (64 + 20) + 500;
+  constexpr std::int64_t kResponseNs = 6 + 150 + (30 + 64) + kCrossNs;
+  constexpr std::int64_t kLandsNs = 64 + 20;  // in front of its completion on the same lanes
+  EXPECT_EQ(latency_ps / 1000, kBlueFlameNs + kSendNs + kRequestNs + kReceiveNs + kMemoryNs + kResponseNs +
+                                   kReceiveNs + kLandsNs + kCqeNs);
+}
+
+TEST(SimulatedLatency, OfAnInlineWriteIsTheSumOfItsParts) {
+  Timed timed(round_numbers());
+  const SendWr wr = write(1, timed.near.sge(0, 8), timed.far, 0, kSignaled | kInline);
+  const std::int64_t latency_ps = timed.complete_ps({wr});
+  constexpr std::int64_t kRequestNs = 42 + 8 + kCrossNs;
+  constexpr std::int64_t kWriteNs = 8 + 20 + 200;
+  constexpr std::int64_t kAckNs = 3 + 150 + 30 + kCrossNs;
+  EXPECT_EQ(latency_ps / 1000,
+            kBlueFlameNs + kSendNs + kRequestNs + kReceiveNs + kWriteNs + kAckNs + (160 + 4) + kCqeNs);
+}
+
+TEST(SimulatedLatency, DoesNotDependOnWhoCarriesTheMessages) {
+  const auto latency_ps = [](bool message_per_communication, std::size_t bytes) {
+    sim::ClusterParameters parameters = three_nodes();
+    parameters.message_per_communication = message_per_communication;
+    Timed timed(parameters);
+    return static_cast<double>(timed.complete_ps({read(1, timed.near.sge(0, bytes), timed.far, 0)}));
+  };
+  for (const std::size_t bytes : {8U, 4096U, 32768U}) {
+    EXPECT_NEAR(latency_ps(true, bytes) / latency_ps(false, bytes), 1, 0.01) << bytes;
+  }
+}
+
+TEST(SimulatedLatency, AFenceWaitsForEarlierReads) {
+  const auto latency_ps = [](bool with_read, unsigned flags) {
+    Timed timed(three_nodes());
+    std::vector<SendWr> list;
+    if (with_read) list.push_back(read(1, timed.near.sge(0, 64), timed.far, 0));
+    list.push_back(write(2, timed.near.sge(64, 64), timed.far, 64, kSignaled | flags));
+    return timed.complete_ps(list);
+  };
+  const std::int64_t write_ps = latency_ps(false, 0);
+  EXPECT_EQ(latency_ps(false, kFence), write_ps) << "nothing to wait for";
+  EXPECT_LT(latency_ps(true, 0), write_ps * 3 / 2);
+  EXPECT_GT(latency_ps(true, kFence), write_ps * 3 / 2);
+}
+
+TEST(SimulatedLatency, TheReadWindowBoundsReadsInFlight) {
+  const auto latency_ps = [](std::uint8_t window) {
+    Timed timed(three_nodes());
+    QpInitAttributes attributes;
+    attributes.max_rd_atomic = window;
+    std::vector<SendWr> list;
+    for (unsigned i = 0; i < 16; ++i) list.push_back(read(i, timed.near.sge(i * 8, 8), timed.far, 0));
+    return timed.complete_ps(list, attributes);
+  };
+  EXPECT_GT(latency_ps(1), 5 * latency_ps(16));
+  EXPECT_GT(latency_ps(1), latency_ps(2) * 3 / 2);
+}
+
+/// A worker may poll late in a long step, when its clock is ahead of the calendar's: a completion that it can
+/// see there still says that the data has landed.
+TEST(SimulatedLatency, ACompletionSeenAheadOfTheCalendarComesBehindItsData) {
+  sim::Cluster cluster(three_nodes());
+  Endpoint near(cluster.port(0, 0).device()), far(cluster.port(1, 0).device());
+  QpInitAttributes attributes;
+  attributes.send_cq = near.send_cq.get();
+  attributes.recv_cq = near.recv_cq.get();
+  const auto qp = near.device.create_qp(attributes);
+  attributes.send_cq = far.send_cq.get();
+  attributes.recv_cq = far.recv_cq.get();
+  const auto peer = far.device.create_qp(attributes);
+  qp->connect(peer->address());
+  peer->connect(qp->address());
+
+  struct Worker final : Steppable {
+    bool step() override { return work(); }
+    std::function<bool()> work;
+  };
+  Worker sender, receiver;
+  const SendWr wr = write_with_imm(1, near.sge(0, 8), far, 0, 1);
+  near.set_word(0, 5);
+  sender.work = [&, posted = false]() mutable {
+    if (!posted) qp->post_send({&wr, 1});
+    posted = true;
+    std::array<WorkCompletion, 4> completions;
+    near.send_cq->poll(completions);
+    return false;
+  };
+  bool seen = false;
+  const RecvWr to_take = recv(1, Sge{});
+  peer->post_recv({&to_take, 1});
+  receiver.work = [&] {
+    cluster.port(1, 0).cpu().charge_cycles(100);
+    WorkCompletion wc;
+    if (far.recv_cq->poll({&wc, 1}) == 0) return !seen;
+    seen = true;
+    EXPECT_EQ(far.word(0), 5U);
+    return false;
+  };
+  cluster.drive(0, 0, sender);
+  cluster.drive(1, 0, receiver);
+  cluster.clock().run_until(50 * kMicrosecondPs, [] { return true; });
+  EXPECT_TRUE(seen);
+}
 
 }  // namespace
 }  // namespace verbtwin::conformance

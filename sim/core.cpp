@@ -32,23 +32,24 @@ CpuPrices prices_of(const models::HostProfile& profile) {
 
 void Core::drive(Steppable& worker) {
   worker_ = &worker;
-  wake(calendar_.now_ps());
+  wake(calendar_.now_ps(), 0);
 }
 
 void Core::prefetch(int steps) const {
-  if (steps == 0) {
-    for (const SimCompletionQueue* cq : cqs_) {
-      if (const WorkCompletion* next = cq->first(); next != nullptr) worker_->prefetch(next->wr_id);
-    }
+  if (steps == 2) {
+    const auto* lines = reinterpret_cast<const std::byte*>(this);
+    __builtin_prefetch(lines);
+    __builtin_prefetch(lines + 64);
     return;
   }
-  const auto* lines = reinterpret_cast<const std::byte*>(steps == 2 ? static_cast<const void*>(this) : worker_);
-  for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
-  if (steps == 2) return;
-  for (const SimCompletionQueue* cq : cqs_) {
-    __builtin_prefetch(cq);
-    cq->prefetch();
+  worker_->prefetch(next_wr_id_, steps);
+  if (steps == 0) {
+    for (const SimCompletionQueue* cq : cqs_) cq->prefetch();
+    return;
   }
+  const auto* lines = reinterpret_cast<const std::byte*>(worker_);
+  for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
+  for (const SimCompletionQueue* cq : cqs_) __builtin_prefetch(cq);
 }
 
 void Core::run() {
@@ -57,6 +58,7 @@ void Core::run() {
   step_start_ps_ = calendar_.now_ps();
   charged_ps_ = 0;
   stepping_ = true;
+  next_wr_id_ = 0;
   const bool more = worker_->step();
   stepping_ = false;
   // A step takes time, or a worker that only ever retries would hold the clock still.
@@ -68,7 +70,11 @@ void Core::run() {
   if (more) {
     next_ps = busy_until_ps_;
   } else {
-    for (const SimCompletionQueue* cq : cqs_) next_ps = std::min(next_ps, cq->first_visible_ps());
+    for (const SimCompletionQueue* cq : cqs_) {
+      if (cq->first_visible_ps() >= next_ps) continue;
+      next_ps = cq->first_visible_ps();
+      next_wr_id_ = cq->first()->wr_id;
+    }
     next_ps = next_ps == kNever ? kNever : std::max(next_ps, busy_until_ps_);
   }
   if (next_ps != kNever) schedule(next_ps);

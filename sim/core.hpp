@@ -29,8 +29,9 @@ class Core final : public Cpu {
   void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }
   void remove_cq(SimCompletionQueue& cq) { std::erase(cqs_, &cq); }
 
-  /// There will be something to do at `at_ps`.
-  void wake(std::int64_t at_ps) {
+  /// There will be something to do at `at_ps`: a completion with this wr_id.
+  void wake(std::int64_t at_ps, std::uint64_t wr_id) {
+    next_wr_id_ = wr_id;
     if (stepping_) return;  // the end of the step looks for itself
     if (at_ps < busy_until_ps_) at_ps = busy_until_ps_;
     if (at_ps < scheduled_ps_) schedule(at_ps);
@@ -62,6 +63,7 @@ class Core final : public Cpu {
   std::int64_t busy_until_ps_ = 0;
   std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
   std::int64_t busy_ps_ = 0;
+  std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none
 };
 
 }  // namespace verbtwin::sim

@@ -26,7 +26,7 @@ void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps,
   last_visible_ps_ = std::max(last_visible_ps_, visible_ps);
   const auto mask = static_cast<std::uint32_t>(ring_.size()) - 1;
   ring_[(head_ + count_) & mask] = {wc, retires, last_visible_ps_};
-  if (count_++ == 0) core_.wake(last_visible_ps_);
+  if (count_++ == 0) core_.wake(last_visible_ps_, wc.wr_id);
 }
 
 void SimCompletionQueue::grow() {

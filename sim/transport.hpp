@@ -106,6 +106,7 @@ class Transport final : public EventHandler {
   void schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch, models::Moment done);
   void touch(std::uint32_t index);
   void respond(std::uint32_t index, SimQueuePair& target, models::Moment ready);
+  void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, models::Moment tail);
   void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready);
   void unanswered(std::uint32_t index);

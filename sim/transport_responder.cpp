@@ -210,11 +210,26 @@ void Transport::touch(std::uint32_t index) {
     }
     std::memcpy(f.local, &old, sizeof old);
   }
-  if (f.type == QpType::kRc) {
+  const bool unnoticed = is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr;
+  if (f.type == QpType::kRc && !unnoticed) {
     respond(index, *target, now().plus_delay(f.done_ps - calendar_.now_ps()));
-  } else {
-    release(index);
+    return;
   }
+  if (f.type == QpType::kRc) acknowledge_quietly(f, *target);
+  release(index);
+}
+
+/// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a later
+/// completion does not: it needs no event when it arrives.
+void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
+  const std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
+  models::Moment moment = target.port_.nic.send_ack(now());
+  for (std::uint32_t hop = 0; hop < target.to_peer_.count; ++hop) {
+    const Fabric::Crossing crossing = fabric_.cross(fabric_.link_of(target.to_peer_, hop), bytes, moment);
+    moment = hop + 1 == target.to_peer_.count ? crossing.tail : crossing.head;
+  }
+  SimQueuePair* origin = find(f.origin);
+  if (origin != nullptr) origin->port_.nic.receive_ack(origin->context_, moment);
 }
 
 void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Moment ready) {

@@ -1,5 +1,5 @@
-// Endpoint: one device as the suite uses it: a page-aligned buffer registered with every access, a completion queue for
-// each direction, and short ways to name pieces of the buffer in work requests.
+// Endpoint: one device as the suite uses it: a page-aligned buffer registered with every access, a completion
+// queue for each direction, and short ways to name pieces of the buffer in work requests.
 //
 // Owned by a test. Words that a device writes are read with std::atomic_ref, as protocols must.
 #pragma once
@@ -50,6 +50,9 @@ class Endpoint {
     }
     return true;
   }
+  void clear(std::size_t offset, std::size_t length) {
+    std::fill(at(offset), at(offset) + length, std::byte{0});
+  }
   bool zero(std::size_t offset, std::size_t length) {
     return std::all_of(at(offset), at(offset) + length, [](std::byte b) { return b == std::byte{0}; });
   }
@@ -80,8 +83,8 @@ inline SendWr send(std::uint64_t wr_id, const Sge& sge, unsigned flags = kSignal
   return wr;
 }
 
-inline SendWr one_sided(Opcode opcode, std::uint64_t wr_id, const Sge& local, Endpoint& remote, std::size_t offset,
-                        unsigned flags = kSignaled) {
+inline SendWr one_sided(Opcode opcode, std::uint64_t wr_id, const Sge& local, Endpoint& remote,
+                        std::size_t offset, unsigned flags = kSignaled) {
   SendWr wr = send(wr_id, local, flags);
   wr.opcode = opcode;
   wr.remote_addr = remote.addr(offset);

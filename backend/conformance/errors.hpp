@@ -24,10 +24,10 @@ class RefusedRequests {
     const std::uint64_t memory = reinterpret_cast<std::uint64_t>(static_memory_->data());
     std::vector<Case> cases;
     const auto add = [&](const char* why, SendWr wr) { cases.push_back({why, wr}); };
-    for (const auto& [why, wr] : {Case{"READ, bad rkey", read(1, eight, far_, 0)},
-                                  Case{"WRITE, bad rkey", write(1, eight, far_, 0)},
-                                  Case{"CAS, bad rkey", compare_swap(1, eight, far_, 0, 0, 1)},
-                                  Case{"FAA, bad rkey", fetch_add(1, eight, far_, 0, 1)}}) {
+    for (const auto& [why, wr] :
+         {Case{"READ, bad rkey", read(1, eight, far_, 0)}, Case{"WRITE, bad rkey", write(1, eight, far_, 0)},
+          Case{"CAS, bad rkey", compare_swap(1, eight, far_, 0, 0, 1)},
+          Case{"FAA, bad rkey", fetch_add(1, eight, far_, 0, 1)}}) {
       SendWr bad = wr;
       bad.rkey += 1000;
       add(why, bad);
@@ -45,7 +45,8 @@ class RefusedRequests {
     return cases;
   }
   bool untouched() const {
-    return std::all_of(static_memory_->begin(), static_memory_->end(), [](std::uint64_t word) { return word == 0; });
+    return std::all_of(static_memory_->begin(), static_memory_->end(),
+                       [](std::uint64_t word) { return word == 0; });
   }
 
  private:
@@ -92,7 +93,8 @@ TEST_P(VerbsConformance, ADeregisteredRegionGrantsNothing) {
 }
 
 TEST_P(VerbsConformance, AMisalignedAtomicIsAnInvalidRequest) {
-  for (const SendWr& wr : {compare_swap(1, a().sge(0, 8), b(), 4, 0, 1), fetch_add(1, a().sge(0, 8), b(), 1, 1)}) {
+  for (const SendWr& wr :
+       {compare_swap(1, a().sge(0, 8), b(), 4, 0, 1), fetch_add(1, a().sge(0, 8), b(), 1, 1)}) {
     const Ends ends = connect();
     post(ends.near, wr);
     EXPECT_EQ(statuses_of(sent(a(), 1)), statuses({WcStatus::kRemInvReqErr}));
@@ -106,8 +108,8 @@ TEST_P(VerbsConformance, WhatIsBehindAFailedRequestIsFlushed) {
   SendWr bad = write(2, a().sge(0, 8), b(), 0);
   bad.rkey += 1000;
   a().set_word(0, 9);
-  post(ends.near, {write(1, a().sge(0, 8), b(), 64), bad, write(3, a().sge(0, 8), b(), 128), read(4, a().sge(8, 8), b(), 0),
-                   compare_swap(5, a().sge(8, 8), b(), 256, 0, 1)});
+  post(ends.near, {write(1, a().sge(0, 8), b(), 64), bad, write(3, a().sge(0, 8), b(), 128),
+                   read(4, a().sge(8, 8), b(), 0), compare_swap(5, a().sge(8, 8), b(), 256, 0, 1)});
   const auto at_a = sent(a(), 5);
   EXPECT_EQ(ids_of(at_a), range(1, 5));
   EXPECT_EQ(statuses_of(at_a), statuses({WcStatus::kSuccess, WcStatus::kRemAccessErr, WcStatus::kWrFlushErr,
@@ -196,10 +198,11 @@ TEST_P(VerbsConformance, LocalMemoryThatIsNotOursIsALocalProtectionError) {
     const char* why;
     SendWr wr;
   };
-  for (const auto& [why, wr] : {Case{"SEND, bad lkey", send(1, bad_key)}, Case{"WRITE, bad lkey", write(1, bad_key, b(), 0)},
-                                Case{"READ, bad lkey", read(1, bad_key, b(), 0)},
-                                Case{"WRITE from past the end", write(1, past_the_end, b(), 0)},
-                                Case{"READ into read-only memory", read(1, not_writable, b(), 0)}}) {
+  for (const auto& [why, wr] :
+       {Case{"SEND, bad lkey", send(1, bad_key)}, Case{"WRITE, bad lkey", write(1, bad_key, b(), 0)},
+        Case{"READ, bad lkey", read(1, bad_key, b(), 0)},
+        Case{"WRITE from past the end", write(1, past_the_end, b(), 0)},
+        Case{"READ into read-only memory", read(1, not_writable, b(), 0)}}) {
     SCOPED_TRACE(why);
     const Ends ends = connect();
     post(ends.near, wr);
@@ -214,11 +217,12 @@ TEST_P(VerbsConformance, ALocalErrorWaitsForTheRequestsBeforeIt) {
   Sge bad_key = a().sge(0, 8);
   bad_key.lkey += 1000;
   a().fill(0, 4096, 1);
-  post(ends.near, {write(1, a().sge(0, 4096), b(), 0), read(2, a().sge(8192, 4096), b(), 0), write(3, bad_key, b(), 0),
-                   write(4, a().sge(0, 8), b(), 8192)});
+  post(ends.near, {write(1, a().sge(0, 4096), b(), 0), read(2, a().sge(8192, 4096), b(), 0),
+                   write(3, bad_key, b(), 0), write(4, a().sge(0, 8), b(), 8192)});
   const auto at_a = sent(a(), 4);
   EXPECT_EQ(ids_of(at_a), range(1, 4));
-  EXPECT_EQ(statuses_of(at_a), statuses({WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kLocProtErr, WcStatus::kWrFlushErr}));
+  EXPECT_EQ(statuses_of(at_a),
+            statuses({WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kLocProtErr, WcStatus::kWrFlushErr}));
   EXPECT_TRUE(b().holds(0, 4096, 1));
   EXPECT_EQ(b().word(8192), 0U);
 }

@@ -1,5 +1,5 @@
-// The fixture that every test of the conformance suite runs in: three endpoints a, b, c on the binding under test, queue
-// pairs that live as long as the test, and ways to wait for completions.
+// The fixture that every test of the conformance suite runs in: three endpoints a, b, c on the binding under
+// test, queue pairs that live as long as the test, and ways to wait for completions.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -17,7 +17,9 @@
 
 namespace verbtwin::conformance {
 
-inline std::string case_name(const testing::TestParamInfo<BindingCase>& info) { return info.param.name; }
+inline std::string case_name(const testing::TestParamInfo<BindingCase>& info) {
+  return info.param.name;
+}
 
 /// wr_ids, in order.
 inline std::vector<std::uint64_t> ids_of(const std::vector<WorkCompletion>& completions) {
@@ -120,7 +122,9 @@ class VerbsConformance : public testing::TestWithParam<BindingCase> {
     taken.resize(have);
     return taken;
   }
-  std::vector<WorkCompletion> sent(Endpoint& endpoint, std::size_t count) { return take(*endpoint.send_cq, count); }
+  std::vector<WorkCompletion> sent(Endpoint& endpoint, std::size_t count) {
+    return take(*endpoint.send_cq, count);
+  }
   std::vector<WorkCompletion> received(Endpoint& endpoint, std::size_t count) {
     return take(*endpoint.recv_cq, count);
   }

@@ -20,7 +20,8 @@ TEST_P(VerbsConformance, AFailedQueuePairWorksAgainAfterResetAndConnect) {
   EXPECT_EQ(ends.near.state(), QpState::kRts);
   a().fill(0, 64, 4);
   post(ends.far, recv(3, b().sge(0, 64)));
-  post(ends.near, {send(4, a().sge(0, 64)), write(5, a().sge(0, 64), b(), 512), read(6, a().sge(1024, 64), b(), 512)});
+  post(ends.near,
+       {send(4, a().sge(0, 64)), write(5, a().sge(0, 64), b(), 512), read(6, a().sge(1024, 64), b(), 512)});
   EXPECT_EQ(statuses_of(received(b(), 1)), statuses({WcStatus::kSuccess}));
   EXPECT_EQ(ids_of(sent(a(), 3)), range(4, 3));
   EXPECT_TRUE(a().holds(1024, 64, 4));
@@ -33,7 +34,8 @@ TEST_P(VerbsConformance, ResetEndsWhatIsUnderWayWithoutACompletion) {
   post(ends.far, recv(1, b().sge(8192, 64)));
   post(ends.near, recv(2, a().sge(8192, 64)));
   std::vector<SendWr> reads;
-  for (unsigned i = 0; i < 40; ++i) reads.push_back(read(i, a().sge(0, 4096), b(), 0));  // more than the window
+  for (unsigned i = 0; i < 40; ++i)
+    reads.push_back(read(i, a().sge(0, 4096), b(), 0));  // more than the window
   post(ends.near, reads);
   ends.near.reset();
   ends.far.reset();
@@ -41,12 +43,20 @@ TEST_P(VerbsConformance, ResetEndsWhatIsUnderWayWithoutACompletion) {
 }
 
 TEST_P(VerbsConformance, AReadThatWasResetAwayBringsNothing) {
-  const Ends ends = connect();
-  b().fill(0, 4096, 1);
-  post(ends.near, read(1, a().sge(0, 4096), b(), 0));
-  ends.near.reset();
-  binding->settle();
-  EXPECT_TRUE(a().zero(0, 4096)) << "the buffer is the program's again once reset() returns";
+  for (const bool destroyed : {false, true}) {
+    SCOPED_TRACE(destroyed ? "destroyed" : "reset");
+    const Ends ends = connect();
+    b().fill(0, 4096, 1);
+    post(ends.near, read(1, a().sge(0, 4096), b(), 0));
+    if (destroyed) {
+      destroy(ends.near);
+    } else {
+      ends.near.reset();
+    }
+    a().clear(0, 4096);  // the program's again
+    binding->settle();
+    EXPECT_TRUE(a().zero(0, 4096));
+  }
 }
 
 TEST_P(VerbsConformance, AMessageOfTheOldLifeDoesNotReachTheNew) {
@@ -96,7 +106,8 @@ TEST_P(VerbsConformance, ResetFreesTheReadWindow) {
   one.max_rd_atomic = 1;
   const Ends ends = connect(one);
   for (unsigned round = 0; round < 5; ++round) {
-    post(ends.near, {read(1, a().sge(0, 8), b(), 0), read(2, a().sge(0, 8), b(), 0), read(3, a().sge(0, 8), b(), 0)});
+    post(ends.near,
+         {read(1, a().sge(0, 8), b(), 0), read(2, a().sge(0, 8), b(), 0), read(3, a().sge(0, 8), b(), 0)});
     ends.near.reset();
     ends.far.reset();
     join(ends);
@@ -130,13 +141,36 @@ TEST_P(VerbsConformance, ObjectsMayGoWhileTheirRequestsAreUnderWay) {
   const Ends ends = connect();
   b().fill(0, 4096, 1);
   post(ends.far, recv(1, b().sge(8192, 64)));
-  post(ends.near, {write(1, a().sge(0, 4096), b(), 16384), send(2, a().sge(0, 8)), read(3, a().sge(0, 4096), b(), 0)});
+  post(ends.near,
+       {write(1, a().sge(0, 4096), b(), 16384), send(2, a().sge(0, 8)), read(3, a().sge(0, 4096), b(), 0)});
   destroy(ends.near);
   binding->settle();
   destroy(ends.far);
   const Ends others = connect();
   post(others.near, write(9, a().sge(0, 8), b(), 0));
   expect_success(a(), 1);
+}
+
+/// Deregistered at any moment of a request's life, and freed at once: the request may succeed or fail, the
+/// memory is not touched any more (which an address sanitizer sees).
+TEST_P(VerbsConformance, ARegionMayGoWhileItIsWorkedOn) {
+  for (int looks_before = 0; looks_before < 60; ++looks_before) {
+    auto memory = std::make_unique<std::array<std::byte, 4096>>();
+    auto region = b().device.register_memory(*memory, kAccessAll);
+    SendWr wr =
+        looks_before % 2 == 0 ? write(1, a().sge(0, 4096), b(), 0) : read(1, a().sge(0, 4096), b(), 0);
+    wr.rkey = region->rkey();
+    wr.remote_addr = reinterpret_cast<std::uint64_t>(memory->data());
+    const Ends ends = connect();
+    post(ends.near, wr);
+    eventually([looks = looks_before]() mutable { return looks-- == 0; });
+    region.reset();
+    memory.reset();
+    const auto at_a = sent(a(), 1);
+    ASSERT_EQ(at_a.size(), 1U);
+    const bool expected = at_a[0].status == WcStatus::kSuccess || at_a[0].status == WcStatus::kRemAccessErr;
+    EXPECT_TRUE(expected) << to_string(at_a[0].status);
+  }
 }
 
 TEST_P(VerbsConformance, TheDeviceRefusesWhatItCannotMake) {

@@ -1,6 +1,7 @@
 // Conformance of order: requests of one queue pair execute and complete in the order posted.
 #pragma once
 
+#include <map>
 #include <random>
 
 #include "backend/conformance/fixture.hpp"
@@ -121,7 +122,8 @@ TEST_P(VerbsConformance, MoreReadsThanTheWindowAllComeInOrder) {
     std::vector<SendWr> list;
     for (unsigned i = 0; i < 60; ++i) {
       b().set_word(i * 8, 1000 + i);
-      list.push_back(i % 3 == 2 ? fetch_add(i, a().sge(i * 8, 8), b(), i * 8, 0) : read(i, a().sge(i * 8, 8), b(), i * 8));
+      list.push_back(i % 3 == 2 ? fetch_add(i, a().sge(i * 8, 8), b(), i * 8, 0)
+                                : read(i, a().sge(i * 8, 8), b(), i * 8));
     }
     post(ends.near, list);
     EXPECT_EQ(ids_of(sent(a(), 60)), range(0, 60));
@@ -136,70 +138,111 @@ TEST_P(VerbsConformance, AWriteBehindReadsThatWaitKeepsItsPlace) {
   const Ends ends = connect(one);
   b().set_word(0, 1);
   a().set_word(64, 2);
-  post(ends.near, {read(0, a().sge(0, 8), b(), 0), read(1, a().sge(8, 8), b(), 0), read(2, a().sge(16, 8), b(), 0),
-                   write(3, a().sge(64, 8), b(), 0)});
+  post(ends.near, {read(0, a().sge(0, 8), b(), 0), read(1, a().sge(8, 8), b(), 0),
+                   read(2, a().sge(16, 8), b(), 0), write(3, a().sge(64, 8), b(), 0)});
   EXPECT_EQ(ids_of(sent(a(), 4)), range(0, 4));
   for (const std::size_t offset : {0, 8, 16}) EXPECT_EQ(a().word(offset), 1U);
   EXPECT_EQ(b().word(0), 2U);
 }
 
-/// Several queue pairs of each endpoint to each other, all busy at once with messages of very different lengths: what
-/// one queue pair promises must not depend on what the others do. Each queue pair counts one word of its target up
-/// with WRITEs and looks at it with READs behind them.
-TEST_P(VerbsConformance, OrderHoldsUnderLoad) {
-  constexpr unsigned kQueuePairs = 6;
-  constexpr unsigned kRequests = 240;
-  constexpr std::size_t kLane = 8192;
-  std::mt19937 random(7);
-  struct Lane {
-    QueuePair* qp;
-    std::uint64_t next_posted = 0, next_completed = 0, written = 0;
-    std::vector<std::uint64_t> seen_at;  // the count that the READ of each slot must find; 0: not a READ
-  };
-  QpInitAttributes deep = attributes();
-  deep.max_send_wr = 64;
-  std::vector<Lane> lanes;
-  for (unsigned i = 0; i < kQueuePairs; ++i) {
-    lanes.push_back({&connect(a(), i % 2 == 0 ? b() : c(), deep).near, 0, 0, 0, {}});
+/// What one queue pair promises must not depend on what the others do. Each lane is a queue pair from `a`
+/// with 8 KiB of each buffer to itself; it counts a word of its target up with WRITEs, looks at it with READs
+/// and names it in SENDs, between long messages that hold the others up.
+class Lane {
+ public:
+  static constexpr std::size_t kBytes = 8192;
+  static constexpr std::uint64_t kRequests = 240;
+
+  Lane(std::size_t index, QueuePair& near, QueuePair& far, Endpoint& source, Endpoint& target)
+      : base_(index * kBytes), near_(near), far_(far), source_(source), target_(target) {}
+
+  bool done() const { return completed_ == kRequests; }
+
+  void post_some(std::mt19937& random) {
+    while (posted_ < kRequests && posted_ - completed_ < kSlots)
+      post_one(static_cast<std::uint32_t>(random()));
   }
-  // A lane's part of a's buffer: counters to write from (one a request), results of READs, one lane each.
-  const auto post_some = [&](unsigned index) {
-    Lane& lane = lanes[index];
-    Endpoint& target = index % 2 == 0 ? b() : c();
-    while (lane.next_posted < kRequests && lane.next_posted - lane.next_completed < 16) {
-      const std::size_t slot = index * kLane + lane.next_posted % 16 * 16;
-      const std::size_t length = std::array<std::size_t, 3>{8, 200, 6000}[random() % 3];
-      const std::uint64_t id = index * 1000 + lane.next_posted++;
-      switch (random() % 3) {
-        case 0:
-          a().set_word(slot, ++lane.written);
-          post(*lane.qp, write(id, a().sge(slot, 8), target, index * kLane));
-          lane.seen_at.push_back(0);
-          break;
-        case 1:
-          post(*lane.qp, read(id, a().sge(slot + 8, 8), target, index * kLane));
-          lane.seen_at.push_back(1 + lane.written);
-          break;
-        default:
-          post(*lane.qp, write(id, a().sge(0, length), target, index * kLane + 1024));
-          lane.seen_at.push_back(0);
+
+  /// Completions are in order, and READs have seen every WRITE before them.
+  void take(const WorkCompletion& wc) {
+    EXPECT_EQ(to_string(wc.status), "success");
+    ASSERT_EQ(wc.wr_id, completed_) << "completions in posting order";
+    const std::uint64_t expected = count_seen_by_[wc.wr_id];
+    EXPECT_TRUE(expected == kNotARead || source_.word(slot(wc.wr_id) + 8) == expected) << "READ " << wc.wr_id;
+    ++completed_;
+  }
+
+  /// A SEND has arrived: the count that it names is there.
+  void take_recv(const WorkCompletion& wc) {
+    EXPECT_EQ(to_string(wc.status), "success");
+    const std::uint64_t named = target_.word(recv_slot(wc.wr_id));
+    EXPECT_GE(target_.word(base_), named) << "the WRITE before the SEND";
+    EXPECT_GE(named, last_named_) << "SENDs in posting order";
+    last_named_ = named;
+  }
+  std::size_t recv_slot(std::uint64_t id) const { return base_ + 64 + id % kSlots * 8; }
+
+ private:
+  static constexpr std::uint64_t kSlots = 16;
+  static constexpr std::uint64_t kNotARead = ~0ULL;
+
+  std::size_t slot(std::uint64_t id) const { return base_ + id % kSlots * 16; }
+
+  void post_one(std::uint32_t draw) {
+    const std::uint64_t id = posted_++;
+    const std::size_t length = std::array<std::size_t, 3>{8, 200, 6000}[draw / 4 % 3];
+    count_seen_by_.push_back(kNotARead);
+    SendWr wr;
+    switch (draw % 4) {
+      case 0:
+        source_.set_word(slot(id), ++count_);
+        wr = write(id, source_.sge(slot(id), 8), target_, base_);
+        break;
+      case 1:
+        count_seen_by_.back() = count_;
+        wr = read(id, source_.sge(slot(id) + 8, 8), target_, base_);
+        break;
+      case 2: {
+        const RecvWr to_take = recv(id, target_.sge(recv_slot(id), 8));
+        EXPECT_EQ(far_.post_recv({&to_take, 1}).posted, 1U);
+        source_.set_word(slot(id), count_);
+        wr = send(id, source_.sge(slot(id), 8));
+        break;
       }
+      default:
+        wr = write(id, source_.sge(base_ + 1024, length), target_, base_ + 1024);
     }
-  };
+    EXPECT_EQ(near_.post_send({&wr, 1}).posted, 1U);
+  }
+
+  std::size_t base_;
+  QueuePair& near_;
+  QueuePair& far_;
+  Endpoint& source_;
+  Endpoint& target_;
+  std::uint64_t posted_ = 0, completed_ = 0, count_ = 0, last_named_ = 0;
+  std::vector<std::uint64_t> count_seen_by_;
+};
+
+TEST_P(VerbsConformance, OrderHoldsUnderLoad) {
+  std::mt19937 random(7);
+  std::vector<Lane> lanes;
+  std::map<std::uint32_t, Lane*> by_number;
+  lanes.reserve(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    Endpoint& target = i % 2 == 0 ? b() : c();
+    const Ends ends = connect(a(), target, attributes());
+    lanes.emplace_back(i, ends.near, ends.far, a(), target);
+    by_number[ends.near.address().qp_num] = by_number[ends.far.address().qp_num] = &lanes.back();
+  }
   const auto all_done = [&] {
-    for (unsigned i = 0; i < kQueuePairs; ++i) post_some(i);
-    for (const WorkCompletion& wc : drain(*a().send_cq)) {
-      const auto index = static_cast<unsigned>(wc.wr_id / 1000);
-      Lane& lane = lanes[index];
-      EXPECT_EQ(to_string(wc.status), "success");
-      EXPECT_EQ(wc.wr_id % 1000, lane.next_completed) << "queue pair " << index;
-      const std::size_t slot = index * kLane + wc.wr_id % 1000 % 16 * 16;
-      if (const std::uint64_t seen = lane.seen_at[wc.wr_id % 1000]) {
-        EXPECT_EQ(a().word(slot + 8), seen - 1) << "READ " << wc.wr_id;
-      }
-      lane.next_completed = wc.wr_id % 1000 + 1;
+    for (Lane& lane : lanes) lane.post_some(random);
+    for (const WorkCompletion& wc : drain(*a().send_cq)) by_number.at(wc.qp_num)->take(wc);
+    for (Endpoint* target : {&b(), &c()}) {
+      for (const WorkCompletion& wc : drain(*target->recv_cq)) by_number.at(wc.qp_num)->take_recv(wc);
     }
-    return HasFailure() || std::all_of(lanes.begin(), lanes.end(), [](const Lane& l) { return l.next_completed == kRequests; });
+    return HasFailure() ||
+           std::all_of(lanes.begin(), lanes.end(), [](const Lane& lane) { return lane.done(); });
   };
   EXPECT_TRUE(eventually(all_done));
 }

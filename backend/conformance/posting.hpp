@@ -1,4 +1,5 @@
-// Conformance of posting: linked lists, queue depth, unsignalled requests, what is refused at once, full queues.
+// Conformance of posting: linked lists, queue depth, unsignalled requests, what is refused at once, full
+// queues.
 #pragma once
 
 #include "backend/conformance/fixture.hpp"
@@ -26,7 +27,8 @@ TEST_P(VerbsConformance, AnEmptyListIsTaken) {
 TEST_P(VerbsConformance, OnlySignalledRequestsComplete) {
   const Ends ends = connect();
   std::vector<SendWr> list;
-  for (unsigned i = 0; i < 20; ++i) list.push_back(write(i, a().sge(0, 8), b(), 0, i % 5 == 4 ? kSignaled : 0));
+  for (unsigned i = 0; i < 20; ++i)
+    list.push_back(write(i, a().sge(0, 8), b(), 0, i % 5 == 4 ? kSignaled : 0));
   post(ends.near, list);
   EXPECT_THAT(ids_of(sent(a(), 4)), testing::ElementsAre(4, 9, 14, 19));
   expect_silence();
@@ -128,7 +130,8 @@ TEST_P(VerbsConformance, WhatATypeCannotDoIsRefused) {
 TEST_P(VerbsConformance, InlineBeyondTheLimitOrInwardsIsRefused) {
   const std::size_t limit = a().device.attributes().max_inline_data;
   const Ends ends = connect();
-  expect_refused(ends.near, write(1, a().sge(0, limit + 1), b(), 0, kInline), "inline beyond the device's limit");
+  expect_refused(ends.near, write(1, a().sge(0, limit + 1), b(), 0, kInline),
+                 "inline beyond the device's limit");
   expect_refused(ends.near, read(1, a().sge(0, 8), b(), 0, kInline), "inline READ");
   SendWr atomic = fetch_add(1, a().sge(0, 8), b(), 0, 1);
   atomic.flags = kInline;

@@ -32,7 +32,8 @@ TEST_P(VerbsConformance, AWriteWithImmWaitsForARecv) {
 TEST_P(VerbsConformance, RequestsBehindASendThatWaitsKeepTheirPlace) {
   const Ends ends = connect();
   a().set_word(0, 5);
-  post(ends.near, {send(1, a().sge(0, 8)), write(2, a().sge(0, 8), b(), 4096), read(3, a().sge(64, 8), b(), 4096)});
+  post(ends.near,
+       {send(1, a().sge(0, 8)), write(2, a().sge(0, 8), b(), 4096), read(3, a().sge(64, 8), b(), 4096)});
   binding->settle();
   EXPECT_EQ(b().word(4096), 0U) << "the WRITE overtook the SEND";
   EXPECT_TRUE(drain(*a().send_cq).empty());

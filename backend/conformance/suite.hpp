@@ -1,5 +1,5 @@
-// The verbs conformance suite: what protocols rely on, checked through backend/verbs.hpp alone. To be included by one
-// file of a test program, which names the bindings to run it on (see binding.hpp).
+// The verbs conformance suite: what protocols rely on, checked through backend/verbs.hpp alone. To be
+// included by one file of a test program, which names the bindings to run it on (see binding.hpp).
 #pragma once
 
 // IWYU pragma: begin_exports

@@ -7,21 +7,23 @@ namespace verbtwin::protocols {
 void Transaction::record_history(std::int64_t effect) {
   for (const LogEntry& entry : log_entries_) engine_.log_at(entry.backup).writer.make_certain(entry.place.frame);
   if (engine_.history_ == nullptr) return;
-  reads_.clear();
-  writes_.clear();
-  for (const Item& item : items_) {
-    reads_.push_back({item.record, item.version, item.digest});
+  std::vector<Access>& reads = engine_.reads_;
+  std::vector<Access>& writes = engine_.writes_;
+  reads.clear();
+  writes.clear();
+  for (const Item& item : items()) {
+    reads.push_back({item.record, item.version, item.digest});
     if (!item.is_write) continue;
     const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
-    writes_.push_back({item.record, item.version + 1, value_digest(value)});
+    writes.push_back({item.record, item.version + 1, value_digest(value)});
   }
-  engine_.history_->commit(reads_, writes_, effect);
+  engine_.history_->commit(reads, writes, effect);
 }
 
 Task<void> Transaction::install_and_unlock() {
   const OccOptions::Commit& options = engine_.options().commit;
-  WaitGroup group(engine_.worker_);
-  for (Item& item : items_) {
+  WaitGroup group(engine_.worker_, this);
+  for (Item& item : items()) {
     if (!item.is_write) continue;
     prepare_image(item);
     if (is_local(item)) {
@@ -93,8 +95,8 @@ void Transaction::commit_by_rpc(Item& item, WaitGroup& group) {
   if (engine_.options().commit.passive_ack && engine_.rpc_.has_credit(item.node)) {
     arguments = engine_.rpc_.call_passive(item.node, kCommitWrite, bytes);
   } else {
-    item.reply = Reply(group, {item.scratch, sizeof(VerdictReply)});
-    arguments = engine_.rpc_.call(item.node, kCommitWrite, bytes, item.reply);
+    reply_to(item) = Reply(group, {item.scratch, sizeof(VerdictReply)});
+    arguments = engine_.rpc_.call(item.node, kCommitWrite, bytes, reply_to(item));
   }
   new (arguments.data()) CommitRequest{item.record.packed, item.slot, load_word(item.image + 8)};
   std::memcpy(arguments.data() + sizeof(CommitRequest), item.image + kRecordHeaderBytes, value_b);

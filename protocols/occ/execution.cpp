@@ -15,8 +15,8 @@ Task<bool> Transaction::execute() {
     if (!co_await locating) co_return false;
   }
 
-  WaitGroup group(engine_.worker_);
-  for (std::size_t i = executed_; i < items_.size(); ++i) {
+  WaitGroup group(engine_.worker_, this);
+  for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item)) {
       fetch_local(item);
@@ -34,10 +34,10 @@ Task<bool> Transaction::execute() {
   co_await group;
   if (verb_failed(group)) co_return false;
 
-  for (std::size_t i = executed_; i < items_.size(); ++i) {
+  for (std::size_t i = executed_; i < item_count_; ++i) {
     if (!accept_fetched(items_[i])) co_return fail(AbortReason::kRecordLocked);
   }
-  executed_ = items_.size();
+  executed_ = item_count_;
   end_phase(Phase::kExecution);
   co_return true;
 }
@@ -45,7 +45,7 @@ Task<bool> Transaction::execute() {
 /// True if every remote record's location is cached.
 bool Transaction::locate_in_cache() {
   bool all = true;
-  for (std::size_t i = executed_; i < items_.size(); ++i) {
+  for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item)) continue;
     engine_.cpu_.charge(Cost::kCacheLookup);
@@ -60,10 +60,10 @@ bool Transaction::locate_in_cache() {
 /// READs the index buckets of records whose location is not cached, following links.
 Task<bool> Transaction::locate_by_buckets() {
   Worker& worker = engine_.worker_;
-  WaitGroup group(worker);
+  WaitGroup group(worker, this);
   std::vector<std::pair<std::size_t, std::uint64_t>> open;  // item, bucket number (or kLinked)
   std::vector<std::uint64_t> offsets;
-  for (std::size_t i = executed_; i < items_.size(); ++i) {
+  for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item) || item.located) continue;
     const StoreLayout::Table& table = store().layout().table(item.record.table());
@@ -134,8 +134,8 @@ void Transaction::fetch_by_read(Item& item, WaitGroup& group) {
 void Transaction::fetch_by_rpc(Item& item, WaitGroup& group) {
   const std::size_t reply_b = sizeof(FetchReply) + layout(item).image_b;
   item.scratch = take(reply_b);
-  item.reply = Reply(group, {item.scratch, reply_b});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kFetch, sizeof(FetchRequest), item.reply);
+  reply_to(item) = Reply(group, {item.scratch, reply_b});
+  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kFetch, sizeof(FetchRequest), reply_to(item));
   new (arguments.data()) FetchRequest{item.record.packed};
 }
 

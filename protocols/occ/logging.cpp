@@ -11,7 +11,7 @@ Task<bool> Transaction::log_to_backups() {
   const OccOptions::Logging& options = engine_.options().logging;
   const StoreLayout& layout = store().layout();
   if (engine_.options().sabotage.skip_log) co_return true;
-  for (const Item& item : items_) {
+  for (const Item& item : items()) {
     if (!item.is_write) continue;
     for (int rank = 1; rank < layout.replicas(); ++rank) {
       const int backup = layout.backup_node(item.node, rank);
@@ -21,10 +21,18 @@ Task<bool> Transaction::log_to_backups() {
   }
   if (log_entries_.empty()) co_return true;
   // All space first: an entry that stood in a log while another waited for room could hold that room up.
-  auto reserving = reserve_log_space();
-  co_await reserving;
+  for (LogEntry& entry : log_entries_) {
+    while (!reserve_log_space(entry)) {
+      OccEngine::BackupLog& log = engine_.log_at(entry.backup);
+      log.reclaim();
+      if (log.reclaiming()) {
+        auto room = log.waiting.wait();
+        co_await room;
+      }
+    }
+  }
 
-  WaitGroup group(engine_.worker_);
+  WaitGroup group(engine_.worker_, this);
   for (LogEntry& entry : log_entries_) {
     write_log_entry(entry, group);
     if (!options.outstanding) {
@@ -43,7 +51,7 @@ void Transaction::build_log_entry(int backup) {
     return item.is_write && layout_of_store.rank_of(backup, item.node) > 0;
   };
   std::size_t records = 0, values_b = 0;
-  for (const Item& item : items_) {
+  for (const Item& item : items()) {
     if (!backed_up(item)) continue;
     ++records;
     values_b += (layout(item).value_b + 7U) & ~std::size_t{7};
@@ -53,7 +61,7 @@ void Transaction::build_log_entry(int backup) {
   entry.size = log_entry_bytes(records, values_b);
   entry.bytes = take(entry.size);
   std::byte* at = entry.bytes + kLogFrameBytes;
-  for (const Item& item : items_) {
+  for (const Item& item : items()) {
     if (!backed_up(item)) continue;
     const std::uint32_t value_b = layout(item).value_b;
     new (at) LogRecord{item.record.packed, item.version + 1, static_cast<std::uint32_t>(item.slot), value_b};
@@ -63,23 +71,16 @@ void Transaction::build_log_entry(int backup) {
   }
 }
 
-Task<void> Transaction::reserve_log_space() {
-  for (LogEntry& entry : log_entries_) {
-    OccEngine::BackupLog& log = engine_.log_at(entry.backup);
-    std::optional<LogWriter::Place> place = log.writer.reserve(entry.size);
-    while (!place) {
-      log.reclaim();
-      if (log.reclaiming()) {
-        auto room = log.waiting.wait();
-        co_await room;
-      }
-      place = log.writer.reserve(entry.size);
-    }
-    entry.place = *place;
-    store_word(entry.bytes, place->frame);
-    store_word(entry.bytes + entry.size - kLogFrameBytes, place->frame);
-    if (log.writer.wants_reclaim()) log.reclaim();
-  }
+/// False: no room before the backup has reclaimed some.
+bool Transaction::reserve_log_space(LogEntry& entry) {
+  OccEngine::BackupLog& log = engine_.log_at(entry.backup);
+  const std::optional<LogWriter::Place> place = log.writer.reserve(entry.size);
+  if (!place) return false;
+  entry.place = *place;
+  store_word(entry.bytes, place->frame);
+  store_word(entry.bytes + entry.size - kLogFrameBytes, place->frame);
+  if (log.writer.wants_reclaim()) log.reclaim();
+  return true;
 }
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {

@@ -46,12 +46,10 @@ OccEngine::BackupLog& OccEngine::log_at(int node) {
 }
 
 Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena)
-    : engine_(engine), coroutine_(coroutine), arena_(arena), buffers_in_use_(engine.worker()) {
-  items_.reserve(kItemsMax);
-}
+    : engine_(engine), coroutine_(coroutine), arena_(arena), buffers_in_use_(engine.worker(), this) {}
 
 WaitGroup& Transaction::begin() {
-  items_.clear();
+  item_count_ = 0;
   log_entries_.clear();
   executed_ = 0;
   arena_used_ = 0;
@@ -69,13 +67,14 @@ std::byte* Transaction::take(std::size_t bytes) {
 }
 
 int Transaction::declare(RecordId record, bool is_write) {
-  assert(items_.size() < kItemsMax);
-  Item& item = items_.emplace_back();
+  assert(item_count_ < kItemsMax);
+  Item& item = items_[item_count_++];
+  item = {};
   item.record = record;
   item.node = static_cast<int>(record.partition());
   item.is_write = is_write;
   item.image = take(layout(item).image_b);
-  return static_cast<int>(items_.size()) - 1;
+  return static_cast<int>(item_count_) - 1;
 }
 
 std::uint64_t Transaction::owner() const {
@@ -90,8 +89,13 @@ void Transaction::end_phase(Phase phase) {
 }
 
 Task<bool> Transaction::commit(std::int64_t effect) {
-  auto validation = validate();
-  if (!co_await validation) co_return false;
+  auto locking = lock_write_set();
+  const bool locked = co_await locking;
+  auto checking = check_read_set();
+  if (!locked || !co_await checking) {
+    release_locks();
+    co_return false;
+  }
   end_phase(Phase::kValidation);
 
   auto logging = log_to_backups();

@@ -104,6 +104,7 @@ class OccEngine {
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
   std::vector<std::unique_ptr<BackupLog>> logs_;  // by node, made on first use
+  std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
 };
 
 class Transaction {
@@ -134,18 +135,17 @@ class Transaction {
  private:
   struct Item {
     RecordId record;
-    int node = 0;
-    bool is_write = false;
-    bool located = false;
-    bool fetched = false;
-    bool locked = false;
-    bool passed = false;  // lock and check of Validation
     std::uint64_t slot = 0;
     std::uint64_t version = 0;
     std::uint64_t digest = 0;      // of the value read
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
-    Reply reply;
+    std::int32_t node = 0;
+    bool is_write = false;
+    bool located = false;
+    bool fetched = false;
+    bool locked = false;
+    bool passed = false;  // lock and check of Validation
   };
   struct LogEntry {
     int backup = 0;
@@ -156,6 +156,8 @@ class Transaction {
   };
 
   int declare(RecordId record, bool is_write);
+  std::span<Item> items() { return std::span(items_).first(item_count_); }
+  Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
   std::byte* take(std::size_t bytes);
   bool is_local(const Item& item) const { return item.node == store().node(); }
   NodeStore& store() const { return engine_.store_; }
@@ -179,7 +181,6 @@ class Transaction {
   bool accept_fetched(Item& item);
 
   // validation.cpp
-  Task<bool> validate();
   Task<bool> lock_write_set();
   Task<bool> check_read_set();
   void lock_by_cas(Item& item, WaitGroup& group);
@@ -193,7 +194,7 @@ class Transaction {
   // logging.cpp
   Task<bool> log_to_backups();
   void build_log_entry(int backup);
-  Task<void> reserve_log_space();
+  bool reserve_log_space(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
 
   // commit.cpp
@@ -208,14 +209,15 @@ class Transaction {
   int coroutine_;
   std::span<std::byte> arena_;
   std::size_t arena_used_ = 0;
-  std::vector<Item> items_;
+  std::size_t item_count_ = 0;
   std::size_t executed_ = 0;  // items fetched so far
-  std::vector<LogEntry> log_entries_;
   WaitGroup buffers_in_use_;  // passive writes that still read from the arena
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t phase_start_ps_ = 0;
   std::array<std::int64_t, kPhases> phase_ps_{};
-  std::vector<Access> reads_, writes_;
+  std::array<Item, kItemsMax> items_;
+  std::vector<LogEntry> log_entries_;
+  std::array<Reply, kItemsMax> replies_;  // of the item with the same place
 };
 
 }  // namespace verbtwin::protocols

@@ -17,24 +17,10 @@ constexpr std::size_t kScratchBytes = 32;
 
 }  // namespace
 
-Task<bool> Transaction::validate() {
-  auto locking = lock_write_set();
-  if (!co_await locking) {
-    release_locks();
-    co_return false;
-  }
-  auto checking = check_read_set();
-  if (!co_await checking) {
-    release_locks();
-    co_return false;
-  }
-  co_return true;
-}
-
 Task<bool> Transaction::lock_write_set() {
   const OccOptions::Validation& options = engine_.options().validation;
-  WaitGroup group(engine_.worker_);
-  for (Item& item : items_) {
+  WaitGroup group(engine_.worker_, this);
+  for (Item& item : items()) {
     if (!item.is_write) continue;
     item.scratch = take(kScratchBytes);
     if (options.lock == LockKind::kCas) {
@@ -51,7 +37,7 @@ Task<bool> Transaction::lock_write_set() {
   co_await group;
 
   bool all = true;
-  for (Item& item : items_) {
+  for (Item& item : items()) {
     if (!item.is_write) continue;
     judge_lock(item);
     all = all && item.passed;
@@ -94,8 +80,8 @@ void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
     store_word(item.scratch + kReplyAt, static_cast<std::uint64_t>(verdict));
     return;
   }
-  item.reply = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kLock, sizeof(LockRequest), item.reply);
+  reply_to(item) = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
+  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kLock, sizeof(LockRequest), reply_to(item));
   new (arguments.data()) LockRequest{item.record.packed, item.slot, item.version, owner()};
 }
 
@@ -120,10 +106,10 @@ void Transaction::judge_lock(Item& item) {
 Task<bool> Transaction::check_read_set() {
   const OccOptions::Validation& options = engine_.options().validation;
   // One record read and nothing written: the fetch was its own snapshot.
-  if (items_.size() == 1 && !items_[0].is_write) co_return true;
+  if (item_count_ == 1 && !items_[0].is_write) co_return true;
   if (engine_.options().sabotage.skip_validation) co_return true;
-  WaitGroup group(engine_.worker_);
-  for (Item& item : items_) {
+  WaitGroup group(engine_.worker_, this);
+  for (Item& item : items()) {
     if (item.is_write) continue;
     item.scratch = take(kScratchBytes);
     if (is_local(item)) {
@@ -146,7 +132,7 @@ Task<bool> Transaction::check_read_set() {
   co_await group;
 
   bool all = true;
-  for (Item& item : items_) {
+  for (Item& item : items()) {
     if (item.is_write) continue;
     judge_check(item);
     all = all && item.passed;
@@ -165,8 +151,8 @@ void Transaction::check_by_read(Item& item, WaitGroup& group) {
 }
 
 void Transaction::check_by_rpc(Item& item, WaitGroup& group) {
-  item.reply = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kCheck, sizeof(CheckRequest), item.reply);
+  reply_to(item) = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
+  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kCheck, sizeof(CheckRequest), reply_to(item));
   new (arguments.data()) CheckRequest{item.record.packed, item.slot, item.version};
 }
 
@@ -182,7 +168,7 @@ void Transaction::judge_check(Item& item) {
 void Transaction::release_locks() {
   Worker& worker = engine_.worker_;
   if (engine_.options().sabotage.skip_lock) return;
-  for (Item& item : items_) {
+  for (Item& item : items()) {
     if (!item.locked) continue;
     item.locked = false;
     if (is_local(item)) {
@@ -192,8 +178,8 @@ void Transaction::release_locks() {
       if (engine_.rpc_.has_credit(item.node)) {
         arguments = engine_.rpc_.call_passive(item.node, kUnlock, sizeof(UnlockRequest));
       } else {
-        item.reply = Reply(buffers_in_use_, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-        arguments = engine_.rpc_.call(item.node, kUnlock, sizeof(UnlockRequest), item.reply);
+        reply_to(item) = Reply(buffers_in_use_, {item.scratch + kReplyAt, sizeof(VerdictReply)});
+        arguments = engine_.rpc_.call(item.node, kUnlock, sizeof(UnlockRequest), reply_to(item));
       }
       new (arguments.data()) UnlockRequest{item.record.packed, item.slot};
     } else {

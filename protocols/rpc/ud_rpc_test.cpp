@@ -19,9 +19,13 @@ constexpr std::uint8_t kEcho = 1;   // answers with its arguments
 constexpr std::uint8_t kCount = 2;  // counts, in the order served
 constexpr int kCoroutines = 4;
 
-std::span<std::byte> bytes_of(std::uint64_t& word) { return std::as_writable_bytes(std::span(&word, 1)); }
+std::span<std::byte> bytes_of(std::uint64_t& word) {
+  return std::as_writable_bytes(std::span(&word, 1));
+}
 
-void put(std::span<std::byte> arguments, std::uint64_t word) { std::memcpy(arguments.data(), &word, sizeof word); }
+void put(std::span<std::byte> arguments, std::uint64_t word) {
+  std::memcpy(arguments.data(), &word, sizeof word);
+}
 
 std::uint64_t get(std::span<const std::byte> bytes) {
   std::uint64_t word = 0;
@@ -245,7 +249,8 @@ TEST(UdRpc, PassiveCreditIsBoundedPerPeer) {
 
 TEST(UdRpc, TheAcknowledgementRidesOnOtherMessages) {
   Servers servers(2);
-  for (std::uint32_t i = 0; i < UdRpc::kPassiveCredit / 2 - 1; ++i) put(servers[0].rpc.call_passive(1, kCount, 8), i);
+  for (std::uint32_t i = 0; i < UdRpc::kPassiveCredit / 2 - 1; ++i)
+    put(servers[0].rpc.call_passive(1, kCount, 8), i);
   servers.run();
   EXPECT_EQ(servers.queue_pair(1).posted.size(), 0U) << "too few for a packet of their own";
   std::vector<std::uint64_t> answers;
@@ -311,7 +316,8 @@ TEST(UdRpc, ManyCallsInAllDirectionsNeverRunOutOfRecvs) {
   servers.run();
   EXPECT_EQ(good, static_cast<std::uint64_t>(kNodes * kCoroutines * kTimes));
   for (int node = 0; node < kNodes; ++node) {
-    EXPECT_GE(servers.queue_pair(node).recvs() + 8, recvs) << "consumed RECVs are posted again, eight at a time";
+    EXPECT_GE(servers.queue_pair(node).recvs() + 8, recvs)
+        << "consumed RECVs are posted again, eight at a time";
     EXPECT_LE(servers.queue_pair(node).recvs(), recvs);
     EXPECT_GT(servers.queue_pair(node).posted.size(), recvs) << "or the test would not show it";
   }

@@ -11,7 +11,9 @@ namespace verbtwin::protocols {
 namespace {
 
 /// Starts a root as the worker does.
-void start(const Task<void>& root) { root.handle().resume(); }
+void start(const Task<void>& root) {
+  root.handle().resume();
+}
 
 /// Suspends whoever awaits it, until somebody resumes it.
 struct Gate {
@@ -21,7 +23,9 @@ struct Gate {
   void await_resume() const noexcept {}
 };
 
-Task<int> constant(int value) { co_return value; }
+Task<int> constant(int value) {
+  co_return value;
+}
 
 Task<int> sum_to(int n) {
   if (n == 0) co_return 0;
@@ -29,7 +33,9 @@ Task<int> sum_to(int n) {
   co_return n + co_await rest;
 }
 
-Task<std::unique_ptr<int>> boxed(int value) { co_return std::make_unique<int>(value); }
+Task<std::unique_ptr<int>> boxed(int value) {
+  co_return std::make_unique<int>(value);
+}
 
 Task<int> behind(Gate& gate, int value) {
   co_await gate;
@@ -41,7 +47,9 @@ Task<void> store(Task<T> inner, T& out) {
   out = co_await inner;
 }
 
-Task<void> nothing() { co_return; }
+Task<void> nothing() {
+  co_return;
+}
 
 Task<void> append_twice(std::vector<int>& out) {
   out.push_back(1);

@@ -45,11 +45,17 @@ bool Worker::step() {
   return !ready_.empty();
 }
 
-void Worker::prefetch(std::uint64_t wr_id) const {
+void Worker::prefetch(std::uint64_t wr_id, int steps) const {
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
+  const auto* group = reinterpret_cast<const WaitGroup*>(wr_id & kGroupMask);
+  if (group == nullptr) return;
+  if (steps == 0) {
+    group->prefetch_owner();
+    return;
+  }
   // A group lies in the frame of the coroutine that waits.
-  const auto* group = reinterpret_cast<const std::byte*>(wr_id & kGroupMask);
-  for (int line = -2; line <= 2; ++line) __builtin_prefetch(group + 64 * line);
+  const auto* lines = reinterpret_cast<const std::byte*>(group);
+  for (int line = -2; line <= 2; ++line) __builtin_prefetch(lines + 64 * line);
 }
 
 void Worker::handle(const WorkCompletion& wc) {

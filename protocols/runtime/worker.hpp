@@ -26,7 +26,8 @@ class Worker;
 /// Lives in the coroutine's frame; one waiter. After the wait, status() is the first failure or success.
 class WaitGroup {
  public:
-  explicit WaitGroup(Worker& worker) : worker_(worker) {}
+  /// `owner` is what the waiter works on, or null: fetched into cache when the end of the wait is near.
+  explicit WaitGroup(Worker& worker, const void* owner = nullptr) : worker_(worker), owner_(owner) {}
   WaitGroup(const WaitGroup&) = delete;
   WaitGroup& operator=(const WaitGroup&) = delete;
 
@@ -36,12 +37,18 @@ class WaitGroup {
   WcStatus status() const { return status_; }
   bool idle() const { return pending_ == 0; }
 
+  void prefetch_owner() const {
+    const auto* lines = static_cast<const std::byte*>(owner_);
+    for (std::size_t at = 0; lines != nullptr && at < 512; at += 64) __builtin_prefetch(lines + at);
+  }
+
   bool await_ready() const noexcept { return pending_ == 0; }
   void await_suspend(std::coroutine_handle<> waiter) noexcept { waiter_ = waiter; }
   void await_resume() const noexcept {}
 
  private:
   Worker& worker_;
+  const void* owner_;
   std::coroutine_handle<> waiter_;
   std::uint32_t pending_ = 0;
   WcStatus status_ = WcStatus::kSuccess;
@@ -95,7 +102,7 @@ class Worker final : public Steppable {
   ~Worker() override;
 
   bool step() override;
-  void prefetch(std::uint64_t wr_id) const override;
+  void prefetch(std::uint64_t wr_id, int steps) const override;
 
   /// Runs `root` from the next step on.
   void spawn(Task<void> root);
@@ -149,6 +156,7 @@ class Worker final : public Steppable {
   Cpu& cpu_;
   int nic_;
   std::unique_ptr<CompletionQueue> cq_;
+  std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   std::vector<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
   std::vector<Channel*> made_channels_;             // by Channel::index
@@ -158,10 +166,9 @@ class Worker final : public Steppable {
   std::deque<std::pair<Channel*, SendWr>> backlog_;  // what a full send queue did not take, in order
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<Task<void>> roots_;
-  std::array<WorkCompletion, kPollBatch> polled_;
-  std::size_t polled_at_ = 0, polled_end_ = 0;
   std::size_t round_ = 0;  // ready coroutines to run before the next poll
   std::vector<VerbFailure> failures_;
+  std::array<WorkCompletion, kPollBatch> polled_;
 };
 
 inline void WaitGroup::complete(WcStatus status) {

@@ -258,7 +258,8 @@ TEST_F(WorkerTest, UnsignalledRequestsAreRetiredNowAndThen) {
     run(worker);
   }
   EXPECT_EQ(queue_pair().posted.size(), static_cast<std::size_t>(kRequests));
-  const auto signalled = std::ranges::count_if(queue_pair().posted, [](const SendWr& wr) { return wr.flags & kSignaled; });
+  const auto signalled =
+      std::ranges::count_if(queue_pair().posted, [](const SendWr& wr) { return wr.flags & kSignaled; });
   EXPECT_GT(signalled, 0);
   EXPECT_LT(signalled, kRequests / 8) << "passive acknowledgement saves completions";
   EXPECT_EQ(cluster.fabric().refused, 0U);

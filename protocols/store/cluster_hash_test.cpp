@@ -72,7 +72,8 @@ TEST(ClusterHash, AnInitialSlotThatWasSetAnewHoldsWhatWasSet) {
 
 TEST(ClusterHash, AFullBucketLinksToTheNext) {
   Bucket bucket{};
-  for (std::uint32_t slot = 0; slot + 1 < ClusterHash::kSlots; ++slot) set(bucket, slot, 900 + slot, kRecordBit | slot);
+  for (std::uint32_t slot = 0; slot + 1 < ClusterHash::kSlots; ++slot)
+    set(bucket, slot, 900 + slot, kRecordBit | slot);
   set(bucket, ClusterHash::kSlots - 1, 0, kLinkBit | 0x12340);
   EXPECT_EQ(ClusterHash::find(bucket, 0, 903, 100).value, 3U);
   const auto found = ClusterHash::find(bucket, 0, 12345, 100);

@@ -26,7 +26,8 @@ std::vector<Area> areas_of(const StoreLayout& layout, int threads) {
     add(table.buckets_at, table.bucket_count * ClusterHash::kBucketBytes);
   }
   for (int node = 0; node < layout.nodes(); ++node) {
-    for (int thread = 0; thread < threads; ++thread) add(layout.ring_offset(node, thread), layout.log().ring_b);
+    for (int thread = 0; thread < threads; ++thread)
+      add(layout.ring_offset(node, thread), layout.log().ring_b);
   }
   for (int thread = 0; thread < threads; ++thread) add(layout.worker_offset(thread), layout.worker_bytes());
   return areas;

@@ -25,9 +25,13 @@ class KeyPopularity final : public Popularity {
   std::uint64_t popular_, records_;
 };
 
-RecordId key(std::uint64_t k) { return RecordId::make(0, 1, k); }
+RecordId key(std::uint64_t k) {
+  return RecordId::make(0, 1, k);
+}
 
-std::uint64_t bytes_for(std::uint64_t entries) { return entries * LocationCache::kEntryBytes; }
+std::uint64_t bytes_for(std::uint64_t entries) {
+  return entries * LocationCache::kEntryBytes;
+}
 
 /// Keys that share one shard: with room for one entry per shard, the second of two pushes the first out.
 std::vector<std::uint64_t> keys_of_one_shard(std::size_t count) {
@@ -98,7 +102,8 @@ class NaiveCache {
  private:
   using Entries = std::list<std::pair<std::uint64_t, std::uint64_t>>;
   Entries::iterator at(std::uint64_t k) {
-    return std::find_if(entries_.begin(), entries_.end(), [k](const auto& entry) { return entry.first == k; });
+    return std::find_if(entries_.begin(), entries_.end(),
+                        [k](const auto& entry) { return entry.first == k; });
   }
   std::size_t capacity_;
   Entries entries_;  // the most recently used first
@@ -112,7 +117,8 @@ TEST(LocationCacheProperty, AColdShardIsAnLruList) {
     LocationCache cache(bytes_for(kShards * capacity), CacheStart::kCold, popularity);
     NaiveCache naive(capacity);
     std::uint64_t hits = 0, misses = 0;
-    const auto steps = *rc::gen::container<std::vector<std::pair<std::uint8_t, bool>>>(rc::gen::arbitrary<std::pair<std::uint8_t, bool>>());
+    const auto steps = *rc::gen::container<std::vector<std::pair<std::uint8_t, bool>>>(
+        rc::gen::arbitrary<std::pair<std::uint8_t, bool>>());
     std::uint64_t slot = 1000;
     for (const auto& [pick, put] : steps) {
       const std::uint64_t k = keys[pick % keys.size()];
@@ -168,7 +174,8 @@ TEST_P(WarmLocationCache, FindsTheShareThatFits) {
   EXPECT_NEAR(found_rest / static_cast<double>(records - popular), rest_share(), 0.01);
 }
 
-/// As the protocol uses it: what is missed is looked up elsewhere and put. Popular records get nine picks of ten.
+/// As the protocol uses it: what is missed is looked up elsewhere and put. Popular records get nine picks of
+/// ten.
 TEST_P(WarmLocationCache, TheHitRatioStaysWhatItWasAtTheStart) {
   const auto& [capacity, popular, records] = GetParam();
   if (capacity < popular) GTEST_SKIP() << "LRU among equals: the ratio is another";
@@ -190,7 +197,8 @@ TEST_P(WarmLocationCache, TheHitRatioStaysWhatItWasAtTheStart) {
         if (!cache.find(key(hot), hot)) cache.put(key(hot), hot);
       }
     }
-    EXPECT_NEAR(static_cast<double>(hits) / static_cast<double>(picks), rest_share(), 0.01) << "window " << window;
+    EXPECT_NEAR(static_cast<double>(hits) / static_cast<double>(picks), rest_share(), 0.01)
+        << "window " << window;
   }
 }
 

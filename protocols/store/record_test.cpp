@@ -26,8 +26,8 @@ std::vector<std::byte> value_of(const RecordLayout& layout, std::uint64_t versio
 }
 
 bool holds(const RecordLayout& layout, const std::byte* image, std::uint64_t version) {
-  return load_word(image + 8) == version && std::ranges::equal(std::span(image + kRecordHeaderBytes, layout.value_b),
-                                                               value_of(layout, version));
+  return load_word(image + 8) == version &&
+         std::ranges::equal(std::span(image + kRecordHeaderBytes, layout.value_b), value_of(layout, version));
 }
 
 TEST(RecordLayout, HoldsEverySize) {
@@ -114,15 +114,16 @@ TEST(Record, OwnersDiffer) {
   EXPECT_NE(owners.front(), 0U);
 }
 
-/// An image as a READ may find it that met a writer: each line as it was before the write, while the record was
-/// locked, or after it.
+/// An image as a READ may find it that met a writer: each line as it was before the write, while the record
+/// was locked, or after it.
 struct Mixture {
   RecordLayout layout;
-  std::uint64_t version;      // before the write
-  std::vector<int> lines;     // 0: before, 1: locked and written, 2: written and unlocked
+  std::uint64_t version;   // before the write
+  std::vector<int> lines;  // 0: before, 1: locked and written, 2: written and unlocked
   Area image;
 
-  explicit Mixture(std::uint32_t value_b) : layout(value_b), version(*rc::gen::inRange<std::uint64_t>(1, 1000)) {
+  explicit Mixture(std::uint32_t value_b)
+      : layout(value_b), version(*rc::gen::inRange<std::uint64_t>(1, 1000)) {
     Area states[3];
     install(layout, states[0].bytes, version, value_of(layout, version));
     install(layout, states[2].bytes, version + 1, value_of(layout, version + 1));
@@ -147,7 +148,8 @@ struct Mixture {
 
 TEST(RecordProperty, OfUpToTwoLinesNoTornImageIsAccepted) {
   EXPECT_TRUE(rc::check([] {
-    const Mixture mixture(*rc::gen::inRange<std::uint32_t>(1, 2 * kCacheLineBytes - kRecordHeaderBytes - 8 + 1));
+    const Mixture mixture(
+        *rc::gen::inRange<std::uint32_t>(1, 2 * kCacheLineBytes - kRecordHeaderBytes - 8 + 1));
     RC_ASSERT(mixture.lines.size() <= 2);
     mixture.check();
   }));

@@ -28,7 +28,8 @@ enum class Order { kAscending, kDescending, kAny };
 /// A ring, its two ends, and the entries between them.
 class Ring {
  public:
-  Ring(const LogSpec& spec, Order order) : spec_(spec), order_(order), memory_(spec.ring_b / 8), writer_(spec) {}
+  Ring(const LogSpec& spec, Order order)
+      : spec_(spec), order_(order), memory_(spec.ring_b / 8), writer_(spec) {}
 
   std::span<std::byte> memory() { return std::as_writable_bytes(std::span(memory_)); }
   LogWriter& writer() { return writer_; }
@@ -137,12 +138,22 @@ void use_at_random(Order order) {
       switch (kind % 8) {
         case 0:
         case 1:
-        case 2: reserved += ring.reserve(16 + number % (spec.entry_max_b - 15) / 8 * 8, number + reserved); break;
+        case 2:
+          reserved += ring.reserve(16 + number % (spec.entry_max_b - 15) / 8 * 8, number + reserved);
+          break;
         case 3:
-        case 4: ring.land(number, 1 + number % 97); break;
-        case 5: ring.commit(number); break;
-        case 6: ring.read(number % 3); break;
-        default: ring.read(); ring.tell_the_writer();
+        case 4:
+          ring.land(number, 1 + number % 97);
+          break;
+        case 5:
+          ring.commit(number);
+          break;
+        case 6:
+          ring.read(number % 3);
+          break;
+        default:
+          ring.read();
+          ring.tell_the_writer();
       }
       ring.check_certain();
     }
@@ -218,7 +229,8 @@ TEST(LoggedRecords, AreWalkedWithTheirValues) {
   for_each_logged(body, [&](const LogRecord& record, std::span<const std::byte> value) {
     records.push_back(record.record);
     sizes.push_back(value.size());
-    EXPECT_TRUE(std::ranges::all_of(value, [&](std::byte b) { return b == static_cast<std::byte>(record.version); }));
+    EXPECT_TRUE(
+        std::ranges::all_of(value, [&](std::byte b) { return b == static_cast<std::byte>(record.version); }));
   });
   EXPECT_THAT(records, ElementsAreArray({11, 12, 13}));
   EXPECT_THAT(sizes, ElementsAreArray({8, 13, 0}));
@@ -227,7 +239,8 @@ TEST(LoggedRecords, AreWalkedWithTheirValues) {
 TEST(LoggedRecords, AValueThatRunsOverTheEndIsNotRead) {
   const LogRecord record{11, 1, 3, 100};
   int visits = 0;
-  for_each_logged(std::as_bytes(std::span(&record, 1)), [&](const LogRecord&, std::span<const std::byte>) { ++visits; });
+  for_each_logged(std::as_bytes(std::span(&record, 1)),
+                  [&](const LogRecord&, std::span<const std::byte>) { ++visits; });
   EXPECT_EQ(visits, 0);
 }
 

@@ -130,18 +130,15 @@ class SmallBank final : public Workload {
     return 1'000'000 + static_cast<std::int64_t>((record.packed * 0x9E3779B97F4A7C15ULL) >> 32) % 4'000'000;
   }
 
-  Task<Outcome> finish(Transaction& tx, std::int64_t effect) const {
-    auto committing = tx.commit(effect);
-    co_return co_await committing ? Outcome::kCommitted : Outcome::kAborted;
-  }
+  static Outcome outcome(bool committed) { return committed ? Outcome::kCommitted : Outcome::kAborted; }
 
   Task<Outcome> balance(Transaction& tx, std::uint64_t account) const {
     tx.read(record(kSavings, account));
     tx.read(record(kChecking, account));
     auto executing = tx.execute();
     if (!co_await executing) co_return Outcome::kAborted;
-    auto finishing = finish(tx, 0);
-    co_return co_await finishing;
+    auto committing = tx.commit(0);
+    co_return outcome(co_await committing);
   }
 
   Task<Outcome> add_to(Transaction& tx, RecordId account, std::int64_t cents) const {
@@ -149,8 +146,8 @@ class SmallBank final : public Workload {
     auto executing = tx.execute();
     if (!co_await executing) co_return Outcome::kAborted;
     tx.value<std::int64_t>(balance) += cents;
-    auto finishing = finish(tx, cents);
-    co_return co_await finishing;
+    auto committing = tx.commit(cents);
+    co_return outcome(co_await committing);
   }
 
   Task<Outcome> send_payment(Transaction& tx, std::uint64_t from, std::uint64_t to) const {
@@ -161,8 +158,8 @@ class SmallBank final : public Workload {
     if (tx.value<std::int64_t>(source) < kPaymentCents) co_return Outcome::kUserAborted;
     tx.value<std::int64_t>(source) -= kPaymentCents;
     tx.value<std::int64_t>(target) += kPaymentCents;
-    auto finishing = finish(tx, 0);
-    co_return co_await finishing;
+    auto committing = tx.commit(0);
+    co_return outcome(co_await committing);
   }
 
   Task<Outcome> amalgamate(Transaction& tx, std::uint64_t from, std::uint64_t to) const {
@@ -174,8 +171,8 @@ class SmallBank final : public Workload {
     tx.value<std::int64_t>(target) += tx.value<std::int64_t>(savings) + tx.value<std::int64_t>(checking);
     tx.value<std::int64_t>(savings) = 0;
     tx.value<std::int64_t>(checking) = 0;
-    auto finishing = finish(tx, 0);
-    co_return co_await finishing;
+    auto committing = tx.commit(0);
+    co_return outcome(co_await committing);
   }
 
   Task<Outcome> write_check(Transaction& tx, std::uint64_t account) const {
@@ -186,8 +183,8 @@ class SmallBank final : public Workload {
     const std::int64_t funds = tx.value<std::int64_t>(savings) + tx.value<std::int64_t>(checking);
     const std::int64_t cents = funds < kCheckCents ? kCheckCents + kOverdraftCents : kCheckCents;
     tx.value<std::int64_t>(checking) -= cents;
-    auto finishing = finish(tx, -cents);
-    co_return co_await finishing;
+    auto committing = tx.commit(-cents);
+    co_return outcome(co_await committing);
   }
 
   std::uint64_t nodes_, per_node_, accounts_, hot_;

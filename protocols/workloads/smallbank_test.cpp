@@ -82,8 +82,9 @@ TEST(SmallBank, ExtremesOfTheSkewAreDrawnToo) {
     int nodes, threads;
     double hot_fraction, hot_probability;
   };
-  for (const Case& c : {Case{2, 1, 1, 0.04, 0.9}, Case{2, 1, 1, 0, 0}, Case{3, 1, 1, 1, 1}, Case{100, 2, 1, 0, 0},
-                        Case{100, 2, 1, 0, 1}, Case{100, 2, 1, 1, 0}, Case{100, 2, 1, 1, 1}}) {
+  for (const Case& c :
+       {Case{2, 1, 1, 0.04, 0.9}, Case{2, 1, 1, 0, 0}, Case{3, 1, 1, 1, 1}, Case{100, 2, 1, 0, 0},
+        Case{100, 2, 1, 0, 1}, Case{100, 2, 1, 1, 0}, Case{100, 2, 1, 1, 1}}) {
     const auto workload = bank(c.accounts_per_thread, c.nodes, c.threads, c.hot_fraction, c.hot_probability);
     const std::uint64_t accounts = c.accounts_per_thread * static_cast<std::uint64_t>(c.nodes * c.threads);
     std::set<std::uint64_t> seen;
@@ -105,7 +106,8 @@ TEST(SmallBank, ASeedDrawsTheSameRequestsAgain) {
   pcg32 one(7), same(7), other(8);
   int equal = 0;
   for (int i = 0; i < 1000; ++i) {
-    const Request request = workload->draw(one), again = workload->draw(same), different = workload->draw(other);
+    const Request request = workload->draw(one), again = workload->draw(same),
+                  different = workload->draw(other);
     ASSERT_EQ(request.type, again.type);
     ASSERT_EQ(request.arguments, again.arguments);
     equal += request.arguments == different.arguments;

@@ -1,0 +1,125 @@
+// A star at 100 Gb/s: 80 ps a byte; 25 ns of cable on each link, 130 ns of switch before each down-link.
+#include "sim/fabric.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace verbtwin::sim {
+namespace {
+
+using models::Moment;
+
+constexpr std::int64_t kBytePs = 80;
+constexpr std::int64_t kCablePs = 25'000;
+constexpr std::int64_t kSwitchPs = 130'000;
+
+struct Star {
+  explicit Star(int nodes, int nics_per_node = 1, double link_gbps = 100)
+      : platform(Platform::star({.nodes = nodes,
+                                 .nics_per_node = nics_per_node,
+                                 .link_gbps = link_gbps,
+                                 .cable_ps = kCablePs,
+                                 .switch_ps = kSwitchPs})),
+        fabric(*platform) {}
+
+  /// When the last byte of a message is there. Each link is crossed when the head reaches it, as the
+  /// transport does.
+  std::int64_t send(int from, int to, std::uint32_t bytes, std::int64_t at_ps = 0) {
+    const Path path = fabric.path(from, to);
+    Fabric::Crossing crossing{{at_ps, 0}, {at_ps, 0}};
+    for (std::uint32_t hop = 0; hop < path.count; ++hop) {
+      crossing = fabric.cross(fabric.link_of(path, hop), bytes, crossing.head);
+    }
+    return crossing.tail.at();
+  }
+
+  std::unique_ptr<Platform> platform;
+  Fabric fabric;
+};
+
+TEST(Fabric, AnIdlePathTakesItsLatenciesAndTheBytesOnce) {
+  for (const std::uint32_t bytes : {30U, 64U, 4138U, 100'000U}) {
+    Star star(4);
+    EXPECT_EQ(star.send(0, 3, bytes, 7000), 7000 + bytes * kBytePs + 2 * kCablePs + kSwitchPs) << bytes;
+  }
+}
+
+TEST(Fabric, BandwidthIsTheLinks) {
+  EXPECT_EQ(Star(2, 1, 10).send(0, 1, 1000), 1000 * 800 + 2 * kCablePs + kSwitchPs);
+}
+
+TEST(Fabric, TheHeadGoesOnBeforeTheTailIsThere) {
+  Star star(2);
+  const Path path = star.fabric.path(0, 1);
+  const Fabric::Crossing up = star.fabric.cross(star.fabric.link_of(path, 0), 10'000, Moment{0, 0});
+  EXPECT_EQ(up.head.at(), kCablePs);
+  EXPECT_EQ(up.tail.at(), 10'000 * kBytePs + kCablePs);
+}
+
+TEST(Fabric, AStarIsAnUpLinkAndADownLink) {
+  Star star(3, 2);
+  const Path path = star.fabric.path(star.platform->endpoint(0, 1), star.platform->endpoint(2, 0));
+  EXPECT_EQ(path.count, 2);
+  EXPECT_EQ(path.from, star.platform->endpoint(0, 1));
+  EXPECT_EQ(path.to, star.platform->endpoint(2, 0));
+  EXPECT_NE(star.fabric.link_of(path, 0), star.fabric.link_of(path, 1));
+  const Path back = star.fabric.path(path.to, path.from);
+  EXPECT_NE(star.fabric.link_of(back, 0), star.fabric.link_of(path, 1));
+}
+
+TEST(Fabric, APathIsLookedUpOnce) {
+  Star star(3);
+  const Path first = star.fabric.path(0, 1);
+  star.fabric.path(0, 2);
+  star.fabric.path(1, 0);
+  const Path again = star.fabric.path(0, 1);
+  EXPECT_EQ(first.first, again.first);
+  EXPECT_EQ(first.count, again.count);
+}
+
+TEST(Fabric, LoopbackCrossesNoLink) {
+  Star star(2);
+  EXPECT_EQ(star.fabric.path(1, 1).count, 0);
+  EXPECT_EQ(star.send(1, 1, 4096, 500), 500);
+  for (std::size_t link = 0; link < star.fabric.links(); ++link) EXPECT_EQ(star.fabric.link_busy_ps(link), 0);
+}
+
+TEST(Fabric, ASenderSerialisesItsMessages) {
+  Star star(3);
+  const std::int64_t idle_ps = 1000 * kBytePs + 2 * kCablePs + kSwitchPs;
+  EXPECT_EQ(star.send(0, 1, 1000), idle_ps);
+  EXPECT_EQ(star.send(0, 2, 1000), idle_ps + 1000 * kBytePs) << "one up-link, whoever it is for";
+}
+
+TEST(Fabric, IncastQueuesAtTheDownLinkInOrderOfArrival) {
+  constexpr int kSenders = 8;
+  Star star(kSenders + 1);
+  const std::int64_t idle_ps = 1000 * kBytePs + 2 * kCablePs + kSwitchPs;
+  for (int i = 0; i < kSenders; ++i) {
+    EXPECT_EQ(star.send(1 + i, 0, 1000, i), idle_ps + i * 1000 * kBytePs)
+        << "the sender that is " << i << " ps late";
+  }
+  const std::uint32_t down = star.fabric.link_of(star.fabric.path(1, 0), 1);
+  EXPECT_EQ(star.fabric.link_busy_ps(down), kSenders * 1000 * kBytePs);
+  const std::uint32_t up = star.fabric.link_of(star.fabric.path(1, 0), 0);
+  EXPECT_EQ(star.fabric.link_busy_ps(up), 1000 * kBytePs);
+}
+
+TEST(Fabric, OtherDownLinksDoNotFeelAnIncast) {
+  Star star(6);
+  for (int sender = 1; sender < 5; ++sender) star.send(sender, 0, 100'000);
+  EXPECT_EQ(star.send(0, 5, 1000), 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
+}
+
+TEST(Fabric, DirectionsOfACableAreIndependent) {
+  Star star(2);
+  const std::int64_t idle_ps = 50'000 * kBytePs + 2 * kCablePs + kSwitchPs;
+  EXPECT_EQ(star.send(0, 1, 50'000), idle_ps);
+  EXPECT_EQ(star.send(1, 0, 50'000), idle_ps);
+}
+
+}  // namespace
+}  // namespace verbtwin::sim
