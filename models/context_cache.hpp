@@ -1,34 +1,42 @@
 // ContextCache: which queue-pair contexts a NIC holds on chip. Real least-recently-used contents, no miss ratio.
 //
 // Owned by a Nic; one thread. Contexts are numbered from 0 in the order they are made. A touch of an absent context is
-// a miss: it comes in and the least recently used one goes. Until the cache is full for the first time, contexts count
-// as used in the order they were made.
+// a miss: it comes in and the least recently used one goes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 namespace verbtwin::models {
 
 class ContextCache {
  public:
-  explicit ContextCache(std::uint32_t capacity) : capacity_(capacity) { nodes_.push_back({}); }
+  explicit ContextCache(std::uint32_t capacity) : capacity_(capacity), nodes_(1), used_at_(1) {}
 
   /// A new context, cached as connecting it has just used it.
   std::uint32_t add() {
     nodes_.push_back({});
     const auto node = static_cast<std::uint32_t>(nodes_.size() - 1);
-    bring_in(node);
+    if (!full_) {
+      used_at_.push_back(++clock_);
+      nodes_[node].cached = true;
+      if (node == capacity_) fill_list();
+    } else {
+      bring_in(node);
+    }
     return node - 1;
   }
 
   /// Uses context `context`; returns true on a hit.
   bool touch(std::uint32_t context) {
-    if (cached_ < capacity_) {  // all are in, and who came last decides nothing before the cache is full
+    const std::uint32_t node = context + 1;
+    if (!full_) {  // all are in: note the order, it is needed when the cache is full
       ++hits_;
+      used_at_[node] = ++clock_;
       return true;
     }
-    const std::uint32_t node = context + 1;
     if (nodes_[node].cached) {
       ++hits_;
       unlink(node);
@@ -50,14 +58,19 @@ class ContextCache {
     bool cached = false;
   };
 
+  /// The cache is full: from now on the order is kept as a list.
+  void fill_list() {
+    full_ = true;
+    std::vector<std::uint32_t> order(capacity_);
+    std::iota(order.begin(), order.end(), 1U);
+    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) { return used_at_[a] < used_at_[b]; });
+    for (const std::uint32_t node : order) link_front(node);
+  }
+
   void bring_in(std::uint32_t node) {
-    if (cached_ == capacity_) {
-      const std::uint32_t least_recent = nodes_[kEnds].previous;
-      unlink(least_recent);
-      nodes_[least_recent].cached = false;
-    } else {
-      ++cached_;
-    }
+    const std::uint32_t least_recent = nodes_[kEnds].previous;
+    unlink(least_recent);
+    nodes_[least_recent].cached = false;
     nodes_[node].cached = true;
     link_front(node);
   }
@@ -75,9 +88,11 @@ class ContextCache {
     nodes_[kEnds].next = node;
   }
 
-  std::vector<Node> nodes_;
   std::uint32_t capacity_;
-  std::uint32_t cached_ = 0;
+  std::vector<Node> nodes_;
+  std::vector<std::uint64_t> used_at_;  // by node, until the cache is full
+  std::uint64_t clock_ = 0;
+  bool full_ = false;
   std::uint64_t hits_ = 0, misses_ = 0;
 };
 

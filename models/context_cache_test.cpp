@@ -9,7 +9,8 @@
 namespace verbtwin::models {
 namespace {
 
-/// Most recent first.
+/// Most recent first. As the cache says of itself: until it is full for the first time, touches do not change
+/// the order.
 class NaiveCache {
  public:
   explicit NaiveCache(std::size_t capacity) : capacity_(capacity) {}

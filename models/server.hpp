@@ -21,11 +21,11 @@ class Server {
   std::int64_t reserve(std::int64_t ready_ps, std::int64_t service_ps) {
     busy_ps_ += service_ps;
     if (ready_ps >= free_ps_) {
-      if (ready_ps - free_ps_ >= kGapMinPs) gaps_[gaps_end_++ % kGaps] = {free_ps_, ready_ps};
+      if (ready_ps - free_ps_ >= kGapMinPs) insert(gaps_end_, {free_ps_, ready_ps});
       free_ps_ = ready_ps + service_ps;
       return ready_ps;
     }
-    if (gaps_[(gaps_end_ - 1) % kGaps].end_ps > ready_ps) {
+    if (gaps_end_ != gaps_begin_ && at(gaps_end_ - 1).end_ps > ready_ps) {
       const std::int64_t start_ps = fill(ready_ps, service_ps);
       if (start_ps >= 0) return start_ps;
     }
@@ -45,43 +45,57 @@ class Server {
   std::int64_t free_ps() const { return free_ps_; }
 
  private:
-  static constexpr std::uint32_t kGaps = 32;
+  static constexpr std::uint32_t kGaps = 64;
   static constexpr std::int64_t kGapMinPs = 2000;  // shorter ones fit no job worth the search
   struct Gap {
     std::int64_t begin_ps = 0, end_ps = 0;
   };
 
+  Gap& at(std::uint32_t place) { return gaps_[place % kGaps]; }
+
   std::int64_t fill(std::int64_t ready_ps, std::int64_t service_ps) {
-    // Gaps are in order of time; only those that end after ready_ps can serve.
-    const std::uint32_t none = gaps_end_;
-    std::uint32_t best = none;
-    for (std::uint32_t back = 1; back <= kGaps; ++back) {
-      const Gap& gap = gaps_[(gaps_end_ - back) % kGaps];
-      if (gap.end_ps <= ready_ps) break;
-      if (std::max(gap.begin_ps, ready_ps) + service_ps <= gap.end_ps) best = gaps_end_ - back;
+    std::uint32_t first = gaps_begin_;  // that ends after ready_ps: gaps are in order of time
+    for (std::uint32_t count = gaps_end_ - gaps_begin_; count > 0;) {
+      const std::uint32_t half = count / 2;
+      const bool over = at(first + half).end_ps <= ready_ps;
+      first = over ? first + half + 1 : first;
+      count = over ? count - half - 1 : half;
     }
-    if (best == none) return -1;
-    Gap& gap = gaps_[best % kGaps];
-    const std::int64_t start_ps = std::max(gap.begin_ps, ready_ps);
-    const Gap after{start_ps + service_ps, gap.end_ps};
-    if (start_ps == gap.begin_ps) {
-      gap = after;
-    } else {
-      gap.end_ps = start_ps;
-      if (after.end_ps - after.begin_ps >= kGapMinPs) insert_behind(best, after);
+    for (std::uint32_t place = first; place != gaps_end_; ++place) {
+      const std::int64_t start_ps = std::max(at(place).begin_ps, ready_ps);
+      if (start_ps + service_ps > at(place).end_ps) continue;
+      take(place, start_ps, start_ps + service_ps);
+      return start_ps;
     }
-    return start_ps;
+    return -1;
   }
 
-  void insert_behind(std::uint32_t place, const Gap& gap) {
-    for (std::uint32_t at = gaps_end_; at > place + 1; --at) gaps_[at % kGaps] = gaps_[(at - 1) % kGaps];
-    gaps_[(place + 1) % kGaps] = gap;
-    ++gaps_end_;
+  void take(std::uint32_t place, std::int64_t begin_ps, std::int64_t end_ps) {
+    Gap& gap = at(place);
+    const Gap before{gap.begin_ps, begin_ps};
+    const Gap after{end_ps, gap.end_ps};
+    const bool keep_before = before.end_ps - before.begin_ps >= kGapMinPs;
+    const bool keep_after = after.end_ps - after.begin_ps >= kGapMinPs;
+    if (keep_before) {
+      gap = before;
+      if (keep_after) insert(place + 1, after);
+    } else if (keep_after) {
+      gap = after;
+    } else {
+      for (; place + 1 != gaps_end_; ++place) at(place) = at(place + 1);
+      --gaps_end_;
+    }
+  }
+
+  void insert(std::uint32_t place, const Gap& gap) {
+    for (std::uint32_t to = gaps_end_; to != place; --to) at(to) = at(to - 1);
+    at(place) = gap;
+    if (++gaps_end_ - gaps_begin_ > kGaps) ++gaps_begin_;
   }
 
   std::int64_t free_ps_ = 0;
   std::int64_t busy_ps_ = 0;
-  std::uint32_t gaps_end_ = kGaps;  // the next to be remembered; indices run on, places repeat
+  std::uint32_t gaps_begin_ = 0, gaps_end_ = 0;  // remembered: [begin, end), places repeat every kGaps
   std::array<Gap, kGaps> gaps_{};
 };
 

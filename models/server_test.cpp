@@ -82,7 +82,7 @@ TEST(Server, ServeKeepsTheDelaysOfAMomentAside) {
 TEST(Server, AgreesWithAListOfIntervals) {
   EXPECT_TRUE(rc::check("every job starts where a server that forgets nothing starts it", [] {
     // In units of the shortest idle time worth remembering, and fewer jobs than idle times are remembered.
-    const auto count = *rc::gen::inRange<std::size_t>(1, 60);
+    const auto count = *rc::gen::inRange<std::size_t>(1, 30);
     Server server;
     NaiveServer naive;
     for (const Job& job : jobs_of(count, 200, 12, 2000)) {

@@ -124,6 +124,14 @@ class FakeQueuePair final : public QueuePair {
 
   std::size_t recvs() const { return recvs_.size(); }
 
+  /// A peer that is slow: requests execute, completions come when it is released.
+  void hold() { held_ = true; }
+  void release() {
+    held_ = false;
+    for (const WorkCompletion& wc : withheld_) push(wc);
+    withheld_.clear();
+  }
+
   std::uint64_t doorbells = 0;
   std::vector<SendWr> posted;
 
@@ -135,7 +143,19 @@ class FakeQueuePair final : public QueuePair {
     WorkCompletion wc;
     wc.wr_id = wr.wr_id;
     wc.status = status;
-    send_cq_->push(wc, [this, covers = std::exchange(since_signal_, 0)] { in_queue_ -= covers; });
+    covers_.push_back(std::exchange(since_signal_, 0));
+    if (held_) {
+      withheld_.push_back(wc);
+    } else {
+      push(wc);
+    }
+  }
+
+  void push(const WorkCompletion& wc) {
+    send_cq_->push(wc, [this] {
+      in_queue_ -= covers_.front();
+      covers_.pop_front();
+    });
   }
 
   WcStatus execute(const SendWr& wr) {
@@ -195,6 +215,9 @@ class FakeQueuePair final : public QueuePair {
   std::uint32_t number_ = 0;
   std::uint32_t in_queue_ = 0;
   std::uint32_t since_signal_ = 0;
+  std::deque<std::uint32_t> covers_;  // per completion to be polled: how many slots it frees
+  bool held_ = false;
+  std::vector<WorkCompletion> withheld_;
   std::deque<RecvWr> recvs_;
 };
 

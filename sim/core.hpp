@@ -24,6 +24,7 @@ class Core final : public Cpu {
       : Cpu(prices), calendar_(calendar), handler_(handler), index_(index) {}
 
   std::int64_t now_ps() const override { return step_start_ps_ + charged_ps_; }
+  std::int64_t step_start_ps() const { return step_start_ps_; }
 
   void drive(Steppable& worker);  // from now on; not owned
   void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }

@@ -43,6 +43,7 @@ struct Rig final : private EventHandler {
   }
   void handle(std::uint32_t) override { core.run(); }
   void run_until(std::int64_t at_ps) { calendar.run_until(at_ps); }
+  void wake(std::int64_t at_ps) { core.wake(at_ps, 0); }
 
   Calendar calendar;
   CpuPrices prices = prices_of(priced_host());
@@ -104,7 +105,7 @@ TEST(Core, ASleepingWorkerIsWokenOnTime) {
   Rig rig([](int) { return false; });
   rig.core.drive(rig.worker);
   rig.run_until(500 * kNs);
-  rig.core.wake(700 * kNs);
+  rig.wake(700 * kNs);
   rig.run_until(699 * kNs);
   EXPECT_EQ(rig.worker.starts_ps.size(), 1U);
   rig.run_until(10'000 * kNs);
@@ -118,7 +119,7 @@ TEST(Core, ABusyWorkerIsWokenAtTheEndOfItsStep) {
   });
   rig.core.drive(rig.worker);
   rig.run_until(300 * kNs);
-  rig.core.wake(400 * kNs);
+  rig.wake(400 * kNs);
   rig.run_until(10'000 * kNs);
   EXPECT_THAT(rig.worker.starts_ps, ElementsAre(0, 1000 * kNs));
 }
@@ -127,9 +128,9 @@ TEST(Core, AnEarlierWakeReplacesALaterOne) {
   Rig rig([](int) { return false; });
   rig.core.drive(rig.worker);
   rig.run_until(0);
-  rig.core.wake(9000 * kNs);
-  rig.core.wake(3000 * kNs);
-  rig.core.wake(5000 * kNs);
+  rig.wake(9000 * kNs);
+  rig.wake(3000 * kNs);
+  rig.wake(5000 * kNs);
   rig.run_until(20'000 * kNs);
   EXPECT_THAT(rig.worker.starts_ps, ElementsAre(0, 3000 * kNs))
       << "a step looks for itself what else there is";
@@ -139,10 +140,10 @@ TEST(Core, WakesOfOneInstantAreOneStep) {
   Rig rig([](int) { return false; });
   rig.core.drive(rig.worker);
   rig.run_until(0);
-  rig.core.wake(9000 * kNs);
-  rig.core.wake(3000 * kNs);
+  rig.wake(9000 * kNs);
+  rig.wake(3000 * kNs);
   rig.run_until(4000 * kNs);
-  rig.core.wake(9000 * kNs);  // the first wake's event is still in the calendar
+  rig.wake(9000 * kNs);  // the first wake's event is still in the calendar
   rig.run_until(20'000 * kNs);
   EXPECT_THAT(rig.worker.starts_ps, ElementsAre(0, 3000 * kNs, 9000 * kNs));
 }

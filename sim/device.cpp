@@ -18,8 +18,9 @@ SimCompletionQueue::SimCompletionQueue(Core& core, Transport& transport, std::ui
 SimCompletionQueue::~SimCompletionQueue() { core_.remove_cq(*this); }
 
 void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires) {
-  if (count_ == depth_) {  // as the hardware: the queue is lost, and with it every queue pair that completes here
+  if (count_ == depth_) {  // as the hardware: the queue is lost, and with it who completes here
     overrun_ = true;
+    if (SimQueuePair* qp = transport_.find(wc.qp_num)) qp->state_ = QpState::kError;
     return;
   }
   if (count_ == ring_.size()) grow();
@@ -39,13 +40,17 @@ void SimCompletionQueue::grow() {
 }
 
 std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
-  const std::int64_t now_ps = core_.now_ps();
+  // What the step has charged so far has not happened yet for anybody else: a poll late in it sees what was there at
+  // its start.
+  const std::int64_t now_ps = core_.step_start_ps();
   std::size_t taken = 0;
   while (taken < wc.size() && count_ > 0 && ring_[head_].visible_ps <= now_ps) {
     const Entry& entry = ring_[head_];
     wc[taken++] = entry.wc;
     if (entry.wc.opcode != WcOpcode::kRecv && entry.wc.opcode != WcOpcode::kRecvRdmaWithImm) {
-      if (SimQueuePair* qp = transport_.find(entry.wc.qp_num)) qp->retired_ = entry.retires;
+      SimQueuePair* qp = transport_.find(entry.wc.qp_num);
+      // One from before a reset retires nothing.
+      if (qp != nullptr && static_cast<std::int32_t>(entry.retires - qp->retired_) > 0) qp->retired_ = entry.retires;
     }
     head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
     --count_;
@@ -72,6 +77,7 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       waiting_first_(Transport::kNone),
       send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
       recv_cq_(static_cast<SimCompletionQueue*>(attributes.recv_cq)),
+      held_first_(Transport::kNone),
       max_recv_wr_(attributes.max_recv_wr),
       max_inline_b_(attributes.max_inline_data),
       rnr_retry_(attributes.rnr_retry),
@@ -80,6 +86,7 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
+  transport_.abandon_held(*this);
   transport_.remove(*this);
 }
 
@@ -101,6 +108,10 @@ void SimQueuePair::connect(const QpAddress& peer) {
 void SimQueuePair::reset() {
   state_ = QpState::kReset;
   ++epoch_;
+  transport_.count_reset();
+  transport_.abandon_held(*this);
+  stalled_ = false;
+  last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);
   receives_ = {};
   reads_in_flight_ = 0;
@@ -171,9 +182,13 @@ void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
 }
 
 PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {
-  if (state_ == QpState::kError) return {0, PostError::kInvalid};
   PostResult result;
   for (const RecvWr& wr : list) {
+    if (state_ == QpState::kError) {
+      transport_.flush_recv(*this, wr);
+      ++result.posted;
+      continue;
+    }
     if (receives_.size() >= max_recv_wr_) {
       result.error = PostError::kQueueFull;
       break;

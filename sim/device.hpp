@@ -117,12 +117,18 @@ class SimQueuePair final : public QueuePair {
   std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
   std::int64_t last_request_ps_ = 0;  // its requests enter the wire in order
   std::int64_t last_touch_ps_ = 0;     // as responder: memory is touched in order
+  std::int64_t last_done_ps_ = 0;      // as responder: answers are ready in order
   std::int64_t last_response_ps_ = 0;  // as responder: so do responses enter the wire
   Path to_peer_;
   std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;
   SimCompletionQueue* recv_cq_;
   ReceiveRing receives_;
+  std::int64_t last_atomic_ps_ = 0;  // as responder: a READ starts behind an atomic, not beside it
+  std::int64_t last_flush_ps_ = 0;   // as requester: when the last request known to be flushed will be
+  std::uint32_t held_first_, held_last_ = 0;  // as responder: requests behind a SEND that waits for a RECV
+  bool holding_ = false;
+  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
   std::uint32_t max_recv_wr_, max_inline_b_;
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 };

@@ -41,13 +41,14 @@ struct alignas(64) Transport::Flight {
   std::uint32_t rkey = 0;
   std::uint32_t imm_data = 0;
   std::uint32_t qkey = 0;
+  std::uint32_t order = 0;      // among the messages of its queue pair and direction (network.model = simgrid)
   std::uint8_t pool_class = 0;  // of a payload kept in a pooled buffer; 0: none
   struct Atomic {
     std::uint64_t compare_add, swap;
   };
   union {
     Atomic atomic{};
-    std::array<std::byte, 96> small;  // an inline payload
+    std::array<std::byte, 88> small;  // an inline payload
   };
 };
 

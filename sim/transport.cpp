@@ -86,7 +86,7 @@ void Transport::keep_payload(Flight& f, const SendWr& wr) {
       buffers.pop_back();
     }
   }
-  std::memcpy(f.local, wr.sge.addr, wr.sge.length);
+  if (wr.sge.length > 0) std::memcpy(f.local, wr.sge.addr, wr.sge.length);
 }
 
 std::uint32_t Transport::wqe_blocks(const SendWr& wr, QpType type) {
@@ -165,9 +165,6 @@ void Transport::fetch_posted(std::uint32_t first) {
     const std::uint32_t next = f.next;
     if (!alive) {
       release(index);
-    } else if (f.status != WcStatus::kSuccess) {
-      f.stage = Stage::kLocalCompletion;
-      calendar_.schedule(fetched.at(), handler_, index);
     } else if (qp->waiting_first_ != kNone || must_wait(*qp, f)) {
       wait_behind(*qp, index);
     } else {
@@ -181,10 +178,21 @@ void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position
   const std::uint32_t index = new_flight(qp, wr, position);
   flight(index).status = WcStatus::kWrFlushErr;
   flight(index).stage = Stage::kLocalCompletion;
-  calendar_.schedule(qp.core_.now_ps(), handler_, index);
+  qp.last_flush_ps_ = std::max(qp.last_flush_ps_, qp.core_.now_ps());
+  calendar_.schedule(qp.last_flush_ps_, handler_, index);
+}
+
+void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
+  WorkCompletion wc;
+  wc.wr_id = wr.wr_id;
+  wc.status = WcStatus::kWrFlushErr;
+  wc.opcode = WcOpcode::kRecv;
+  wc.qp_num = qp.number_;
+  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_.now_ps(), 0}).at(), 0);
 }
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
+  if (qp.stalled_) return true;
   if ((f.flags & kFence) != 0 && qp.reads_in_flight_ > 0) return true;
   return returns_data(f.opcode) && qp.reads_in_flight_ >= qp.max_rd_atomic_;
 }
@@ -209,6 +217,15 @@ void Transport::abandon_waiting(SimQueuePair& qp) {
   while (qp.waiting_first_ != kNone) release(take_waiting(qp));
 }
 
+void Transport::abandon_held(SimQueuePair& qp) {
+  qp.holding_ = false;
+  while (qp.held_first_ != kNone) {
+    const std::uint32_t index = qp.held_first_;
+    qp.held_first_ = flight(index).next;
+    release(index);
+  }
+}
+
 void Transport::launch_waiting(SimQueuePair& qp) {
   while (qp.waiting_first_ != kNone && !must_wait(qp, flight(qp.waiting_first_))) {
     launch(take_waiting(qp), qp, now());
@@ -217,8 +234,11 @@ void Transport::launch_waiting(SimQueuePair& qp) {
 
 void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {
   Flight& f = flight(index);
+  // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind those
+  // before it, and those behind it stay.
+  if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
   const bool has_payload = !returns_data(f.opcode);
-  const std::uint32_t fetch_b = has_payload && (f.flags & kInline) == 0 ? f.length : 0;
+  const std::uint32_t fetch_b = f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
   std::uint32_t first_b = 0;
@@ -229,6 +249,11 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fet
   const std::uint32_t bytes =
       models::message_bytes(has_payload ? f.length : 0, first_b, mtu_b_, packet_extra_b_);
   if (returns_data(f.opcode)) ++qp.reads_in_flight_;
+  if (f.type != QpType::kRc && f.status != WcStatus::kSuccess) {
+    f.stage = Stage::kLocalCompletion;
+    calendar_.schedule(out.at(), handler_, index);
+    return;
+  }
 
   if (f.type != QpType::kRc && (f.flags & kSignaled) != 0) {
     // Nobody answers a datagram: its completion says that it has left.
@@ -243,7 +268,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fet
     c.flags = sent.flags;
     c.wr_id = sent.wr_id;
     c.stage = Stage::kLocalCompletion;
-    calendar_.schedule(out.at(), handler_, completion);
+    calendar_.schedule(std::max(out.at(), qp.last_request_ps_), handler_, completion);
   }
   flight(index).stage = Stage::kRequestOnWire;
   put_on_wire(index, flight(index).path, bytes, out, qp.last_request_ps_);
@@ -258,6 +283,7 @@ void Transport::put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes,
   if (message_clock_ != nullptr) {
     f.hop = static_cast<std::uint8_t>(path.count);
     last_ps = std::max(last_ps, ready.at());
+    f.order = sequences_[sequence_key(f)].sent++;
     message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
     return;
   }
@@ -275,7 +301,11 @@ void Transport::put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes,
 void Transport::next_hop(std::uint32_t index) {
   Flight& f = flight(index);
   if (f.hop == f.path.count) {
-    arrive(index, now());
+    if (message_clock_ != nullptr) {
+      arrive_in_order(index);
+    } else {
+      arrive(index, now());
+    }
     return;
   }
   const Fabric::Crossing crossing = fabric_.cross(fabric_.link_of(f.path, f.hop), f.bytes, now());
@@ -295,7 +325,9 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
     return;
   }
   const bool at_target = f.stage == Stage::kRequestOnWire || f.stage == Stage::kTouch;
-  const SimQueuePair* qp = queue_pairs_[at_target ? f.target : f.origin];
+  const std::uint32_t number = at_target ? f.target : f.origin;
+  const SimQueuePair* qp = number < queue_pairs_.size() ? queue_pairs_[number] : nullptr;
+  if (qp == nullptr) return;
   if (steps == 1) {
     const auto* lines = reinterpret_cast<const std::byte*>(qp);
     for (std::size_t at = 0; at < sizeof(SimQueuePair); at += 64) __builtin_prefetch(lines + at);
@@ -303,10 +335,30 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
       __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
       __builtin_prefetch(f.local);
     }
-  } else if (qp != nullptr && f.stage == Stage::kResponseOnWire && (f.flags & kSignaled) != 0) {
+  } else if (f.stage == Stage::kResponseOnWire && (f.flags & kSignaled) != 0) {
     __builtin_prefetch(qp->send_cq_);
     __builtin_prefetch(&qp->core_);
     __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp->core_) + 64);
+  }
+}
+
+std::uint64_t Transport::sequence_key(const Flight& f) {
+  const bool request = f.stage == Stage::kRequestOnWire;
+  return std::uint64_t{request ? f.origin : f.target} << 33 | std::uint64_t{request ? f.target : f.origin} << 1 |
+         (request ? 1U : 0U);
+}
+
+void Transport::arrive_in_order(std::uint32_t index) {
+  const std::uint64_t key = sequence_key(flight(index));
+  sequences_[key].early.emplace(flight(index).order, index);
+  for (;;) {
+    Sequence& sequence = sequences_[key];
+    const auto next = sequence.early.find(sequence.arrived);
+    if (next == sequence.early.end()) return;
+    const std::uint32_t arrived = next->second;
+    sequence.early.erase(next);
+    ++sequence.arrived;
+    arrive(arrived, now());
   }
 }
 
@@ -325,7 +377,7 @@ void Transport::handle(std::uint32_t index) {
     case Stage::kResponseOnWire: next_hop(index); break;
     case Stage::kReceiverNotReady:
       flight(index).stage = Stage::kRequestOnWire;
-      arrive_request(index, now());
+      try_again(index);
       break;
     case Stage::kTouch: touch(index); break;
     case Stage::kLocalCompletion: {
@@ -403,7 +455,8 @@ void Transport::enter_error(SimQueuePair& qp, models::Moment ready) {
     const std::uint32_t index = take_waiting(qp);
     flight(index).status = WcStatus::kWrFlushErr;
     flight(index).stage = Stage::kLocalCompletion;
-    calendar_.schedule(std::max(ready.at(), calendar_.now_ps()), handler_, index);
+    qp.last_flush_ps_ = std::max({qp.last_flush_ps_, ready.at(), calendar_.now_ps()});
+    calendar_.schedule(qp.last_flush_ps_, handler_, index);
   }
   while (qp.receives_.size() > 0) {
     WorkCompletion wc;

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -56,8 +57,12 @@ class Transport final : public EventHandler {
   void post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::int64_t rung_ps);
   /// A request posted in the error state.
   void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
+  void flush_recv(SimQueuePair& qp, const RecvWr& wr);
   /// Forgets the requests that never left.
   void abandon_waiting(SimQueuePair& qp);
+  /// Forgets the requests that wait at this queue pair for a RECV.
+  void abandon_held(SimQueuePair& qp);
+  void count_reset() { ++resets_; }
 
   static std::uint32_t wqe_blocks(const SendWr& wr, QpType type);
 
@@ -86,12 +91,18 @@ class Transport final : public EventHandler {
   void fetch_posted(std::uint32_t first);
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
   void wait_behind(SimQueuePair& qp, std::uint32_t index);
+  void hold(std::uint32_t index, SimQueuePair& target);
+  void release_held(SimQueuePair& target);
   std::uint32_t take_waiting(SimQueuePair& qp);
   void launch_waiting(SimQueuePair& qp);
 
   void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready, std::int64_t& last_ps);
   void next_hop(std::uint32_t index);
   void arrive(std::uint32_t index, models::Moment tail);
+  void arrive_in_order(std::uint32_t index);
+  static std::uint64_t sequence_key(const Flight& f);
+  void try_again(std::uint32_t index);
+  void probe(std::uint32_t index, std::int64_t at_ps);
 
   void arrive_request(std::uint32_t index, models::Moment tail);
   void arrive_write(std::uint32_t index, SimQueuePair& target, models::Moment tail);
@@ -125,6 +136,14 @@ class Transport final : public EventHandler {
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
+  std::uint64_t resets_ = 0;
+  /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and direction are
+  /// put back in order here (network.model = simgrid only). Looked up, never iterated.
+  struct Sequence {
+    std::uint32_t sent = 0, arrived = 0;
+    std::map<std::uint32_t, std::uint32_t> early;  // flights by their number
+  };
+  std::map<std::uint64_t, Sequence> sequences_;
   VerbCounts counts_;
 };
 

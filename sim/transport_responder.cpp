@@ -22,6 +22,13 @@ constexpr std::uint8_t kRetryForEver = 7;
 void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
   Flight& f = flight(index);
   SimQueuePair* target = find(f.target);
+  if (resets_ > 0) {  // a request of a life that a reset has ended
+    const SimQueuePair* origin = find(f.origin);
+    if (origin == nullptr || origin->epoch_ != f.epoch) {
+      release(index);
+      return;
+    }
+  }
   const bool there = target != nullptr && target->type() == f.type &&
                      (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) &&
                      (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
@@ -31,9 +38,15 @@ void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
       release(index);
       return;
     }
-    f.stage = Stage::kUnanswered;
-    f.done_ps = 0;
-    calendar_.schedule(tail.at() + kFlushProbePs, handler_, index);
+    probe(index, tail.at());
+    return;
+  }
+  if (f.status != WcStatus::kSuccess) {  // it failed at home and only keeps its place
+    schedule_touch(index, *target, tail, tail);
+    return;
+  }
+  if (target->holding_) {
+    hold(index, *target);
     return;
   }
   switch (f.opcode) {
@@ -53,13 +66,13 @@ void Transport::arrive_write(std::uint32_t index, SimQueuePair& target, models::
   const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
   RecvWr recv;
   const bool with_imm = f.opcode == Opcode::kRdmaWriteWithImm;
+  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteWrite)) {
+    refuse(index, target, WcStatus::kRemAccessErr, nic.receive(target.context_, tail, packets));
+    return;
+  }
   if (with_imm && !take_recv(index, target, tail, recv)) return;
   const models::Moment done = with_imm ? nic.receive_send(target.context_, tail, packets)
                                         : nic.receive(target.context_, tail, packets);
-  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteWrite)) {
-    refuse(index, target, WcStatus::kRemAccessErr, done);
-    return;
-  }
   const models::Moment visible = nic.pcie().dma_write(done, f.length);
   schedule_touch(index, target, visible, visible);
   if (with_imm) {
@@ -76,7 +89,7 @@ void Transport::arrive_read(std::uint32_t index, SimQueuePair& target, models::M
     refuse(index, target, WcStatus::kRemAccessErr, done);
     return;
   }
-  const models::Pcie::Read read = nic.pcie().dma_read(done.not_before(target.last_touch_ps_), f.length);
+  const models::Pcie::Read read = nic.pcie().dma_read(done.not_before(target.last_atomic_ps_), f.length);
   schedule_touch(index, target, read.touch, read.done);
 }
 
@@ -94,6 +107,7 @@ void Transport::arrive_atomic(std::uint32_t index, SimQueuePair& target, models:
   }
   const models::Moment old =
       nic.atomic_unit().execute(done.not_before(target.last_touch_ps_), f.remote_addr, nic.pcie());
+  target.last_atomic_ps_ = old.at();
   schedule_touch(index, target, old, old);
 }
 
@@ -111,10 +125,49 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, models::Mom
     refuse(index, target, WcStatus::kRnrRetryExcErr, tail);
   } else {
     if (f.tries_left != kRetryForEver) --f.tries_left;
+    target.holding_ = true;
     f.stage = Stage::kReceiverNotReady;
     calendar_.schedule(tail.at() + kRnrTimerPs, handler_, index);
   }
   return false;
+}
+
+/// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends them again.
+void Transport::hold(std::uint32_t index, SimQueuePair& target) {
+  flight(index).next = kNone;
+  if (target.held_first_ == kNone) {
+    target.held_first_ = index;
+  } else {
+    flight(target.held_last_).next = index;
+  }
+  target.held_last_ = index;
+}
+
+/// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
+void Transport::try_again(std::uint32_t index) {
+  SimQueuePair* target = find(flight(index).target);
+  if (target != nullptr) target->holding_ = false;
+  arrive_request(index, now());
+  if (target != nullptr) release_held(*target);
+}
+
+void Transport::release_held(SimQueuePair& target) {
+  while (!target.holding_ && target.held_first_ != kNone) {
+    const std::uint32_t index = target.held_first_;
+    target.held_first_ = flight(index).next;
+    arrive_request(index, now());
+  }
+}
+
+/// Nobody is there to answer: looks again when a NAK to an earlier request would have come back.
+void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
+  Flight& f = flight(index);
+  f.stage = Stage::kUnanswered;
+  f.done_ps = 0;
+  if (SimQueuePair* origin = find(f.origin)) {
+    origin->last_flush_ps_ = std::max(origin->last_flush_ps_, at_ps + kFlushProbePs);
+  }
+  calendar_.schedule(at_ps + kFlushProbePs, handler_, index);
 }
 
 void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
@@ -126,7 +179,9 @@ void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::M
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;
-  if (!fits || !target.port_.memory->allows(recv.sge.lkey, addr, recv.sge.length, kAccessLocalWrite)) {
+  const bool allowed = recv.sge.length == 0 ||
+                       target.port_.memory->allows(recv.sge.lkey, addr, recv.sge.length, kAccessLocalWrite);
+  if (!fits || !allowed) {
     push_recv(f, target, recv, fits ? WcStatus::kLocProtErr : WcStatus::kLocLenErr, 0, nic.write_completion(done).at());
     if (f.type == QpType::kRc) {
       refuse(index, target, fits ? WcStatus::kRemOpErr : WcStatus::kRemInvReqErr, done);
@@ -139,10 +194,11 @@ void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::M
   // The receiver may not look before its completion is visible, so the bytes may land now.
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
   nic.pcie().dma_write(done, grh_b + f.length);
-  const std::int64_t visible_ps = nic.write_completion(done).at();
+  // Not before an earlier WRITE of the queue pair has landed.
+  const std::int64_t visible_ps = std::max(nic.write_completion(done).at(), target.last_touch_ps_);
   push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, visible_ps);
   if (f.type == QpType::kRc) {
-    respond(index, target, done);
+    schedule_touch(index, target, done, done);  // its ACK keeps its place behind earlier answers
   } else {
     release(index);
   }
@@ -173,15 +229,20 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
     return;
   }
   f.status = status;
-  if (status != WcStatus::kRnrRetryExcErr) enter_error(target, ready);
-  respond(index, target, ready);
+  if (status == WcStatus::kRnrRetryExcErr) {
+    target.state_ = QpState::kError;  // its RECVs, if any come, are flushed
+  } else {
+    enter_error(target, ready);
+  }
+  schedule_touch(index, target, ready, ready);
 }
 
 void Transport::schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch,
                                models::Moment done) {
   Flight& f = flight(index);
   target.last_touch_ps_ = std::max(target.last_touch_ps_, touch.at());
-  f.done_ps = std::max(done.at(), target.last_touch_ps_);
+  target.last_done_ps_ = std::max({target.last_done_ps_, done.at(), target.last_touch_ps_});
+  f.done_ps = target.last_done_ps_;
   f.stage = Stage::kTouch;
   calendar_.schedule(target.last_touch_ps_, handler_, index);
 }
@@ -189,14 +250,20 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& target, models
 void Transport::touch(std::uint32_t index) {
   Flight& f = flight(index);
   SimQueuePair* target = find(f.target);
-  if (target == nullptr) {  // gone in between: nobody answers
-    f.stage = Stage::kUnanswered;
-    f.done_ps = 0;
-    calendar_.schedule(calendar_.now_ps() + kFlushProbePs, handler_, index);
+  if (target == nullptr) {  // gone in between
+    probe(index, calendar_.now_ps());
     return;
   }
   auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
-  if (is_write(f.opcode)) {
+  const bool is_send = f.opcode == Opcode::kSend || f.opcode == Opcode::kSendWithImm;
+  if (f.status == WcStatus::kSuccess && !is_send && f.length > 0 &&
+      !target->port_.memory->allows(f.rkey, f.remote_addr, f.length, 0)) {
+    f.status = WcStatus::kRemAccessErr;  // deregistered while the request was on its way
+    if (f.type == QpType::kRc) enter_error(*target, now());
+  }
+  if (f.status != WcStatus::kSuccess || is_send) {
+    // nothing to touch
+  } else if (is_write(f.opcode)) {
     if (f.length > 0) std::memcpy(remote, f.local, f.length);
   } else if (f.opcode == Opcode::kRdmaRead) {
     if (f.length > 0) std::memcpy(f.local, remote, f.length);
@@ -210,7 +277,7 @@ void Transport::touch(std::uint32_t index) {
     }
     std::memcpy(f.local, &old, sizeof old);
   }
-  const bool unnoticed = is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr;
+  const bool unnoticed = f.status == WcStatus::kSuccess && is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr;
   if (f.type == QpType::kRc && !unnoticed) {
     respond(index, *target, now().plus_delay(f.done_ps - calendar_.now_ps()));
     return;

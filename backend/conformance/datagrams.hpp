@@ -157,7 +157,7 @@ TEST_P(VerbsConformance, AListOfDatagramsArrivesOnceEach) {
   for (unsigned i = 0; i < 60; ++i) {
     post(to, recv(i, b().sge(i * 1024, 1024)));
     a().set_word(i * 1024, i);
-    const unsigned flags = i == 59 ? kSignaled : 0U;
+    const unsigned flags = i == 59 ? unsigned{kSignaled} : 0U;
     list.push_back(datagram(i, a().sge(i * 1024, i % 3 == 0 ? 900 : 8), to.address(), *handle, flags));
   }
   post(from, list);

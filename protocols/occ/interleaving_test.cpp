@@ -1,0 +1,221 @@
+// Whole systems on the fake backend, their workers stepped in random order: far more interleavings of the
+// protocol's steps than a simulated clock gives, under every combination of options.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <pcg_random.hpp>
+#include <string>
+
+#include "protocols/fake_backend_for_test.hpp"
+#include "protocols/system.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+struct Outcomes {
+  std::uint64_t committed = 0, aborted = 0, violations = 0;
+  std::size_t unfinished = 0;
+  std::string findings;
+};
+
+struct Plan {
+  ClusterShape shape{.nodes = 3, .threads = 2, .nics_per_node = 2};
+  int coroutines = 3;
+  int replicas = 3;
+  std::uint64_t accounts_per_thread = 5;
+  std::int64_t end_ps = 6'000;  // a fake picosecond is one thing done
+  std::uint64_t seed = 1;
+  OccOptions options;
+};
+
+/// A random worker does a random number of steps, again and again.
+class Interleaved {
+ public:
+  explicit Interleaved(const Plan& plan)
+      : plan_(plan),
+        system_(parameters(plan), workload(plan)),
+        cluster_(plan.shape, system_.node_memory_bytes()) {
+    for (int node = 0; node < plan.shape.nodes; ++node) {
+      std::vector<WorkerPort*> ports;
+      for (int thread = 0; thread < plan.shape.threads; ++thread)
+        ports.push_back(&cluster_.port(node, thread));
+      nodes_.push_back(std::make_unique<NodeProgram>(system_, node, cluster_.memory(node), ports));
+    }
+    for (auto& node : nodes_) {
+      node->start(window_, stop_);
+      for (int thread = 0; thread < plan.shape.threads; ++thread) workers_.push_back(&node->worker(thread));
+    }
+  }
+
+  Outcomes run() {
+    pcg32 random(plan_.seed, 99);
+    const auto workers = static_cast<std::uint32_t>(workers_.size());
+    for (int rounds = 0; unfinished() > 0 && rounds < 1'000'000; ++rounds) {
+      Steppable& worker = *workers_[random(workers)];
+      for (std::uint32_t steps = 1 + random(4); steps > 0; --steps) worker.step();
+    }
+    for (int rounds = 0; rounds < 500; ++rounds) {  // passive requests are still on their way
+      for (Steppable* worker : workers_) worker->step();
+    }
+    Outcomes outcomes;
+    outcomes.unfinished = unfinished();
+    for (auto& node : nodes_) {
+      outcomes.committed += node->committed_ever();
+      for (int thread = 0; thread < plan_.shape.threads; ++thread) {
+        const auto& aborts = node->statistics(thread).aborts;
+        outcomes.aborted = std::accumulate(aborts.begin(), aborts.end(), outcomes.aborted);
+      }
+    }
+    for (const CheckReport& check : run_checks(system_, nodes_)) {
+      outcomes.violations += check.violations;
+      for (const std::string& example : check.examples)
+        outcomes.findings += check.name + ": " + example + "\n";
+    }
+    EXPECT_EQ(cluster_.fabric().dropped, 0U);
+    EXPECT_EQ(cluster_.fabric().refused, 0U);
+    return outcomes;
+  }
+
+ private:
+  static SystemParameters parameters(const Plan& plan) {
+    SystemParameters p;
+    p.shape = plan.shape;
+    p.coroutines = plan.coroutines;
+    p.replicas = plan.replicas;
+    p.seed = plan.seed;
+    p.options = plan.options;
+    return p;
+  }
+  static nlohmann::json workload(const Plan& plan) {
+    return {{"name", "smallbank"},
+            {"accounts_per_thread", plan.accounts_per_thread},
+            {"hot_fraction", 1},
+            {"hot_probability", 1}};
+  }
+  std::size_t unfinished() const {
+    std::size_t sum = 0;
+    for (const auto& node : nodes_) sum += node->unfinished();
+    return sum;
+  }
+
+  Plan plan_;
+  System system_;
+  FakeCluster cluster_;
+  Window window_{0, plan_.end_ps};
+  std::atomic<bool> stop_{false};
+  std::vector<std::unique_ptr<NodeProgram>> nodes_;
+  std::vector<Steppable*> workers_;
+};
+
+void expect_sound(const Outcomes& outcomes) {
+  EXPECT_EQ(outcomes.unfinished, 0U);
+  EXPECT_EQ(outcomes.violations, 0U) << outcomes.findings;
+  EXPECT_GT(outcomes.committed, 50U);
+}
+
+/// Takes the options number 0 .. kCombinations-1 apart.
+constexpr int kCombinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 2;
+
+OccOptions combination(int number) {
+  const auto take = [&number](int choices) {
+    const int choice = number % choices;
+    number /= choices;
+    return choice;
+  };
+  OccOptions o;
+  const int execution = take(3);
+  o.execution.primitive = execution == 0   ? Primitive::kOneSided
+                          : execution == 1 ? Primitive::kRpc
+                                           : Primitive::kHybrid;
+  o.validation.lock = take(2) == 0 ? LockKind::kCas : LockKind::kRpc;
+  o.validation.check = take(2) == 0 ? Primitive::kOneSided : Primitive::kRpc;
+  o.logging.primitive = take(2) == 0 ? Primitive::kOneSided : Primitive::kRpc;
+  o.commit.primitive = take(2) == 0 ? Primitive::kOneSided : Primitive::kRpc;
+  o.commit.passive_ack = take(2) == 0;
+  const bool outstanding = take(2) == 0;
+  o.execution.outstanding = o.validation.outstanding = o.logging.outstanding = o.commit.outstanding =
+      outstanding;
+  const bool shared = take(2) == 0;
+  o.execution.doorbell_batching = o.validation.doorbell_batching = o.logging.doorbell_batching =
+      o.commit.doorbell_batching = shared;
+  o.rpc.coalescing = o.rpc.request_batching = o.rpc.response_batching = shared;
+  o.location_cache_start = CacheStart::kCold;
+  return o;
+}
+
+std::string to_string(const OccOptions& o) {
+  const char* execution = o.execution.primitive == Primitive::kOneSided ? "READ"
+                          : o.execution.primitive == Primitive::kRpc    ? "RPC"
+                                                                        : "hybrid";
+  const auto primitive = [](Primitive p) { return p == Primitive::kRpc ? "RPC" : "one-sided"; };
+  return std::string("execution ") + execution + ", lock " +
+         (o.validation.lock == LockKind::kCas ? "CAS" : "RPC") + ", check " + primitive(o.validation.check) +
+         ", log " + primitive(o.logging.primitive) + ", commit " + primitive(o.commit.primitive) +
+         (o.commit.passive_ack ? " passive" : "") + (o.execution.outstanding ? ", outstanding" : "") +
+         (o.rpc.coalescing ? ", batched" : "");
+}
+
+TEST(Interleaving, EveryCombinationOfOptionsIsSound) {
+  std::uint64_t aborted = 0;
+  for (int number = 0; number < kCombinations; ++number) {
+    Plan plan;
+    plan.options = combination(number);
+    plan.seed = static_cast<std::uint64_t>(number);
+    SCOPED_TRACE(to_string(plan.options));
+    const Outcomes outcomes = Interleaved(plan).run();
+    expect_sound(outcomes);
+    aborted += outcomes.aborted;
+  }
+  EXPECT_GT(aborted, 50U * kCombinations);
+}
+
+TEST(Interleaving, ManySeedsOfTheTwoNamedProtocolsAreSound) {
+  OccOptions drtmh, fasst;
+  fasst.execution.primitive = fasst.validation.check = fasst.logging.primitive = fasst.commit.primitive =
+      Primitive::kRpc;
+  fasst.validation.lock = LockKind::kRpc;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    for (const OccOptions& options : {drtmh, fasst}) {
+      Plan plan;
+      plan.options = options;
+      plan.seed = seed;
+      plan.options.location_cache_start = seed % 2 == 0 ? CacheStart::kWarm : CacheStart::kCold;
+      plan.accounts_per_thread = 2 + seed % 7;
+      plan.shape.nodes = 2 + static_cast<int>(seed % 3);
+      plan.replicas = 1 + static_cast<int>(seed % 2);
+      SCOPED_TRACE(to_string(options) + ", seed " + std::to_string(seed));
+      expect_sound(Interleaved(plan).run());
+    }
+  }
+}
+
+TEST(Interleaving, ManyLapsOfSmallLogsAreSound) {
+  for (const Primitive primitive : {Primitive::kOneSided, Primitive::kRpc}) {
+    Plan plan;
+    plan.options.logging.primitive = primitive;
+    plan.options.log_ring_b = 1024;
+    plan.accounts_per_thread = 200;
+    plan.end_ps = 100'000;
+    const Outcomes outcomes = Interleaved(plan).run();
+    expect_sound(outcomes);
+    EXPECT_GT(outcomes.committed, 3'000U) << "some dozen entries fill a log";
+  }
+}
+
+TEST(Interleaving, EachDeliberateFaultIsCaught) {
+  using Sabotage = OccOptions::Sabotage;
+  for (bool Sabotage::*fault : {&Sabotage::skip_lock, &Sabotage::skip_validation,
+                                &Sabotage::skip_version_bump, &Sabotage::skip_log}) {
+    for (int number = 0; number < kCombinations; number += 17) {
+      Plan plan;
+      plan.options = combination(number);
+      plan.options.sabotage.*fault = true;
+      SCOPED_TRACE(to_string(plan.options));
+      EXPECT_GT(Interleaved(plan).run().violations, 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

@@ -1,0 +1,373 @@
+#include "protocols/occ/transaction.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <vector>
+
+#include "protocols/checks/report.hpp"
+#include "protocols/fake_backend_for_test.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+constexpr int kNodes = 4;
+constexpr int kCoroutines = 4;
+constexpr std::uint32_t kSmall = 0, kLarge = 1;  // tables: 8 B and 100 B values
+constexpr std::size_t kArenaB = 8192;
+
+struct Words {
+  std::uint64_t first;
+};
+
+class Initial final : public InitialValues, public Popularity {
+ public:
+  void initial_value(RecordId record, std::span<std::byte> value) const override {
+    std::ranges::fill(value, std::byte{7});
+    store_word(value.data(), 1000 + record.key());
+  }
+  bool popular(RecordId) const override { return false; }
+  std::uint64_t popular_records() const override { return 0; }
+  std::uint64_t records() const override { return kNodes * 128; }
+};
+
+/// A worker a node and what its coroutines need.
+struct Node {
+  Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
+       const Initial& initial)
+      : store(layout, number, 1, cluster.memory(number), true),
+        cache(options.location_cache_b, options.location_cache_start, initial),
+        occ{options, cycles, initial, store, cache},
+        worker(cluster.port(number),
+               UdRpc::completions(cluster.port(number).shape(), kCoroutines, options.rpc) + 1024),
+        memory(store.memory().subspan(layout.worker_offset(0), layout.worker_bytes())),
+        rpc_b(UdRpc::memory_bytes(cluster.port(number).shape(), kCoroutines, options.rpc)),
+        rpc(worker, kCoroutines, options.rpc, memory.first(rpc_b), store.lkey()),
+        engine(occ, worker, rpc, &history) {
+    for (int i = 0; i < kCoroutines; ++i) {
+      const auto at = rpc_b + static_cast<std::size_t>(i) * kArenaB;
+      transactions.push_back(std::make_unique<Transaction>(engine, i, memory.subspan(at, kArenaB)));
+    }
+  }
+
+  PhaseCycles cycles;
+  NodeStore store;
+  LocationCache cache;
+  OccNode occ;
+  Worker worker;
+  std::span<std::byte> memory;
+  std::size_t rpc_b;
+  UdRpc rpc;
+  History history;
+  OccEngine engine;
+  std::vector<std::unique_ptr<Transaction>> transactions;
+};
+
+/// Partition p lives at node p, its backup at p + 1.
+class Database {
+ public:
+  explicit Database(const OccOptions& options)
+      : options_(options),
+        layout_({{"small", 8, 64}, {"large", 100, 64}}, {2048, 512}, kNodes, 1, 2, worker_bytes(options)),
+        cluster_(ClusterShape{.nodes = kNodes}, layout_.total_bytes()) {
+    for (int node = 0; node < kNodes; ++node) {
+      nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_));
+    }
+    for (auto& node : nodes_) node->rpc.connect();
+  }
+
+  Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
+  Transaction& transaction(int number, int coroutine = 0) {
+    return *node(number).transactions[static_cast<std::size_t>(coroutine)];
+  }
+  std::byte* record(RecordId id, int rank = 0) {
+    const int at = layout_.backup_node(static_cast<int>(id.partition()), rank);
+    return node(at).store.memory().data() + layout_.record_offset(id.table(), rank, id.key());
+  }
+
+  /// Steps all workers until they have nothing to do and nothing is on its way.
+  void run() {
+    const auto idle = [](const auto& node) {
+      return static_cast<FakeCompletionQueue&>(node->worker.cq()).size() == 0;
+    };
+    for (bool more = true; more || !std::ranges::all_of(nodes_, idle);) {
+      more = false;
+      for (auto& node : nodes_) more = node->worker.step() || more;
+    }
+  }
+
+ private:
+  static std::size_t worker_bytes(const OccOptions& options) {
+    return UdRpc::memory_bytes(ClusterShape{.nodes = kNodes}, kCoroutines, options.rpc) +
+           kCoroutines * kArenaB;
+  }
+
+  OccOptions options_;
+  Initial initial_;
+  StoreLayout layout_;
+  FakeCluster cluster_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+struct Attempt {
+  std::vector<RecordId> reads, writes;
+  std::uint64_t add = 1;
+  // What came of it:
+  bool committed = false;
+  AbortReason reason = AbortReason::kNone;
+  std::vector<std::uint64_t> seen;  // reads, then writes
+};
+
+/// One attempt; `interfere` runs between Execution and Validation.
+Task<void> attempt(Transaction& tx, Attempt& a, std::function<void()> interfere = {}) {
+  WaitGroup& buffers = tx.begin();
+  co_await buffers;
+  std::vector<int> items;
+  for (const RecordId record : a.reads) items.push_back(tx.read(record));
+  for (const RecordId record : a.writes) items.push_back(tx.update(record));
+  auto executing = tx.execute();
+  if (co_await executing) {
+    for (const int item : items) a.seen.push_back(tx.value<Words>(item).first);
+    for (std::size_t i = a.reads.size(); i < items.size(); ++i) tx.value<Words>(items[i]).first += a.add;
+    if (interfere) interfere();
+    auto committing = tx.commit(0);
+    a.committed = co_await committing;
+  }
+  a.reason = tx.abort_reason();
+}
+
+struct Case {
+  const char* name;
+  Primitive execution;
+  LockKind lock;
+  Primitive others;  // check, logging, commit
+  bool passive_ack = true;
+  bool outstanding = true;
+};
+
+void PrintTo(const Case& c, std::ostream* os) {
+  *os << c.name;
+}
+
+OccOptions options_of(const Case& c) {
+  OccOptions o;
+  o.execution = {c.execution, c.outstanding, true};
+  o.validation = {c.lock, c.others, c.outstanding, true};
+  o.logging = {c.others, c.outstanding, true};
+  o.commit = {c.others, c.outstanding, true, c.passive_ack};
+  o.location_cache_start = CacheStart::kCold;
+  o.rpc.packet_b = 1024;
+  return o;
+}
+
+class TransactionTest : public testing::TestWithParam<Case> {
+ protected:
+  Attempt run(int node, Attempt a, std::function<void()> interfere = {}) {
+    db.node(node).worker.spawn(attempt(db.transaction(node), a, std::move(interfere)));
+    db.run();
+    EXPECT_EQ(db.node(node).worker.unfinished(), 0U);
+    return a;
+  }
+  std::uint64_t lock_of(RecordId id) { return load_word(db.record(id)); }
+  std::uint64_t version_of(RecordId id) { return load_word(db.record(id) + 8); }
+  std::uint64_t value_of(RecordId id) { return load_word(db.record(id) + kRecordHeaderBytes); }
+
+  Database db{options_of(GetParam())};
+  // Seen from node 0: its own, two remote ones, one whose backup node 0 is.
+  const RecordId own = RecordId::make(kSmall, 0, 3);
+  const RecordId remote = RecordId::make(kSmall, 1, 4);
+  const RecordId large = RecordId::make(kLarge, 2, 5);
+  const RecordId backed_up_here = RecordId::make(kLarge, 3, 6);
+  const std::vector<RecordId> all{own, remote, large, backed_up_here};
+};
+
+TEST_P(TransactionTest, ReadsInitialValuesOfUntouchedRecords) {
+  const Attempt a = run(0, {.reads = all, .writes = {}, .seen = {}});
+  EXPECT_TRUE(a.committed);
+  EXPECT_EQ(a.seen, (std::vector<std::uint64_t>{1003, 1004, 1005, 1006}));
+  for (const RecordId id : all) EXPECT_EQ(version_of(id), 0U) << "reading wrote";
+}
+
+TEST_P(TransactionTest, InstallsItsWritesAndUnlocks) {
+  const Attempt a = run(0, {.reads = {}, .writes = all, .add = 10, .seen = {}});
+  ASSERT_TRUE(a.committed);
+  for (const RecordId id : all) {
+    EXPECT_EQ(lock_of(id), 0U) << to_string(id);
+    EXPECT_EQ(version_of(id), 1U) << to_string(id);
+    EXPECT_EQ(value_of(id), 1010 + id.key()) << to_string(id);
+  }
+  for (const RecordId id : {large, backed_up_here}) {
+    const RecordLayout layout(100);
+    EXPECT_EQ(inspect(layout, db.record(id)).state, RecordState::kStable);
+    EXPECT_EQ(db.record(id)[kRecordHeaderBytes + 99], std::byte{7}) << "the rest of the value is what it was";
+  }
+}
+
+TEST_P(TransactionTest, AnotherNodeSeesWhatWasCommitted) {
+  for (std::uint64_t times = 1; times <= 5; ++times) {
+    for (int node = 0; node < kNodes; ++node) {
+      const Attempt a = run(node, {.reads = {}, .writes = all, .seen = {}});
+      ASSERT_TRUE(a.committed);
+      EXPECT_EQ(a.seen[2], 1005 + (times - 1) * kNodes + static_cast<std::uint64_t>(node));
+    }
+  }
+  EXPECT_EQ(version_of(remote), 5U * kNodes);
+}
+
+TEST_P(TransactionTest, BackupsLogEveryWrite) {
+  ASSERT_TRUE(run(0, {.reads = {}, .writes = all, .add = 10, .seen = {}}).committed);
+  for (const RecordId id : all) {
+    const int backup = (static_cast<int>(id.partition()) + 1) % kNodes;
+    NodeStore& store = db.node(backup).store;
+    store.drain_logs();
+    const auto logged = std::ranges::count_if(
+        store.logged(), [&](const LoggedWrite& w) { return w.write.record == id && w.write.version == 1; });
+    EXPECT_EQ(logged, 1) << to_string(id);
+    EXPECT_EQ(load_word(db.record(id, 1) + 8), 1U) << "and apply it to their copy";
+    EXPECT_EQ(load_word(db.record(id, 1) + kRecordHeaderBytes), 1010 + id.key());
+  }
+}
+
+TEST_P(TransactionTest, ALockedRecordAborts) {
+  for (const RecordId id : all) {
+    store_word(db.record(id), owner_word(3, 3, 3));
+    const Attempt a = run(0, {.reads = {}, .writes = all, .seen = {}});
+    EXPECT_FALSE(a.committed);
+    EXPECT_EQ(a.reason, AbortReason::kRecordLocked);
+    EXPECT_EQ(lock_of(id), owner_word(3, 3, 3)) << "another's lock is not ours to free";
+    store_word(db.record(id), 0);
+  }
+  for (const RecordId id : all) EXPECT_EQ(version_of(id), 0U);
+}
+
+TEST_P(TransactionTest, AnotherThatLocksFirstAborts) {
+  for (const RecordId id : all) {
+    const Attempt a = run(0, {.reads = {}, .writes = all, .seen = {}},
+                          [&] { store_word(db.record(id), owner_word(3, 3, 3)); });
+    EXPECT_FALSE(a.committed) << to_string(id);
+    EXPECT_EQ(a.reason, AbortReason::kLockFailed) << to_string(id);
+    for (const RecordId other : all) {
+      EXPECT_EQ(lock_of(other), other == id ? owner_word(3, 3, 3) : 0) << "what was locked is free again";
+      EXPECT_EQ(version_of(other), 0U);
+    }
+    store_word(db.record(id), 0);
+  }
+}
+
+TEST_P(TransactionTest, AWriteBehindItsReadAborts) {
+  std::uint64_t version = 0;
+  for (const RecordId id : all) {
+    ++version;
+    const Attempt written = run(0, {.reads = {}, .writes = all, .seen = {}},
+                                [&] { store_word(db.record(id) + 8, version_of(id) + 1); });
+    EXPECT_FALSE(written.committed);
+    EXPECT_EQ(written.reason, AbortReason::kWriteSetChanged) << to_string(id);
+    for (const RecordId other : all) EXPECT_EQ(lock_of(other), 0U);
+    if (id.table() == kLarge) store_word(db.record(id) + RecordLayout(100).tail_offset(), version_of(id));
+  }
+}
+
+TEST_P(TransactionTest, AChangedReadSetAborts) {
+  const RecordId written = RecordId::make(kSmall, 1, 40);
+  for (const RecordId id : all) {
+    const Attempt a = run(0, {.reads = all, .writes = {written}, .seen = {}},
+                          [&] { store_word(db.record(id) + 8, version_of(id) + 1); });
+    EXPECT_FALSE(a.committed);
+    EXPECT_EQ(a.reason, AbortReason::kReadSetChanged) << to_string(id);
+    EXPECT_EQ(lock_of(written), 0U);
+    EXPECT_EQ(version_of(written), 0U);
+    if (id.table() == kLarge) store_word(db.record(id) + RecordLayout(100).tail_offset(), version_of(id));
+  }
+}
+
+TEST_P(TransactionTest, ALockedReadSetAborts) {
+  const RecordId written = RecordId::make(kSmall, 1, 40);
+  for (const RecordId id : all) {
+    const Attempt a = run(0, {.reads = all, .writes = {written}, .seen = {}},
+                          [&] { store_word(db.record(id), owner_word(3, 3, 3)); });
+    EXPECT_FALSE(a.committed) << to_string(id);
+    EXPECT_EQ(a.reason, AbortReason::kReadSetChanged) << to_string(id);
+    store_word(db.record(id), 0);
+  }
+}
+
+TEST_P(TransactionTest, TheHistoryTellsWhatWasReadAndWritten) {
+  ASSERT_TRUE(run(0, {.reads = {own}, .writes = {large}, .seen = {}}).committed);
+  ASSERT_FALSE(run(0, {.reads = {}, .writes = {large}, .seen = {}}, [&] {
+                 store_word(db.record(large), 1);
+               }).committed);
+  const History& history = db.node(0).history;
+  ASSERT_EQ(history.size(), 1U) << "only what committed";
+  const History::Transaction tx = history[0];
+  ASSERT_EQ(tx.reads.size(), 2U);
+  EXPECT_EQ(tx.reads[0].record, own);
+  EXPECT_EQ(tx.reads[1].version, 0U);
+  ASSERT_EQ(tx.writes.size(), 1U);
+  EXPECT_EQ(tx.writes[0].record, large);
+  EXPECT_EQ(tx.writes[0].version, 1U);
+  EXPECT_EQ(tx.writes[0].digest, value_digest({db.record(large) + kRecordHeaderBytes, 100}));
+}
+
+Task<void> update_often(Transaction& tx, RecordId record, int times, int& committed) {
+  for (int i = 0; i < times; ++i) {
+    Attempt a{.reads = {}, .writes = {record}, .seen = {}};
+    auto one = attempt(tx, a);
+    co_await one;
+    committed += a.committed;
+  }
+}
+
+/// Node 0 backs up partition 3 in a log of its own. An entry there that is long uncertain (its transaction
+/// waits for a slow backup elsewhere) keeps the log from being reclaimed; whoever needs room must wait for it
+/// without holding up the worker, which alone can make it certain.
+int wait_for_room(const OccOptions& options) {
+  Database db(options);
+  auto& slow = static_cast<FakeQueuePair&>(*db.node(0).worker.channel(2, 0).queue_pair);
+  Attempt stalled{
+      .reads = {}, .writes = {RecordId::make(kSmall, 3, 1), RecordId::make(kSmall, 1, 1)}, .seen = {}};
+  db.node(0).worker.spawn(attempt(db.transaction(0, 0), stalled, [&] { slow.hold(); }));
+  for (int i = 0; i < 200; ++i) {
+    for (int node = 0; node < kNodes; ++node) db.node(node).worker.step();
+  }
+  if (stalled.committed) return 1;  // it was to wait for node 2
+  int committed = 0;
+  db.node(0).worker.spawn(update_often(db.transaction(0, 1), RecordId::make(kSmall, 3, 2), 200, committed));
+  for (int i = 0; i < 20'000; ++i) {
+    for (int node = 0; node < kNodes; ++node) db.node(node).worker.step();
+  }
+  if (committed == 0 || committed == 200) return 2;  // the log was to fill up
+  slow.release();
+  for (int i = 0; i < 20'000; ++i) {
+    for (int node = 0; node < kNodes; ++node) db.node(node).worker.step();
+  }
+  return stalled.committed && committed == 200 ? 0 : 3;
+}
+
+TEST(TransactionLogs, WaitingForRoomDoesNotHoldUpTheWorker) {
+  EXPECT_EXIT(
+      {
+        alarm(5);  // it takes milliseconds
+        std::_Exit(wait_for_room(options_of({"", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided})));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, TransactionTest,
+    testing::Values(
+        Case{"drtmh", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided},
+        Case{"fasst_occ", Primitive::kRpc, LockKind::kRpc, Primitive::kRpc},
+        Case{"one_sided", Primitive::kOneSided, LockKind::kCas, Primitive::kOneSided},
+        Case{"one_sided_with_rpc_locks", Primitive::kOneSided, LockKind::kRpc, Primitive::kOneSided},
+        Case{"cas_locks_and_rpc", Primitive::kRpc, LockKind::kCas, Primitive::kRpc},
+        Case{"drtmh_one_by_one", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided, false, false},
+        Case{"fasst_occ_one_by_one", Primitive::kRpc, LockKind::kRpc, Primitive::kRpc, false, false}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace verbtwin::protocols
