@@ -45,7 +45,7 @@ class Server {
   std::int64_t free_ps() const { return free_ps_; }
 
  private:
-  static constexpr std::uint32_t kGaps = 64;
+  static constexpr std::uint32_t kGaps = 16;
   static constexpr std::int64_t kGapMinPs = 2000;  // shorter ones fit no job worth the search
   struct Gap {
     std::int64_t begin_ps = 0, end_ps = 0;

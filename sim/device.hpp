@@ -64,7 +64,7 @@ class SimAddressHandle final : public AddressHandle {
   Path path;
 };
 
-class SimQueuePair final : public QueuePair {
+class alignas(64) SimQueuePair final : public QueuePair {
  public:
   SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes);
   ~SimQueuePair() override;
@@ -100,7 +100,8 @@ class SimQueuePair final : public QueuePair {
 
   bool acceptable(const SendWr& wr) const;
 
-  // What every request reads or changes comes first.
+  // What a request reads or changes on its way comes first, in three cache lines.
+  static constexpr std::size_t kHotBytes = 192;
   Transport& transport_;
   Core& core_;
   Port& port_;
@@ -112,23 +113,24 @@ class SimQueuePair final : public QueuePair {
   QpState state_ = QpState::kReset;
   std::uint8_t reads_in_flight_ = 0;
   std::uint8_t max_rd_atomic_;
+  bool holding_ = false;  // as responder: a SEND waits for a RECV, and those behind it with it
+  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
   std::uint32_t posted_ = 0, retired_ = 0;  // send queue positions
-  std::uint32_t max_send_wr_;
-  std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
-  std::int64_t last_request_ps_ = 0;  // its requests enter the wire in order
-  std::int64_t last_touch_ps_ = 0;     // as responder: memory is touched in order
-  std::int64_t last_done_ps_ = 0;      // as responder: answers are ready in order
-  std::int64_t last_response_ps_ = 0;  // as responder: so do responses enter the wire
+  std::int64_t engine_free_ps_ = 0;         // its processing unit on the NIC
+  std::int64_t last_request_ps_ = 0;        // as requester: requests enter the wire in order
+  std::int64_t last_touch_ps_ = 0;          // as responder: memory is touched in order,
+  std::int64_t last_done_ps_ = 0;           // answers are ready in order
+  std::int64_t last_response_ps_ = 0;       // and enter the wire in order;
+  std::int64_t last_atomic_ps_ = 0;         // a READ starts behind an atomic, not beside it
   Path to_peer_;
+  std::uint32_t max_send_wr_;
   std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;
   SimCompletionQueue* recv_cq_;
+
   ReceiveRing receives_;
-  std::int64_t last_atomic_ps_ = 0;  // as responder: a READ starts behind an atomic, not beside it
-  std::int64_t last_flush_ps_ = 0;   // as requester: when the last request known to be flushed will be
-  std::uint32_t held_first_, held_last_ = 0;  // as responder: requests behind a SEND that waits for a RECV
-  bool holding_ = false;
-  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
+  std::int64_t last_flush_ps_ = 0;            // as requester: when the last request known to be flushed will be
+  std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_, max_inline_b_;
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 };

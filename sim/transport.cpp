@@ -330,7 +330,7 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (qp == nullptr) return;
   if (steps == 1) {
     const auto* lines = reinterpret_cast<const std::byte*>(qp);
-    for (std::size_t at = 0; at < sizeof(SimQueuePair); at += 64) __builtin_prefetch(lines + at);
+    for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(lines + at);
     if (f.stage == Stage::kTouch) {
       __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
       __builtin_prefetch(f.local);
