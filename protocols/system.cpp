@@ -76,7 +76,9 @@ struct NodeProgram::Thread {
         engine(shared.occ, worker, rpc, system.parameters().check ? &history : nullptr),
         random(system.parameters().seed,
                static_cast<std::uint64_t>(port.node()) * static_cast<std::uint64_t>(port.shape().threads) +
-                   static_cast<std::uint64_t>(port.thread())) {
+                   static_cast<std::uint64_t>(port.thread())),
+        backoff(~system.parameters().seed, static_cast<std::uint64_t>(port.node()) << 16 |
+                                               static_cast<std::uint64_t>(port.thread())) {
     statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
@@ -109,7 +111,8 @@ struct NodeProgram::Thread {
   History history;
   OccEngine engine;
   WorkerStatistics statistics;
-  pcg32 random;
+  pcg32 random;   // the workload's
+  pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
   std::vector<std::unique_ptr<Transaction>> transactions;
 };
 
@@ -122,6 +125,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = cpu.now_ps();
     const Request request = workload.draw(random);
+    int attempts = 0;
     for (;;) {
       WaitGroup& buffers = tx.begin();
       co_await buffers;
@@ -139,9 +143,14 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
-      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker.
-      auto yield = worker.yield();
-      co_await yield;
+      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker. If that is
+      // not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm.
+      const std::uint32_t yields = 1 + (attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8)));
+      ++attempts;
+      for (std::uint32_t i = 0; i < yields; ++i) {
+        auto yield = worker.yield();
+        co_await yield;
+      }
     }
   }
 }

@@ -5,7 +5,7 @@
 namespace verbtwin::protocols {
 
 void Transaction::record_history(std::int64_t effect) {
-  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.backup).writer.make_certain(entry.place.frame);
+  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.backup).make_certain(entry.place.frame);
   if (engine_.history_ == nullptr) return;
   std::vector<Access>& reads = engine_.reads_;
   std::vector<Access>& writes = engine_.writes_;

@@ -20,17 +20,15 @@ Task<bool> Transaction::log_to_backups() {
     }
   }
   if (log_entries_.empty()) co_return true;
-  // All space first: an entry that stood in a log while another waited for room could hold that room up.
-  for (LogEntry& entry : log_entries_) {
-    while (!reserve_log_space(entry)) {
-      OccEngine::BackupLog& log = engine_.log_at(entry.backup);
-      log.reclaim();
-      if (log.reclaiming()) {
-        auto room = log.waiting.wait();
-        co_await room;
-      }
-    }
+  // Room in every log before any is taken: an entry that stood at the head of one log while its transaction waited for
+  // another could keep both from being reclaimed.
+  while (OccEngine::BackupLog* full = find_full_log()) {
+    full->reclaim();
+    if (find_full_log() != full) continue;
+    auto room = full->waiting.wait();
+    co_await room;
   }
+  for (LogEntry& entry : log_entries_) reserve_log_space(entry);
 
   WaitGroup group(engine_.worker_, this);
   for (LogEntry& entry : log_entries_) {
@@ -71,16 +69,19 @@ void Transaction::build_log_entry(int backup) {
   }
 }
 
-/// False: no room before the backup has reclaimed some.
-bool Transaction::reserve_log_space(LogEntry& entry) {
+OccEngine::BackupLog* Transaction::find_full_log() {
+  for (const LogEntry& entry : log_entries_) {
+    OccEngine::BackupLog& log = engine_.log_at(entry.backup);
+    if (!log.writer.has_room(entry.size)) return &log;
+  }
+  return nullptr;
+}
+
+void Transaction::reserve_log_space(LogEntry& entry) {
   OccEngine::BackupLog& log = engine_.log_at(entry.backup);
-  const std::optional<LogWriter::Place> place = log.writer.reserve(entry.size);
-  if (!place) return false;
-  entry.place = *place;
-  store_word(entry.bytes, place->frame);
-  store_word(entry.bytes + entry.size - kLogFrameBytes, place->frame);
+  entry.place = *log.writer.reserve(entry.size);
+  seal_log_entry({entry.bytes, entry.size}, entry.place.frame);
   if (log.writer.wants_reclaim()) log.reclaim();
-  return true;
 }
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
@@ -90,7 +91,8 @@ void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
     engine_.cpu_.charge(Cost::kCopyBlock, (entry.size + 63) / 64);
     std::byte* at = store().ring(port.node(), port.thread()).data() + entry.place.offset;
     std::memcpy(at, entry.bytes, entry.size - kLogFrameBytes);
-    atomic_word(at + entry.size - kLogFrameBytes).store(entry.place.frame, std::memory_order_release);
+    const std::uint64_t frame = load_word(entry.bytes + entry.size - kLogFrameBytes);
+    atomic_word(at + entry.size - kLogFrameBytes).store(frame, std::memory_order_release);
     return;
   }
   if (engine_.options().logging.primitive == Primitive::kRpc) {
@@ -116,7 +118,7 @@ void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
 }
 
 void OccEngine::BackupLog::reclaim() {
-  if (reclaiming_ || writer.certain() == 0) return;
+  if (reclaiming_ || !writer.can_reclaim()) return;
   reclaiming_ = true;
   WorkerPort& port = engine_.worker_.port();
   if (node_ == port.node()) {
@@ -127,6 +129,11 @@ void OccEngine::BackupLog::reclaim() {
   }
   const std::span<std::byte> arguments = engine_.rpc_.call(node_, kReclaim, sizeof(ReclaimRequest), *this);
   new (arguments.data()) ReclaimRequest{writer.certain(), static_cast<std::uint64_t>(port.thread())};
+}
+
+void OccEngine::BackupLog::make_certain(std::uint64_t frame) {
+  writer.make_certain(frame);
+  if (!waiting.empty()) reclaim();
 }
 
 void OccEngine::BackupLog::on_reply(std::span<const std::byte> reply) {

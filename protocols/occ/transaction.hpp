@@ -73,7 +73,7 @@ class OccEngine {
     BackupLog(OccEngine& engine, const LogSpec& spec, int node) : writer(spec), engine_(engine), node_(node) {}
     void on_reply(std::span<const std::byte> reply) override;
     void reclaim();  // asks the backup to apply what is certain; off the critical path
-    bool reclaiming() const { return reclaiming_; }
+    void make_certain(std::uint64_t frame);
     LogWriter writer;
     WaitList waiting;  // for room
 
@@ -194,7 +194,8 @@ class Transaction {
   // logging.cpp
   Task<bool> log_to_backups();
   void build_log_entry(int backup);
-  bool reserve_log_space(LogEntry& entry);
+  OccEngine::BackupLog* find_full_log();
+  void reserve_log_space(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
 
   // commit.cpp

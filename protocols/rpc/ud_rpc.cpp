@@ -52,7 +52,9 @@ std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
 
 std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::size_t recv_b = kGrhBytes + options.packet_b;
-  return kSendSlots * std::size_t{options.packet_b} + recvs_needed(shape, coroutines, options) * recv_b;
+  const std::uint32_t recvs = recvs_needed(shape, coroutines, options);
+  // Packets that can be written at one time: those on the send queue, and an answer to every message received.
+  return (kSendQueueDepth + recvs) * std::size_t{options.packet_b} + recvs * recv_b;
 }
 
 std::uint32_t UdRpc::completions(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
@@ -66,8 +68,9 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       lkey_(lkey),
       recv_depth_(recvs_needed(worker.port().shape(), coroutines, options)),
       send_memory_(memory.data()),
-      recv_memory_(memory.data() + kSendSlots * std::size_t{options.packet_b}),
-      peers_(static_cast<std::size_t>(worker.port().shape().nodes)) {
+      recv_memory_(memory.data() + (kSendQueueDepth + recv_depth_) * std::size_t{options.packet_b}),
+      peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
+      slots_(kSendQueueDepth + recv_depth_) {
   assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
   Device& device = worker_.port().device();
   QpInitAttributes attributes;
@@ -83,7 +86,7 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
   worker_.port().publish_ud(queue_pair_->address());
   worker_.set_messages(*this);
 
-  for (std::int32_t slot = kSendSlots; slot-- > 0;) free_slots_.push_back(slot);
+  for (auto slot = static_cast<std::int32_t>(slots_.size()); slot-- > 0;) free_slots_.push_back(slot);
   for (std::uint32_t i = 0; i < recv_depth_; ++i) consumed_recvs_.push_back(i);
   post_recvs();
 }
@@ -101,7 +104,7 @@ std::uint32_t UdRpc::payload_max_b() const {
 
 std::int32_t UdRpc::open_packet(int node) {
   if (free_slots_.empty()) flush();
-  assert(!free_slots_.empty() && "twice the send queue's depth of packets, and none has left");
+  assert(!free_slots_.empty() && "more packets than messages to answer and places on the send queue");
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
   slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node};

@@ -105,7 +105,6 @@ class UdRpc final : public MessageLayer {
   static constexpr std::uint32_t kSendQueueDepth = 512;
   static constexpr std::uint32_t kSignalInterval = 64;
   static constexpr std::uint32_t kRecvBatch = 8;
-  static constexpr std::uint32_t kSendSlots = 2 * kSendQueueDepth;
 
   struct Peer {
     std::unique_ptr<AddressHandle> ah;  // made when first spoken to
@@ -143,7 +142,7 @@ class UdRpc final : public MessageLayer {
   std::vector<Peer> peers_;
   std::array<HandlerEntry, kHandlersMax> handlers_{};
 
-  std::array<Slot, kSendSlots> slots_{};
+  std::vector<Slot> slots_;
   std::vector<std::int32_t> free_slots_;     // last in, first out: few pages are used
   std::deque<std::int32_t> open_;            // packets not posted yet, oldest first
   std::deque<std::int32_t> posted_;          // packets posted and not retired

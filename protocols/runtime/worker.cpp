@@ -143,11 +143,9 @@ void Worker::post(Channel& channel, std::span<const SendWr> list) {
 }
 
 void Worker::post_backlog() {
-  while (!backlog_.empty()) {
-    const auto& [channel, wr] = backlog_.front();
-    if (channel->queue_pair->post_send(std::span(&wr, 1)).posted == 0) return;
-    backlog_.pop_front();
-  }
+  std::deque<std::pair<Channel*, SendWr>> waiting;
+  waiting.swap(backlog_);
+  for (const auto& [channel, wr] : waiting) post(*channel, std::span(&wr, 1));
 }
 
 }  // namespace verbtwin::protocols

@@ -64,6 +64,7 @@ class WaitList {
     void await_resume() const noexcept {}
   };
   Awaiter wait() { return {*this}; }
+  bool empty() const { return waiters_.empty(); }
   inline void wake_all(Worker& worker);
 
  private:

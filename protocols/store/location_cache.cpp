@@ -38,10 +38,9 @@ struct LocationCache::Shard {
   tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
   std::vector<Entry> entries{1};  // entry 0 holds the list's ends
   std::uint64_t capacity = 0;
-  std::uint64_t unseen_start = 0;  // warm entries of unpopular records at the start
-  std::uint64_t unseen = 0;        // those that nobody has looked up yet, and that have not been evicted
-  std::uint64_t evicted_unseen = 0;
-  std::uint64_t unpopular = 0;     // unpopular records that fall to this shard
+  std::uint64_t unseen = 0;        // warm entries of unpopular records that nobody has looked up yet
+  double unseen_share = 0;         // an unpopular record whose draw is below this is one of them
+  std::uint64_t unpopular = 0;     // unpopular records that fall to this shard and nobody has looked up yet
   std::uint64_t popular = 0;       // warm entries of popular records
   std::uint64_t hits = 0, misses = 0;
 
@@ -63,7 +62,7 @@ struct LocationCache::Shard {
       entries.emplace_back();
     } else if (unseen > 0) {
       --unseen;
-      ++evicted_unseen;
+      unseen_share = std::max(0.0, unseen_share - 1.0 / static_cast<double>(std::max<std::uint64_t>(unpopular, 1)));
       at = static_cast<std::uint32_t>(entries.size());
       entries.emplace_back();
     } else {
@@ -90,8 +89,9 @@ LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popula
     shard = std::make_unique<Shard>();
     shard->capacity = capacity / kShards;
     if (start_ == CacheStart::kWarm) {
-      shard->unseen = shard->unseen_start = rest / kShards;
+      shard->unseen = rest / kShards;
       shard->unpopular = unpopular / kShards;
+      shard->unseen_share = unpopular == 0 ? 0.0 : static_cast<double>(rest) / static_cast<double>(unpopular);
       shard->popular = popular / kShards;
     }
   }
@@ -106,8 +106,7 @@ LocationCache::Shard& LocationCache::shard_of(RecordId record) const {
 bool LocationCache::starts_cached(const Shard& shard, RecordId record) const {
   const std::uint64_t draw = mix(record.packed + 1) >> 32;
   if (popularity_.popular(record)) return draw < popular_share_;
-  if (shard.unseen == 0) return false;
-  return draw < share(shard.unseen_start - shard.evicted_unseen, shard.unpopular);
+  return shard.unseen > 0 && static_cast<double>(draw) < shard.unseen_share * 4294967296.0;
 }
 
 std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t initial_slot) {
@@ -127,8 +126,10 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
   }
   if (start_ == CacheStart::kWarm && starts_cached(shard, record)) {
     ++shard.hits;
-    std::uint64_t& left = popularity_.popular(record) ? shard.popular : shard.unseen;
+    const bool popular = popularity_.popular(record);
+    std::uint64_t& left = popular ? shard.popular : shard.unseen;
     if (left > 0) --left;
+    if (!popular && shard.unpopular > 0) --shard.unpopular;
     shard.insert(record.packed, initial_slot, true);
     return initial_slot;
   }
@@ -145,6 +146,9 @@ void LocationCache::put(RecordId record, std::uint64_t slot) {
     shard.entries[found->second].slot = slot;
     return;
   }
+  // Looked up for the first time, and it was none of the warm entries.
+  const bool first = found == shard.index.end() && start_ == CacheStart::kWarm && !popularity_.popular(record);
+  if (first && shard.unpopular > 0) --shard.unpopular;
   shard.insert(record.packed, slot, false);
 }
 

@@ -19,6 +19,7 @@ RecordLayout::RecordLayout(std::uint32_t value_bytes) : value_b(value_bytes) {
   image_b = kRecordHeaderBytes + round_up(value_bytes, 8);
   has_tail = image_b > kCacheLineBytes;
   if (has_tail) image_b += 8;
+  proves_itself = image_b <= 2 * kCacheLineBytes;
   stride_b = 32;
   while (stride_b < image_b && stride_b < kCacheLineBytes) stride_b *= 2;
   if (stride_b < image_b) stride_b = round_up(image_b, kCacheLineBytes);

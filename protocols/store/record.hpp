@@ -7,7 +7,9 @@
 //
 // A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be fetched
 // torn; it is accepted only if it is unlocked and both its versions agree: the writer holds the lock from before the
-// first byte changes until after the last one is there, and changes the versions with the value.
+// first byte changes until after the last one is there, and changes the versions with the value. With two lines that
+// settles it. Where there are more, the lines between may still be newer than both ends: a fetch of such a record is
+// its own proof of nothing, and has to be checked again (Validation).
 //
 // Nobody owns these functions' memory; any thread may call them on any record, and the lock and version words are
 // reached only through std::atomic_ref.
@@ -29,6 +31,7 @@ struct RecordLayout {
   std::uint32_t image_b = 0;   // what a fetch reads and a write covers
   std::uint32_t stride_b = 0;  // from one record to the next
   bool has_tail = false;
+  bool proves_itself = true;  // an accepted fetch cannot be torn
 
   explicit RecordLayout(std::uint32_t value_bytes);
 

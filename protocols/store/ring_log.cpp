@@ -7,8 +7,16 @@ namespace verbtwin::protocols {
 
 namespace {
 
-std::uint64_t frame_word(std::uint32_t number, std::size_t bytes) {
-  return static_cast<std::uint64_t>(number) << 32 | static_cast<std::uint64_t>(bytes);
+// A frame: number 16 bits, size 16 bits, hash of the body 32 bits.
+constexpr std::uint64_t kHashMask = 0xFFFFFFFF;
+
+std::uint64_t frame_word(std::uint16_t number, std::size_t bytes) {
+  return static_cast<std::uint64_t>(number) << 48 | static_cast<std::uint64_t>(bytes) << 32;
+}
+
+std::uint64_t body_hash(std::span<const std::byte> entry) {
+  const auto body = entry.subspan(kLogFrameBytes, entry.size() - 2 * kLogFrameBytes);
+  return value_digest(body) & kHashMask;
 }
 
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not fit.
@@ -19,17 +27,27 @@ std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
 
 }  // namespace
 
+void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame) {
+  frame |= body_hash(entry);
+  store_word(entry.data(), frame);
+  store_word(entry.data() + entry.size() - kLogFrameBytes, frame);
+}
+
+bool LogWriter::has_room(std::size_t bytes) const {
+  return bytes <= spec_.entry_max_b && entry_start(spec_, tail_) + bytes - head_ <= spec_.ring_b;
+}
+
 std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
+  if (!has_room(bytes)) return std::nullopt;
   const std::uint64_t start = entry_start(spec_, tail_);
-  if (bytes > spec_.entry_max_b || start + bytes - head_ > spec_.ring_b) return std::nullopt;
   tail_ = start + bytes;
   uncertain_.push_back({++entries_, false, tail_});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
 void LogWriter::make_certain(std::uint64_t frame) {
-  const auto number = static_cast<std::uint32_t>(frame >> 32);
-  uncertain_[number - uncertain_.front().number].certain = true;
+  const auto number = static_cast<std::uint16_t>(frame >> 48);
+  uncertain_[static_cast<std::uint16_t>(number - uncertain_.front().number)].certain = true;
   const auto first_open = std::ranges::find(uncertain_, false, &Uncertain::certain);
   if (first_open == uncertain_.begin()) return;
   certain_ = (first_open - 1)->end;
@@ -40,9 +58,11 @@ std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, s
   const std::uint64_t start = entry_start(spec, head_);
   std::byte* at = ring.data() + start % spec.ring_b;
   const std::uint64_t frame = atomic_word(at).load(std::memory_order_acquire);
-  const std::uint64_t bytes = frame & 0xFFFFFFFF;
-  if (frame >> 32 != entries_ + 1ULL || bytes < 2 * kLogFrameBytes || bytes > spec.entry_max_b) return std::nullopt;
+  const std::uint64_t bytes = frame >> 32 & 0xFFFF;
+  const auto number = static_cast<std::uint16_t>(entries_ + 1);
+  if (frame >> 48 != number || bytes < 2 * kLogFrameBytes || bytes > spec.entry_max_b) return std::nullopt;
   if (atomic_word(at + bytes - kLogFrameBytes).load(std::memory_order_acquire) != frame) return std::nullopt;
+  if (body_hash({at, bytes}) != (frame & kHashMask)) return std::nullopt;
   head_ = start + bytes;
   ++entries_;
   return std::span<const std::byte>(at + kLogFrameBytes, bytes - 2 * kLogFrameBytes);

@@ -1,7 +1,8 @@
 // Ring logs: every worker has one log ring at every node that backs up records it may write; it alone appends.
 //
-// An entry is framed by the same word at both ends, its size and its number in the ring, so that a reader knows
-// whether all of it is there, whatever order the bytes land in, and never takes a leftover of an earlier lap for new.
+// An entry is framed by the same word at both ends: its number in the ring, its size, and a hash of what is between.
+// So a reader knows whether all of it is there, whatever order the bytes land in, and never takes a leftover of an
+// earlier lap for new.
 // An entry never wraps: where less than the longest entry is left, both sides go on at the start. Space is reclaimed
 // lazily: the sender tells the backup how far its entries are certain, the backup applies them and says how far it is.
 //
@@ -31,6 +32,9 @@ static_assert(sizeof(LogRecord) == 24);
 
 inline constexpr std::size_t kLogFrameBytes = 8;
 
+/// Closes an entry whose body stands between its two frame words; `frame` is what reserve() gave.
+void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame);
+
 inline constexpr std::size_t log_entry_bytes(std::size_t records, std::size_t value_bytes_padded) {
   return 2 * kLogFrameBytes + records * sizeof(LogRecord) + value_bytes_padded;
 }
@@ -42,30 +46,34 @@ class LogWriter {
 
   struct Place {
     std::uint64_t offset;  // in the ring
-    std::uint64_t frame;   // the word for both ends
+    std::uint64_t frame;   // for seal_log_entry() and make_certain()
   };
 
-  /// Room for an entry of `bytes` (frames included), or nothing until more has been reclaimed.
+  /// True if an entry of `bytes` (frames included) has room; if not, more must be reclaimed first.
+  bool has_room(std::size_t bytes) const;
+  /// Takes that room, or nothing.
   std::optional<Place> reserve(std::size_t bytes);
   /// The transaction of the entry with this frame has committed.
   void make_certain(std::uint64_t frame);
 
   /// Entries up to here belong to committed transactions: a backup may apply them.
   std::uint64_t certain() const { return certain_; }
-  /// Half full, and there is something to apply.
-  bool wants_reclaim() const { return tail_ - head_ > spec_.ring_b / 2 && certain_ > head_; }
+  /// A backup could apply something.
+  bool can_reclaim() const { return certain_ > head_; }
+  /// Half full, and it could.
+  bool wants_reclaim() const { return tail_ - head_ > spec_.ring_b / 2 && can_reclaim(); }
   void reclaimed(std::uint64_t head) { head_ = head; }
 
  private:
   struct Uncertain {
-    std::uint32_t number;
+    std::uint16_t number;
     bool certain;
     std::uint64_t end;
   };
 
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
-  std::uint32_t entries_ = 0;
+  std::uint16_t entries_ = 0;  // the last one's number; wraps
   std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
 };
 
@@ -80,7 +88,7 @@ class LogReader {
 
  private:
   std::uint64_t head_ = 0;
-  std::uint32_t entries_ = 0;
+  std::uint16_t entries_ = 0;
 };
 
 /// Walks the records of an entry's body: calls visit(LogRecord, value bytes).

@@ -46,8 +46,7 @@ class Ring {
     held_.emplace_back(place->offset, bytes);
     Entry entry{*place, std::vector<std::byte>(bytes), std::vector<std::size_t>(bytes)};
     for (std::size_t i = 0; i < bytes; ++i) entry.bytes[i] = static_cast<std::byte>(salt * 37 + i * 11);
-    store_word(entry.bytes.data(), place->frame);
-    store_word(entry.bytes.data() + bytes - kLogFrameBytes, place->frame);
+    seal_log_entry(entry.bytes, place->frame);
     std::iota(entry.to_land.rbegin(), entry.to_land.rend(), std::size_t{0});
     if (order_ == Order::kDescending) std::ranges::reverse(entry.to_land);
     for (std::size_t i = bytes; order_ == Order::kAny && i > 1; --i) {
