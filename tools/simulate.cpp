@@ -128,8 +128,11 @@ class Simulation {
   void drain() {
     constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second, unless all is quiet before
     const std::int64_t until_ps = cluster_.calendar().now_ps() + kDrainPs;
-    while (!cluster_.calendar().empty() && cluster_.calendar().next_ps() <= until_ps) {
-      cluster_.clock().run_until(cluster_.calendar().next_ps() + us_to_ps(1), [] { return true; });
+    sim::Calendar& calendar = cluster_.calendar();
+    // A message that SimGrid carries is in flight without an event.
+    while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps) {
+      const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
+      cluster_.clock().run_until(next_ps + us_to_ps(1), [] { return true; });
     }
     std::size_t unfinished = 0;
     for (const auto& node : nodes_) unfinished += node->unfinished();
