@@ -1,5 +1,5 @@
-// What a binding gives a protocol of the cluster: its node's registered memory, its workers' devices and the way to
-// connected queue pairs. The binding makes these objects and owns them for the whole run.
+// What a binding gives a protocol of the cluster: its node's registered memory, its workers' devices and the
+// way to connected queue pairs. The binding makes these objects and owns them for the whole run.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct RemoteMemory {
   std::uint32_t rkey = 0;
 };
 
-/// A node's registered memory. Every node registers one area of the same size and layout; it starts as zeros, and no
-/// page of it exists before it is touched.
+/// A node's registered memory. Every node registers one area of the same size and layout; it starts as zeros,
+/// and no page of it exists before it is touched.
 class NodeMemory {
  public:
   virtual ~NodeMemory() = default;
@@ -48,9 +48,9 @@ class WorkerPort {
   virtual Device& device() = 0;
   virtual NodeMemory& memory() = 0;
 
-  /// The RC queue pair number `index` (< qps_per_peer) from this worker to NIC `nic` of `node` (which may be this
-  /// worker's own: loopback), connected. Its completions go to the queue given to use_cq(). Made on first use where
-  /// the binding can; owned by the binding.
+  /// The RC queue pair number `index` (< qps_per_peer) from this worker to NIC `nic` of `node` (which may be
+  /// this worker's own: loopback), connected. Its completions go to the queue given to use_cq(). Made on
+  /// first use where the binding can; owned by the binding.
   virtual QueuePair& rc_queue_pair(int node, int nic, int index) = 0;
 
   /// Where the completions of this worker's RC queue pairs go; called once, before the first rc_queue_pair().

@@ -1,8 +1,8 @@
 // Cpu: a worker's own core, as far as protocol code may know it: a clock and a way to say what work costs.
 //
-// A Cpu belongs to one worker thread and is used by that thread only. In simulation charge() advances the core's
-// clock by a price from the host profile; on a real machine the work itself takes the time and charge() adds nothing
-// (its prices are zero).
+// A Cpu belongs to one worker thread and is used by that thread only. In simulation charge() advances the
+// core's clock by a price from the host profile; on a real machine the work itself takes the time and
+// charge() adds nothing (its prices are zero).
 #pragma once
 
 #include <array>
@@ -15,21 +15,21 @@ namespace verbtwin {
 /// Verbs calls charge the first group themselves; code in protocols/ charges the second.
 enum class Cost : std::uint8_t {
   // by the binding
-  kPostWr,         // build one send WQE
-  kDoorbell,       // ring: 8 B write-through to the device, with its barriers
-  kBlueFlame,      // write-combined copy of one 64 B block to the device
-  kInlineBlock,    // copy one 64 B block of inline payload into the WQE
-  kPostRecv,       // build one RECV WQE
-  kPollEmpty,      // poll that finds nothing
-  kPollCqe,        // take one completion
+  kPostWr,       // build one send WQE
+  kDoorbell,     // ring: 8 B write-through to the device, with its barriers
+  kBlueFlame,    // write-combined copy of one 64 B block to the device
+  kInlineBlock,  // copy one 64 B block of inline payload into the WQE
+  kPostRecv,     // build one RECV WQE
+  kPollEmpty,    // poll that finds nothing
+  kPollCqe,      // take one completion
   // by protocol code
   kCoroutineSwitch,
-  kRpcSend,        // build one message: header, slot
-  kRpcReceive,     // take one message apart, find its handler or its waiter
-  kIndexLookup,    // hash look-up in local memory
-  kCacheLookup,    // location cache look-up
-  kLocalAtomic,    // CPU compare-and-swap on a contended word
-  kCopyBlock,      // copy 64 B between buffers
+  kRpcSend,      // build one message: header, slot
+  kRpcReceive,   // take one message apart, find its handler or its waiter
+  kIndexLookup,  // hash look-up in local memory
+  kCacheLookup,  // location cache look-up
+  kLocalAtomic,  // CPU compare-and-swap on a contended word
+  kCopyBlock,    // copy 64 B between buffers
   kTransactionBegin,
   kTransactionEnd,
   kCount,
@@ -52,7 +52,9 @@ class Cpu {
     charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);
   }
   /// Application work given in core cycles, as the papers give it.
-  void charge_cycles(std::uint64_t cycles) { charged_ps_ += prices_.cycle_ps * static_cast<std::int64_t>(cycles); }
+  void charge_cycles(std::uint64_t cycles) {
+    charged_ps_ += prices_.cycle_ps * static_cast<std::int64_t>(cycles);
+  }
 
  protected:
   /// `prices` is not owned, outlives the core and is shared by all of its kind.
@@ -69,11 +71,11 @@ class Cpu {
 class Steppable {
  public:
   virtual ~Steppable() = default;
-  /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more can be
-  /// done at once, without waiting for a completion.
+  /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more
+  /// can be done at once, without waiting for a completion.
   virtual bool step() = 0;
-  /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it leads to may
-  /// be prefetched. May be left out, and must change nothing.
+  /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it
+  /// leads to may be prefetched. May be left out, and must change nothing.
   virtual void prefetch(std::uint64_t wr_id, int steps) const {
     static_cast<void>(wr_id);
     static_cast<void>(steps);

@@ -1,8 +1,8 @@
 // UserError: something the user gave (a file, a flag, a scenario value) cannot be used.
 //
-// Thrown while input is read and while a run is assembled, never on a data path; caught once, at the top of the
-// command line, which adds file:line:column for `pointer()` and exits 2. The message says what is wrong and what is
-// allowed, on one line.
+// Thrown while input is read and while a run is assembled, never on a data path; caught once, at the top of
+// the command line, which adds file:line:column for `pointer()` and exits 2. The message says what is wrong
+// and what is allowed, on one line.
 #pragma once
 
 #include <stdexcept>
@@ -13,8 +13,8 @@ namespace verbtwin {
 
 class UserError : public std::runtime_error {
  public:
-  /// `pointer` is the JSON pointer of the offending value in the scenario ("/cluster/nodes"), or empty where the
-  /// message already names its place.
+  /// `pointer` is the JSON pointer of the offending value in the scenario ("/cluster/nodes"), or empty where
+  /// the message already names its place.
   UserError(std::string pointer, const std::string& message)
       : std::runtime_error(message), pointer_(std::move(pointer)) {}
 

@@ -1,14 +1,14 @@
 // The verbs-shaped interface: what protocols see of an RDMA device, whichever binding is below it.
 //
-// Names, meanings and numeric values follow libibverbs (rdma-core); where a comment says "as ibv_x", the manual page
-// of that call is the specification. Two bindings implement it: sim/ (models on a simulated clock) and
-// backend/ibverbs/ (real devices).
+// Names, meanings and numeric values follow libibverbs (rdma-core); where a comment says "as ibv_x", the
+// manual page of that call is the specification. Two bindings implement it: sim/ (models on a simulated
+// clock) and backend/ibverbs/ (real devices).
 //
 // Ownership: whoever creates an object owns it (unique_ptr) and destroys it before the Device that made it.
-// Threads: a Device and everything made from it belong to one worker thread; no call here may be made by another.
-// Errors: a call that is refused says so in its result (PostError); a request that fails says so in its completion
-// (WcStatus). Neither throws and neither exits. What cannot be created at all throws UserError.
-// Units: lengths and addresses in bytes.
+// Threads: a Device and everything made from it belong to one worker thread; no call here may be made by
+// another. Errors: a call that is refused says so in its result (PostError); a request that fails says so in
+// its completion (WcStatus). Neither throws and neither exits. What cannot be created at all throws
+// UserError. Units: lengths and addresses in bytes.
 #pragma once
 
 #include <array>
@@ -38,7 +38,15 @@ enum class Opcode : std::uint8_t {
 };
 
 /// As ibv_wc_opcode: what a completion completes.
-enum class WcOpcode : std::uint8_t { kSend, kRdmaWrite, kRdmaRead, kCompSwap, kFetchAdd, kRecv, kRecvRdmaWithImm };
+enum class WcOpcode : std::uint8_t {
+  kSend,
+  kRdmaWrite,
+  kRdmaRead,
+  kCompSwap,
+  kFetchAdd,
+  kRecv,
+  kRecvRdmaWithImm
+};
 
 /// As ibv_wc_status, with its values.
 enum class WcStatus : std::uint8_t {
@@ -96,16 +104,16 @@ class AddressHandle {
 struct SendWr {
   std::uint64_t wr_id = 0;
   Opcode opcode = Opcode::kSend;
-  std::uint8_t flags = 0;            // SendFlags
-  std::uint32_t imm_data = 0;        // *WithImm
-  Sge sge;                           // payload; for READ and ATOMIC where the result lands (8 B for ATOMIC)
-  std::uint64_t remote_addr = 0;     // READ, WRITE, ATOMIC; ATOMIC needs 8 B alignment
-  std::uint32_t rkey = 0;            // READ, WRITE, ATOMIC
-  std::uint32_t remote_qpn = 0;      // UD
-  std::uint32_t remote_qkey = 0;     // UD
-  AddressHandle* ah = nullptr;       // UD
-  std::uint64_t compare_add = 0;     // CmpAndSwp: expected value; FetchAndAdd: addend
-  std::uint64_t swap = 0;            // CmpAndSwp
+  std::uint8_t flags = 0;         // SendFlags
+  std::uint32_t imm_data = 0;     // *WithImm
+  Sge sge;                        // payload; for READ and ATOMIC where the result lands (8 B for ATOMIC)
+  std::uint64_t remote_addr = 0;  // READ, WRITE, ATOMIC; ATOMIC needs 8 B alignment
+  std::uint32_t rkey = 0;         // READ, WRITE, ATOMIC
+  std::uint32_t remote_qpn = 0;   // UD
+  std::uint32_t remote_qkey = 0;  // UD
+  AddressHandle* ah = nullptr;    // UD
+  std::uint64_t compare_add = 0;  // CmpAndSwp: expected value; FetchAndAdd: addend
+  std::uint64_t swap = 0;         // CmpAndSwp
 };
 
 struct RecvWr {
@@ -161,8 +169,8 @@ class CompletionQueue {
   virtual std::size_t poll(std::span<WorkCompletion> wc) = 0;
 };
 
-/// A send queue and a receive queue. Requests execute in the order posted; RC completions come in that order too.
-/// An unsignalled request is retired by the next signalled one behind it.
+/// A send queue and a receive queue. Requests execute in the order posted; RC completions come in that order
+/// too. An unsignalled request is retired by the next signalled one behind it.
 class QueuePair {
  public:
   virtual ~QueuePair() = default;
@@ -205,7 +213,8 @@ struct DeviceAttributes {
   std::uint32_t mtu = 4096;
 };
 
-/// An opened device with one protection domain, used by one thread (a context per thread, as fast systems do it).
+/// An opened device with one protection domain, used by one thread (a context per thread, as fast systems do
+/// it).
 class Device {
  public:
   virtual ~Device() = default;

@@ -1,6 +1,7 @@
-// AtomicUnit: where a NIC executes CAS and FAA on host memory. An operation holds a lock, picked by the low bits of its
-// address, from before it reads the word until after it has written it: a PCIe round trip. ConnectX-3 has one lock for
-// all words, Connect-IB 4,096 picked by the low 12 address bits (Kalia et al., ATC 2016, section 3.4).
+// AtomicUnit: where a NIC executes CAS and FAA on host memory. An operation holds a lock, picked by the low
+// bits of its address, from before it reads the word until after it has written it: a PCIe round trip.
+// ConnectX-3 has one lock for all words, Connect-IB 4,096 picked by the low 12 address bits (Kalia et al.,
+// ATC 2016, section 3.4).
 //
 // Owned by a Nic; one thread.
 #pragma once
@@ -15,7 +16,8 @@ namespace verbtwin::models {
 class AtomicUnit {
  public:
   explicit AtomicUnit(const NicProfile& profile)
-      : service_ps_(to_ps(profile.atomic_engine_ns)), lock_free_ps_(static_cast<std::size_t>(profile.atomic_locks), 0) {}
+      : service_ps_(to_ps(profile.atomic_engine_ns)),
+        lock_free_ps_(static_cast<std::size_t>(profile.atomic_locks), 0) {}
 
   /// When the operation on the word at `addr` has taken effect and its old value is at hand.
   Moment execute(Moment ready, std::uint64_t addr, Pcie& pcie) {

@@ -1,7 +1,8 @@
-// ContextCache: which queue-pair contexts a NIC holds on chip. Real least-recently-used contents, no miss ratio.
+// ContextCache: which queue-pair contexts a NIC holds on chip. Real least-recently-used contents, no miss
+// ratio.
 //
-// Owned by a Nic; one thread. Contexts are numbered from 0 in the order they are made. A touch of an absent context is
-// a miss: it comes in and the least recently used one goes.
+// Owned by a Nic; one thread. Contexts are numbered from 0 in the order they are made. A touch of an absent
+// context is a miss: it comes in and the least recently used one goes.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +64,8 @@ class ContextCache {
     full_ = true;
     std::vector<std::uint32_t> order(capacity_);
     std::iota(order.begin(), order.end(), 1U);
-    std::sort(order.begin(), order.end(), [this](std::uint32_t a, std::uint32_t b) { return used_at_[a] < used_at_[b]; });
+    std::sort(order.begin(), order.end(),
+              [this](std::uint32_t a, std::uint32_t b) { return used_at_[a] < used_at_[b]; });
     for (const std::uint32_t node : order) link_front(node);
   }
 

@@ -1,8 +1,9 @@
 // Moment: when something happens, as a place in the queues plus fixed latencies passed on the way.
 //
-// A request crosses queues (engines, lanes) and fixed delays (a pipeline, a memory access) in turn. A queue behind a
-// fixed delay behaves as the same queue before it, so the delays are carried beside: every server then sees its jobs in
-// the order of queue_ps, close to the order of the calls, although their real times, at(), lie far apart.
+// A request crosses queues (engines, lanes) and fixed delays (a pipeline, a memory access) in turn. A queue
+// behind a fixed delay behaves as the same queue before it, so the delays are carried beside: every server
+// then sees its jobs in the order of queue_ps, close to the order of the calls, although their real times,
+// at(), lie far apart.
 #pragma once
 
 #include <cstdint>

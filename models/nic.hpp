@@ -1,10 +1,11 @@
-// Nic: one RDMA NIC as arithmetic over time: when does a request that is posted now reach the wire, when does one that
-// arrives touch memory, when can a completion be seen. It moves no bytes and knows no other NIC.
+// Nic: one RDMA NIC as arithmetic over time: when does a request that is posted now reach the wire, when does
+// one that arrives touch memory, when can a completion be seen. It moves no bytes and knows no other NIC.
 //
-// One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its output is.
+// One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its
+// output is.
 //
-// The path of a request (DESIGN.md "NIC model"): fetch_wqes -> send_request -> wire -> receive -> dma/atomic ->
-// send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
+// The path of a request (DESIGN.md "NIC model"): fetch_wqes -> send_request -> wire -> receive -> dma/atomic
+// -> send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ class Nic {
 
   std::uint32_t add_context() { return contexts_.add(); }
 
-  /// True if one request of `blocks` is copied to the device whole (BlueFlame) instead of being fetched by DMA.
+  /// True if one request of `blocks` is copied to the device whole (BlueFlame) instead of being fetched by
+  /// DMA.
   bool takes_blueflame(std::size_t requests, std::uint32_t blocks) const {
     return requests == 1 && blocks * kWqeBlockBytes <= blueflame_b_;
   }
@@ -35,10 +37,11 @@ class Nic {
     return pcie_.dma_read(pcie_.store(posted, 8), blocks * kWqeBlockBytes).done;
   }
 
-  /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the wire.
-  /// `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each queue_pair_gap.
-  Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready, std::uint32_t blocks,
-                      std::uint32_t fetch_b) {
+  /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
+  /// wire. `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each
+  /// queue_pair_gap.
+  Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready,
+                      std::uint32_t blocks, std::uint32_t fetch_b) {
     const Miss miss = touch(context);
     const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + miss.occupancy_ps;
     Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
@@ -51,7 +54,9 @@ class Nic {
   Moment send_response(Moment ready) {
     return send_engine_.serve(ready, send_response_ps_).plus_delay(send_pipeline_ps_);
   }
-  Moment send_ack(Moment ready) { return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_); }
+  Moment send_ack(Moment ready) {
+    return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
+  }
 
   /// A request or a response of `packets` has arrived in full: when the engine has dealt with it.
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets) {
@@ -60,8 +65,8 @@ class Nic {
   Moment receive_ack(std::uint32_t context, Moment arrived) {
     return pass_receive_engine(context, arrived, recv_ack_ps_);
   }
-  /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs bandwidth and
-  /// engine time, not latency).
+  /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
+  /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets) {
     pcie_.dma_read(arrived, kRecvWqeBytes);
     return pass_receive_engine(context, arrived, packets * recv_packet_ps_ + recv_wqe_ps_);

@@ -1,7 +1,8 @@
 // Pcie: one slot, two directions, as servers: stores and DMA between a NIC and its host's memory.
 //
-// Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries DMA
-// writes and the requests of DMA reads to the host. Every TLP pays its header; reads in flight are bounded (tags).
+// Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries
+// DMA writes and the requests of DMA reads to the host. Every TLP pays its header; reads in flight are
+// bounded (tags).
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,9 @@
 
 namespace verbtwin::models {
 
-inline std::int64_t to_ps(double ns) { return std::llround(ns * 1000.0); }
+inline std::int64_t to_ps(double ns) {
+  return std::llround(ns * 1000.0);
+}
 
 class Pcie {
  public:

@@ -22,28 +22,36 @@ constexpr Parameter<N> kNicParameters[] = {
     {"max_send_wr", "count", 1, 32768, &N::max_send_wr, "send queue depth a queue pair may ask for"},
     {"max_rd_atomic", "count", 1, 255, &N::max_rd_atomic, "READs and ATOMICs in flight per queue pair"},
     {"send_wqe_ns", "ns", 0, 10000, &N::send_wqe_ns, "send engine occupancy of one request"},
-    {"send_wqe_block_ns", "ns", 0, 10000, &N::send_wqe_block_ns, "send engine occupancy of each 64 B WQE block"},
-    {"send_response_ns", "ns", 0, 10000, &N::send_response_ns, "send engine occupancy of a READ or ATOMIC response"},
+    {"send_wqe_block_ns", "ns", 0, 10000, &N::send_wqe_block_ns,
+     "send engine occupancy of each 64 B WQE block"},
+    {"send_response_ns", "ns", 0, 10000, &N::send_response_ns,
+     "send engine occupancy of a READ or ATOMIC response"},
     {"send_ack_ns", "ns", 0, 10000, &N::send_ack_ns, "send engine occupancy of an ACK"},
-    {"queue_pair_gap_ns", "ns", 0, 10000, &N::queue_pair_gap_ns, "between two requests of one queue pair (its processing unit)"},
+    {"queue_pair_gap_ns", "ns", 0, 10000, &N::queue_pair_gap_ns,
+     "between two requests of one queue pair (its processing unit)"},
     {"send_pipeline_ns", "ns", 0, 10000, &N::send_pipeline_ns, "fixed latency from engine to wire"},
-    {"recv_packet_ns", "ns", 0, 10000, &N::recv_packet_ns, "receive engine occupancy of one request or response"},
+    {"recv_packet_ns", "ns", 0, 10000, &N::recv_packet_ns,
+     "receive engine occupancy of one request or response"},
     {"recv_ack_ns", "ns", 0, 10000, &N::recv_ack_ns, "receive engine occupancy of an ACK"},
     {"recv_wqe_ns", "ns", 0, 10000, &N::recv_wqe_ns, "added occupancy of taking a RECV WQE"},
     {"recv_pipeline_ns", "ns", 0, 10000, &N::recv_pipeline_ns, "fixed latency from wire to engine"},
     {"qp_cache_entries", "count", 1, 1e7, &N::qp_cache_entries, "queue-pair contexts held on the NIC"},
     {"qp_miss_ns", "ns", 0, 10000, &N::qp_miss_ns, "latency that a context miss adds to its request"},
-    {"qp_miss_occupancy_ns", "ns", 0, 10000, &N::qp_miss_occupancy_ns, "engine occupancy that a context miss adds"},
-    {"atomic_locks", "count", 1, 65536, &N::atomic_locks, "locks of the atomic unit, picked by low address bits"},
+    {"qp_miss_occupancy_ns", "ns", 0, 10000, &N::qp_miss_occupancy_ns,
+     "engine occupancy that a context miss adds"},
+    {"atomic_locks", "count", 1, 65536, &N::atomic_locks,
+     "locks of the atomic unit, picked by low address bits"},
     {"atomic_engine_ns", "ns", 0, 10000, &N::atomic_engine_ns, "atomic unit occupancy of one operation"},
     {"mtu_b", "B", 256, 4096, &N::mtu_b, "payload of one packet at most"},
-    {"wire_header_b", "B", 0, 256, &N::wire_header_b, "bytes that every packet carries beyond InfiniBand's (RoCEv2: 56)"},
+    {"wire_header_b", "B", 0, 256, &N::wire_header_b,
+     "bytes that every packet carries beyond InfiniBand's (RoCEv2: 56)"},
 };
 
 constexpr Parameter<H> kHostParameters[] = {
     {"clock_ghz", "GHz", 0.1, 10, &H::clock_ghz, "core clock"},
     {"post_wr_ns", "ns", 0, 10000, &H::post_wr_ns, "build one send WQE"},
-    {"doorbell_ns", "ns", 0, 10000, &H::doorbell_ns, "doorbell record, barriers and an 8 B store to the device"},
+    {"doorbell_ns", "ns", 0, 10000, &H::doorbell_ns,
+     "doorbell record, barriers and an 8 B store to the device"},
     {"blueflame_ns", "ns", 0, 10000, &H::blueflame_ns, "write-combined copy of one 64 B block to the device"},
     {"inline_block_ns", "ns", 0, 10000, &H::inline_block_ns, "copy one 64 B block of inline payload"},
     {"post_recv_ns", "ns", 0, 10000, &H::post_recv_ns, "build one RECV WQE"},
@@ -51,7 +59,8 @@ constexpr Parameter<H> kHostParameters[] = {
     {"poll_cqe_ns", "ns", 0, 10000, &H::poll_cqe_ns, "take one completion"},
     {"coroutine_switch_ns", "ns", 0, 10000, &H::coroutine_switch_ns, "resume a coroutine"},
     {"rpc_send_ns", "ns", 0, 10000, &H::rpc_send_ns, "build one RPC message"},
-    {"rpc_receive_ns", "ns", 0, 10000, &H::rpc_receive_ns, "take one RPC message apart and find who it is for"},
+    {"rpc_receive_ns", "ns", 0, 10000, &H::rpc_receive_ns,
+     "take one RPC message apart and find who it is for"},
     {"index_lookup_ns", "ns", 0, 10000, &H::index_lookup_ns, "hash look-up in local memory"},
     {"cache_lookup_ns", "ns", 0, 10000, &H::cache_lookup_ns, "location cache look-up"},
     {"local_atomic_ns", "ns", 0, 10000, &H::local_atomic_ns, "CPU compare-and-swap on a shared word"},
@@ -62,7 +71,11 @@ constexpr Parameter<H> kHostParameters[] = {
 
 }  // namespace
 
-std::span<const Parameter<NicProfile>> nic_parameters() { return kNicParameters; }
-std::span<const Parameter<HostProfile>> host_parameters() { return kHostParameters; }
+std::span<const Parameter<NicProfile>> nic_parameters() {
+  return kNicParameters;
+}
+std::span<const Parameter<HostProfile>> host_parameters() {
+  return kHostParameters;
+}
 
 }  // namespace verbtwin::models

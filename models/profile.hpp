@@ -1,8 +1,8 @@
 // NIC and host profiles: the numbers a device or a machine is made of, as plain data.
 //
-// Pure values, copied freely. Every parameter stands once in the tables below with its unit, its range and what it
-// means; files are read against the tables (calibration/profile_file.hpp), so a new parameter is one line here.
-// Times in nanoseconds as doubles (models round to picoseconds when they are built).
+// Pure values, copied freely. Every parameter stands once in the tables below with its unit, its range and
+// what it means; files are read against the tables (calibration/profile_file.hpp), so a new parameter is one
+// line here. Times in nanoseconds as doubles (models round to picoseconds when they are built).
 #pragma once
 
 #include <span>
@@ -62,7 +62,8 @@ struct NicProfile {
 
   // Wire
   double mtu_b = 0;
-  double wire_header_b = 0;  // RC WRITE header without payload is 42 B on InfiniBand; RoCEv2 adds this much to each
+  double wire_header_b =
+      0;  // RC WRITE header without payload is 42 B on InfiniBand; RoCEv2 adds this much to each
 };
 
 /// One machine: what a worker's core pays for its work.

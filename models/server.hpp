@@ -1,10 +1,12 @@
-// Server: a resource that does one thing at a time (an engine, a PCIe direction, a link), as arithmetic over time.
+// Server: a resource that does one thing at a time (an engine, a PCIe direction, a link), as arithmetic over
+// time.
 //
 // Owned by what it is part of; one thread. reserve() says when a job starts and marks the server busy for it.
-// Requests need not come in order of their ready times: a request posted now may become ready after one that is
-// announced later. A job takes the earliest idle time at or after its ready time that is long enough, so that the order
-// of calls costs no capacity; among jobs that wait, the one announced first goes first. The last kGaps idle times are
-// remembered; older ones are lost, on the safe side (more than any two ready times lie apart in practice).
+// Requests need not come in order of their ready times: a request posted now may become ready after one that
+// is announced later. A job takes the earliest idle time at or after its ready time that is long enough, so
+// that the order of calls costs no capacity; among jobs that wait, the one announced first goes first. The
+// last kGaps idle times are remembered; older ones are lost, on the safe side (more than any two ready times
+// lie apart in practice).
 #pragma once
 
 #include <algorithm>

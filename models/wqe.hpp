@@ -1,9 +1,9 @@
 // Sizes of work queue entries and packets, in bytes.
 //
-// WQE: segments of 16 B in blocks of 64 B, as the mlx5 driver lays them out (rdma-core, providers/mlx5/wqe.h): control
-// 16, remote address 16, data pointer 16 or inline header 4 + payload, atomic 16, UD address vector 48.
-// Packets: InfiniBand (IBA 1.3 volume 1, chapter 5): LRH 8 + BTH 12 + ICRC 4 + VCRC 2, and what a kind adds: RETH 16,
-// AtomicETH 28, AETH 4, AtomicAckETH 8, DETH 8, ImmDt 4.
+// WQE: segments of 16 B in blocks of 64 B, as the mlx5 driver lays them out (rdma-core,
+// providers/mlx5/wqe.h): control 16, remote address 16, data pointer 16 or inline header 4 + payload, atomic
+// 16, UD address vector 48. Packets: InfiniBand (IBA 1.3 volume 1, chapter 5): LRH 8 + BTH 12 + ICRC 4 + VCRC
+// 2, and what a kind adds: RETH 16, AtomicETH 28, AETH 4, AtomicAckETH 8, DETH 8, ImmDt 4.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,13 @@ inline constexpr std::uint32_t kWqeBlockBytes = 64;
 inline constexpr std::uint32_t kCqeBytes = 64;
 inline constexpr std::uint32_t kRecvWqeBytes = 16;
 
-inline constexpr std::uint32_t blocks_of(std::uint32_t bytes) { return (bytes + kWqeBlockBytes - 1) / kWqeBlockBytes; }
+inline constexpr std::uint32_t blocks_of(std::uint32_t bytes) {
+  return (bytes + kWqeBlockBytes - 1) / kWqeBlockBytes;
+}
 
 /// Blocks of a send WQE; `inline_b` is the payload carried in it, 0 if it is named by a pointer.
 inline constexpr std::uint32_t wqe_blocks(WqeKind kind, bool is_inline, std::uint32_t payload_b) {
-  std::uint32_t segments_b = 16;                                           // control
+  std::uint32_t segments_b = 16;  // control
   if (kind == WqeKind::kRead || kind == WqeKind::kWrite || kind == WqeKind::kAtomic) segments_b += 16;
   if (kind == WqeKind::kAtomic) segments_b += 16;
   if (kind == WqeKind::kUdSend) segments_b += 48;
@@ -31,14 +33,14 @@ inline constexpr std::uint32_t wqe_blocks(WqeKind kind, bool is_inline, std::uin
 inline constexpr std::uint32_t kPacketBytes = 26;  // LRH + BTH + ICRC + VCRC
 inline constexpr std::uint32_t kAckBytes = kPacketBytes + 4;
 
-/// Header bytes of a whole message of `payload_b` in packets of `mtu_b`: `first_b` on its first packet (or on each,
-/// where a response repeats it), `extra_b` (RoCEv2) on every one.
+/// Header bytes of a whole message of `payload_b` in packets of `mtu_b`: `first_b` on its first packet (or on
+/// each, where a response repeats it), `extra_b` (RoCEv2) on every one.
 inline constexpr std::uint32_t packets_of(std::uint32_t payload_b, std::uint32_t mtu_b) {
   return payload_b <= mtu_b ? 1 : (payload_b + mtu_b - 1) / mtu_b;
 }
 
-inline constexpr std::uint32_t message_bytes(std::uint32_t payload_b, std::uint32_t first_b, std::uint32_t mtu_b,
-                                             std::uint32_t extra_b) {
+inline constexpr std::uint32_t message_bytes(std::uint32_t payload_b, std::uint32_t first_b,
+                                             std::uint32_t mtu_b, std::uint32_t extra_b) {
   return payload_b + first_b + packets_of(payload_b, mtu_b) * (kPacketBytes + extra_b);
 }
 

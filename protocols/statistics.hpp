@@ -21,8 +21,8 @@ struct Window {
 /// One committed transaction.
 struct TransactionSample {
   std::uint32_t type = 0;
-  std::int64_t latency_ps = 0;                     // retries included
-  std::array<std::int64_t, kPhases> phase_ps{};    // of the attempt that committed; 0: it had no such phase
+  std::int64_t latency_ps = 0;                   // retries included
+  std::array<std::int64_t, kPhases> phase_ps{};  // of the attempt that committed; 0: it had no such phase
 };
 
 struct WorkerStatistics {

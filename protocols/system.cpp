@@ -11,7 +11,9 @@ namespace verbtwin::protocols {
 
 namespace {
 
-std::size_t padded_value(const TableSpec& table) { return (table.value_b + 7U) & ~std::size_t{7}; }
+std::size_t padded_value(const TableSpec& table) {
+  return (table.value_b + 7U) & ~std::size_t{7};
+}
 
 }  // namespace
 
@@ -27,15 +29,16 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   }
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
-  log.entry_max_b =
-      static_cast<std::uint32_t>((log_entry_bytes(workload_->writes_max(), workload_->writes_max() * value_max_b) + 63) & ~std::size_t{63});
+  log.entry_max_b = static_cast<std::uint32_t>(
+      (log_entry_bytes(workload_->writes_max(), workload_->writes_max() * value_max_b) + 63) &
+      ~std::size_t{63});
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   if (log.ring_b < (coroutines + 2) * log.entry_max_b) {
     throw UserError("/protocol/log/ring_kib",
                     "a log of " + std::to_string(log.ring_b >> 10) + " KiB cannot hold an entry of " +
                         std::to_string(log.entry_max_b) + " B for each of " + std::to_string(coroutines) +
-                        " coroutines: at least " + std::to_string(((coroutines + 2) * log.entry_max_b >> 10) + 1) +
-                        " KiB");
+                        " coroutines: at least " +
+                        std::to_string(((coroutines + 2) * log.entry_max_b >> 10) + 1) + " KiB");
   }
   // A packet holds the largest message: a log entry, or a record's image, with their headers.
   while (parameters_.options.rpc.packet_b < std::max<std::size_t>(log.entry_max_b, image_max_b) + 64) {
@@ -57,7 +60,8 @@ struct NodeProgram::Shared {
   Shared(const System& s, int node, NodeMemory& memory)
       : system(s),
         store(s.layout(), node, s.parameters().shape.threads, memory, s.parameters().check),
-        cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start, s.workload()),
+        cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start,
+              s.workload()),
         occ{s.parameters().options, s.cycles(), s.workload(), store, cache} {}
 
   const System& system;
@@ -71,14 +75,14 @@ struct NodeProgram::Thread {
       : system_(system),
         port_(port),
         worker(port, completions(system)),
-        rpc(worker, system.parameters().coroutines, system.parameters().options.rpc, memory(shared).first(system.rpc_bytes()),
-            shared.store.lkey()),
+        rpc(worker, system.parameters().coroutines, system.parameters().options.rpc,
+            memory(shared).first(system.rpc_bytes()), shared.store.lkey()),
         engine(shared.occ, worker, rpc, system.parameters().check ? &history : nullptr),
         random(system.parameters().seed,
                static_cast<std::uint64_t>(port.node()) * static_cast<std::uint64_t>(port.shape().threads) +
                    static_cast<std::uint64_t>(port.thread())),
-        backoff(~system.parameters().seed, static_cast<std::uint64_t>(port.node()) << 16 |
-                                               static_cast<std::uint64_t>(port.thread())) {
+        backoff(~system.parameters().seed,
+                static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())) {
     statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
@@ -143,8 +147,8 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
-      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker. If that is
-      // not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm.
+      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker. If
+      // that is not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm.
       const std::uint32_t yields = 1 + (attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8)));
       ++attempts;
       for (std::uint32_t i = 0; i < yields; ++i) {
@@ -163,10 +167,12 @@ void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::
   TransactionSample& sample = statistics.committed.emplace_back();
   sample.type = type;
   sample.latency_ps = now_ps - start_ps;
-  for (std::size_t phase = 0; phase < kPhases; ++phase) sample.phase_ps[phase] = tx.phase_ps(static_cast<Phase>(phase));
+  for (std::size_t phase = 0; phase < kPhases; ++phase)
+    sample.phase_ps[phase] = tx.phase_ps(static_cast<Phase>(phase));
 }
 
-NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports)
+NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory,
+                         const std::vector<WorkerPort*>& ports)
     : shared_(std::make_unique<Shared>(system, node, memory)) {
   for (WorkerPort* port : ports) threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
 }
@@ -182,7 +188,9 @@ void NodeProgram::start(const Window& window, const std::atomic<bool>& stop) {
   }
 }
 
-Steppable& NodeProgram::worker(int thread) { return threads_[static_cast<std::size_t>(thread)]->worker; }
+Steppable& NodeProgram::worker(int thread) {
+  return threads_[static_cast<std::size_t>(thread)]->worker;
+}
 
 std::size_t NodeProgram::unfinished() const {
   std::size_t sum = 0;
@@ -199,12 +207,21 @@ std::uint64_t NodeProgram::committed_ever() const {
 const WorkerStatistics& NodeProgram::statistics(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->statistics;
 }
-const History& NodeProgram::history(int thread) const { return threads_[static_cast<std::size_t>(thread)]->history; }
-NodeStore& NodeProgram::store() { return shared_->store; }
-std::uint64_t NodeProgram::location_cache_hits() const { return shared_->cache.hits(); }
-std::uint64_t NodeProgram::location_cache_misses() const { return shared_->cache.misses(); }
+const History& NodeProgram::history(int thread) const {
+  return threads_[static_cast<std::size_t>(thread)]->history;
+}
+NodeStore& NodeProgram::store() {
+  return shared_->store;
+}
+std::uint64_t NodeProgram::location_cache_hits() const {
+  return shared_->cache.hits();
+}
+std::uint64_t NodeProgram::location_cache_misses() const {
+  return shared_->cache.misses();
+}
 
-std::vector<CheckReport> run_checks(const System& system, const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
+std::vector<CheckReport> run_checks(const System& system,
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
   const SystemParameters& p = system.parameters();
   std::vector<const History*> histories;
   std::vector<LoggedWrite> logged;
@@ -231,7 +248,8 @@ std::vector<CheckReport> run_checks(const System& system, const std::vector<std:
     return value_digest(value);
   };
   const auto initial_digest = [&](RecordId record) {
-    return digest_of(record, [&](RecordId id, std::span<std::byte> value) { system.workload().initial_value(id, value); });
+    return digest_of(
+        record, [&](RecordId id, std::span<std::byte> value) { system.workload().initial_value(id, value); });
   };
   const auto read_primary = [&](RecordId record) {
     const std::byte* at = primary(record);

@@ -1,8 +1,8 @@
 // System: a protocol and a workload on a cluster, the same whichever binding is below.
 //
-// System is the plan that every node shares: layout, options, workload. NodeProgram is one node's part: its store and
-// its workers. The program that runs a cluster owns both; a System outlives its NodePrograms. A NodeProgram is set up
-// and read out by one thread; in between each of its workers belongs to its own.
+// System is the plan that every node shares: layout, options, workload. NodeProgram is one node's part: its
+// store and its workers. The program that runs a cluster owns both; a System outlives its NodePrograms. A
+// NodeProgram is set up and read out by one thread; in between each of its workers belongs to its own.
 #pragma once
 
 #include <atomic>
@@ -32,7 +32,8 @@ struct SystemParameters {
 
 class System {
  public:
-  /// `workload` is the resolved object of a scenario. Throws UserError where options and data do not fit together.
+  /// `workload` is the resolved object of a scenario. Throws UserError where options and data do not fit
+  /// together.
   System(const SystemParameters& parameters, const nlohmann::json& workload);
   ~System();
 
@@ -59,8 +60,8 @@ class NodeProgram {
   NodeProgram(const System& system, int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports);
   ~NodeProgram();
 
-  /// Makes the workers known to each other and their coroutines ready; called once every node's program exists. Until
-  /// `stop` is set, transactions begin before window.end_ps; both outlive the run.
+  /// Makes the workers known to each other and their coroutines ready; called once every node's program
+  /// exists. Until `stop` is set, transactions begin before window.end_ps; both outlive the run.
   void start(const Window& window, const std::atomic<bool>& stop);
 
   Steppable& worker(int thread);
@@ -83,6 +84,7 @@ class NodeProgram {
 };
 
 /// Every check of a finished run; drains the logs first.
-std::vector<CheckReport> run_checks(const System& system, const std::vector<std::unique_ptr<NodeProgram>>& nodes);
+std::vector<CheckReport> run_checks(const System& system,
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes);
 
 }  // namespace verbtwin::protocols

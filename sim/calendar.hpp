@@ -1,12 +1,13 @@
-// Calendar: the inner tier of the simulated clock. Events at integer picoseconds, in order of time and, within one
-// instant, in the order they were scheduled.
+// Calendar: the inner tier of the simulated clock. Events at integer picoseconds, in order of time and,
+// within one instant, in the order they were scheduled.
 //
-// One Calendar belongs to one simulation and is used by its one thread. An event is a handler number and an index, 16
-// bytes in all with its key; who handles a number is registered once.
+// One Calendar belongs to one simulation and is used by its one thread. An event is a handler number and an
+// index, 16 bytes in all with its key; who handles a number is registered once.
 //
-// Shape: a wheel of buckets, each a fraction of a nanosecond, for the next two microseconds, where nearly every event
-// of a verb falls; a heap for what is later. A bucket holds a handful of events and is put in order when its turn
-// comes. Order is exact. Against a heap alone this halves the cost of an event (sim/calendar_bench.cpp).
+// Shape: a wheel of buckets, each a fraction of a nanosecond, for the next two microseconds, where nearly
+// every event of a verb falls; a heap for what is later. A bucket holds a handful of events and is put in
+// order when its turn comes. Order is exact. Against a heap alone this halves the cost of an event
+// (sim/calendar_bench.cpp).
 #pragma once
 
 #include <algorithm>
@@ -25,9 +26,10 @@ class EventHandler {
   /// `index` is what schedule() was given; calendar.now_ps() is the event's time.
   virtual void handle(std::uint32_t index) = 0;
 
-  /// The event is near: prefetch what handle() will touch, as far as it can be followed without waiting. Called with
-  /// steps 2, 1 and 0, a handful of events apart, so that each call may read what the one before has fetched. A large
-  /// simulation waits for memory more than for anything else. A hint: it may be left out, and must change nothing.
+  /// The event is near: prefetch what handle() will touch, as far as it can be followed without waiting.
+  /// Called with steps 2, 1 and 0, a handful of events apart, so that each call may read what the one before
+  /// has fetched. A large simulation waits for memory more than for anything else. A hint: it may be left
+  /// out, and must change nothing.
   virtual void prefetch(std::uint32_t index, int steps) const {
     static_cast<void>(index);
     static_cast<void>(steps);
@@ -81,8 +83,8 @@ class Calendar {
   }
 
  private:
-  static constexpr int kBucketShift = 8;          // 256 ps
-  static constexpr std::int64_t kBuckets = 8192;  // 2.1 us
+  static constexpr int kBucketShift = 8;           // 256 ps
+  static constexpr std::int64_t kBuckets = 8192;   // 2.1 us
   static constexpr std::int64_t kLookBuckets = 3;  // between two steps of prefetching
   static constexpr std::uint32_t kNone = ~0U;
 
@@ -167,7 +169,8 @@ class Calendar {
     for (std::int64_t bucket = from + 1; bucket <= cursor_ && cursor_ - from <= kLookBuckets; ++bucket) {
       prefetch_bucket(bucket + kLookBuckets, 1);
       prefetch_bucket(bucket + 2 * kLookBuckets, 2);
-      const std::uint32_t node = first_[static_cast<std::size_t>((bucket + 3 * kLookBuckets) & (kBuckets - 1))];
+      const std::uint32_t node =
+          first_[static_cast<std::size_t>((bucket + 3 * kLookBuckets) & (kBuckets - 1))];
       if (node != kNone) __builtin_prefetch(&nodes_[node]);
     }
   }

@@ -39,7 +39,9 @@ class Cluster::Worker final : public WorkerPort {
   Cpu& cpu() override { return core_; }
   Device& device() override { return device_; }
   NodeMemory& memory() override { return cluster_.memory(node_); }
-  QueuePair& rc_queue_pair(int node, int nic, int index) override { return cluster_.connect(*this, node, nic, index); }
+  QueuePair& rc_queue_pair(int node, int nic, int index) override {
+    return cluster_.connect(*this, node, nic, index);
+  }
   void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
@@ -81,7 +83,8 @@ class Cluster::Worker final : public WorkerPort {
 namespace {
 
 std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
-  if (!p.platform_xml.empty()) return Platform::from_xml(p.platform_xml, p.shape.nodes, p.shape.nics_per_node);
+  if (!p.platform_xml.empty())
+    return Platform::from_xml(p.platform_xml, p.shape.nodes, p.shape.nics_per_node);
   StarParameters star;
   star.nodes = p.shape.nodes;
   star.nics_per_node = p.shape.nics_per_node;
@@ -99,8 +102,9 @@ Cluster::Cluster(const ClusterParameters& p)
       cpu_prices_(prices_of(p.host)),
       core_handler_(calendar_.add_handler(*this)),
       platform_(make_platform(p)),
-      clock_(std::make_unique<Clock>(*platform_, calendar_,
-                                     p.message_per_communication ? Clock::Messages::kSimulated : Clock::Messages::kNone)),
+      clock_(std::make_unique<Clock>(
+          *platform_, calendar_,
+          p.message_per_communication ? Clock::Messages::kSimulated : Clock::Messages::kNone)),
       fabric_(std::make_unique<Fabric>(*platform_)),
       transport_(std::make_unique<Transport>(calendar_, *fabric_,
                                              p.message_per_communication ? clock_.get() : nullptr, p.nic)) {
@@ -123,12 +127,18 @@ Cluster::Cluster(const ClusterParameters& p)
 
 Cluster::~Cluster() = default;
 
-WorkerPort& Cluster::port(int node, int thread) { return *workers_[index_of(node, thread)]; }
-NodeMemory& Cluster::memory(int node) { return *nodes_[static_cast<std::size_t>(node)]; }
-void Cluster::drive(int node, int thread, Steppable& worker) { cores_[index_of(node, thread)]->drive(worker); }
+WorkerPort& Cluster::port(int node, int thread) {
+  return *workers_[index_of(node, thread)];
+}
+NodeMemory& Cluster::memory(int node) {
+  return *nodes_[static_cast<std::size_t>(node)];
+}
+void Cluster::drive(int node, int thread, Steppable& worker) {
+  cores_[index_of(node, thread)]->drive(worker);
+}
 
-/// Both ends are made at once: the far end is the queue pair that the thread with the same place on NIC `nic` of `node`
-/// has towards this worker's NIC.
+/// Both ends are made at once: the far end is the queue pair that the thread with the same place on NIC `nic`
+/// of `node` has towards this worker's NIC.
 SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   SimQueuePair*& mine = from.slot(node, nic, index);
   if (mine != nullptr) return *mine;

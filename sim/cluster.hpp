@@ -1,8 +1,8 @@
-// Cluster: a whole simulated cluster: platform and clock, NICs, cores, registered memory, and a door (WorkerPort) for
-// every worker.
+// Cluster: a whole simulated cluster: platform and clock, NICs, cores, registered memory, and a door
+// (WorkerPort) for every worker.
 //
-// The program that runs a simulation owns the Cluster; it owns everything below. One thread. Workers are not owned and
-// must outlive the last clock().run_until().
+// The program that runs a simulation owns the Cluster; it owns everything below. One thread. Workers are not
+// owned and must outlive the last clock().run_until().
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct ClusterParameters {
   std::filesystem::path platform_xml;  // empty: a star
   std::int64_t cable_ps = 25'000;
   std::int64_t switch_ps = 130'000;
-  double link_gbps = 0;               // 0: the NIC's
+  double link_gbps = 0;                    // 0: the NIC's
   bool message_per_communication = false;  // network.model = simgrid
   std::size_t node_memory_b = 1 << 20;
 };
@@ -70,7 +70,9 @@ class Cluster final : private EventHandler {
   std::size_t index_of(int node, int thread) const {
     return static_cast<std::size_t>(node * shape_.threads + thread);
   }
-  Port& nic_port(int node, int nic) { return *ports_[static_cast<std::size_t>(node * shape_.nics_per_node + nic)]; }
+  Port& nic_port(int node, int nic) {
+    return *ports_[static_cast<std::size_t>(node * shape_.nics_per_node + nic)];
+  }
   SimQueuePair& connect(Worker& from, int node, int nic, int index);
 
   ClusterShape shape_;

@@ -9,7 +9,9 @@ namespace verbtwin::sim {
 
 CpuPrices prices_of(const models::HostProfile& profile) {
   CpuPrices prices;
-  const auto price = [&](Cost cost, double ns) { prices.cost_ps[static_cast<std::size_t>(cost)] = models::to_ps(ns); };
+  const auto price = [&](Cost cost, double ns) {
+    prices.cost_ps[static_cast<std::size_t>(cost)] = models::to_ps(ns);
+  };
   price(Cost::kPostWr, profile.post_wr_ns);
   price(Cost::kDoorbell, profile.doorbell_ns);
   price(Cost::kBlueFlame, profile.blueflame_ns);

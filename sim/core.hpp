@@ -1,5 +1,5 @@
-// Core: the simulated core of one worker. It runs the worker's steps one after another, each for as long as it charged,
-// and sleeps without events while there is nothing to do.
+// Core: the simulated core of one worker. It runs the worker's steps one after another, each for as long as
+// it charged, and sleeps without events while there is nothing to do.
 //
 // Owned by the Cluster; one thread.
 #pragma once

@@ -15,7 +15,9 @@ SimCompletionQueue::SimCompletionQueue(Core& core, Transport& transport, std::ui
   core_.add_cq(*this);
 }
 
-SimCompletionQueue::~SimCompletionQueue() { core_.remove_cq(*this); }
+SimCompletionQueue::~SimCompletionQueue() {
+  core_.remove_cq(*this);
+}
 
 void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires) {
   if (count_ == depth_) {  // as the hardware: the queue is lost, and with it who completes here
@@ -40,8 +42,8 @@ void SimCompletionQueue::grow() {
 }
 
 std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
-  // What the step has charged so far has not happened yet for anybody else: a poll late in it sees what was there at
-  // its start.
+  // What the step has charged so far has not happened yet for anybody else: a poll late in it sees what was
+  // there at its start.
   const std::int64_t now_ps = core_.step_start_ps();
   std::size_t taken = 0;
   while (taken < wc.size() && count_ > 0 && ring_[head_].visible_ps <= now_ps) {
@@ -50,7 +52,8 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
     if (entry.wc.opcode != WcOpcode::kRecv && entry.wc.opcode != WcOpcode::kRecvRdmaWithImm) {
       SimQueuePair* qp = transport_.find(entry.wc.qp_num);
       // One from before a reset retires nothing.
-      if (qp != nullptr && static_cast<std::int32_t>(entry.retires - qp->retired_) > 0) qp->retired_ = entry.retires;
+      if (qp != nullptr && static_cast<std::int32_t>(entry.retires - qp->retired_) > 0)
+        qp->retired_ = entry.retires;
     }
     head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
     --count_;
@@ -124,9 +127,12 @@ bool SimQueuePair::acceptable(const SendWr& wr) const {
   const bool is_inline = (wr.flags & kInline) != 0;
   if (is_inline && (!(is_send || is_write) || wr.sge.length > max_inline_b_)) return false;
   switch (type()) {
-    case QpType::kRc: return true;
-    case QpType::kUc: return is_send || is_write;
-    case QpType::kUd: return is_send && wr.ah != nullptr && wr.sge.length <= transport_.mtu_b();
+    case QpType::kRc:
+      return true;
+    case QpType::kUc:
+      return is_send || is_write;
+    case QpType::kUd:
+      return is_send && wr.ah != nullptr && wr.sge.length <= transport_.mtu_b();
   }
   return false;
 }
@@ -240,8 +246,9 @@ std::unique_ptr<CompletionQueue> SimDevice::create_cq(std::uint32_t cqe) {
 }
 
 std::unique_ptr<QueuePair> SimDevice::create_qp(const QpInitAttributes& attributes) {
-  if (attributes.max_inline_data > attributes_.max_inline_data || attributes.max_send_wr > attributes_.max_qp_wr ||
-      attributes.max_recv_wr > attributes_.max_qp_wr || attributes.max_rd_atomic > attributes_.max_qp_rd_atom) {
+  if (attributes.max_inline_data > attributes_.max_inline_data ||
+      attributes.max_send_wr > attributes_.max_qp_wr || attributes.max_recv_wr > attributes_.max_qp_wr ||
+      attributes.max_rd_atomic > attributes_.max_qp_rd_atom) {
     throw UserError("", "a queue pair beyond what the device allows: max_inline_data " +
                             std::to_string(attributes_.max_inline_data) + ", work requests " +
                             std::to_string(attributes_.max_qp_wr) + ", max_rd_atomic " +

@@ -1,7 +1,7 @@
 // The simulated device: backend/verbs.hpp over models of a NIC, with the worker's core paying for every call.
 //
-// Objects here belong to one worker each, as the interface says; all of them run in the simulation's one thread.
-// What happens to a request after it is posted is in sim/transport.hpp.
+// Objects here belong to one worker each, as the interface says; all of them run in the simulation's one
+// thread. What happens to a request after it is posted is in sim/transport.hpp.
 #pragma once
 
 #include <cstdint>
@@ -129,7 +129,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   SimCompletionQueue* recv_cq_;
 
   ReceiveRing receives_;
-  std::int64_t last_flush_ps_ = 0;            // as requester: when the last request known to be flushed will be
+  std::int64_t last_flush_ps_ = 0;  // as requester: when the last request known to be flushed will be
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_, max_inline_b_;
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;

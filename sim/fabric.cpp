@@ -2,7 +2,8 @@
 
 namespace verbtwin::sim {
 
-Fabric::Fabric(Platform& platform) : platform_(platform), paths_(static_cast<std::size_t>(platform.endpoints())) {
+Fabric::Fabric(Platform& platform)
+    : platform_(platform), paths_(static_cast<std::size_t>(platform.endpoints())) {
   links_.resize(platform.links());
   for (std::uint32_t link = 0; link < links_.size(); ++link) update(link);
   platform_.on_link_change([this](std::uint32_t link) { update(link); });

@@ -1,8 +1,9 @@
-// Fabric: messages between NIC ports over SimGrid's links, each link a FIFO server with its bandwidth and latency.
+// Fabric: messages between NIC ports over SimGrid's links, each link a FIFO server with its bandwidth and
+// latency.
 //
-// Cut-through: a message's head goes on as soon as a link takes it, so its bytes count once on an idle path. Queues at
-// a link's entrance are where incast shows. Nothing is dropped and nothing holds back the sender (queues are endless):
-// lossless fabrics push back instead, which shifts where a message waits, not how long.
+// Cut-through: a message's head goes on as soon as a link takes it, so its bytes count once on an idle path.
+// Queues at a link's entrance are where incast shows. Nothing is dropped and nothing holds back the sender
+// (queues are endless): lossless fabrics push back instead, which shifts where a message waits, not how long.
 //
 // Owned by the Cluster; one thread. Times in picoseconds.
 #pragma once

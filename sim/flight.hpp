@@ -12,10 +12,18 @@
 
 namespace verbtwin::sim {
 
-inline bool is_atomic(Opcode op) { return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd; }
-inline bool returns_data(Opcode op) { return op == Opcode::kRdmaRead || is_atomic(op); }
-inline bool is_write(Opcode op) { return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm; }
-inline bool has_imm(Opcode op) { return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm; }
+inline bool is_atomic(Opcode op) {
+  return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd;
+}
+inline bool returns_data(Opcode op) {
+  return op == Opcode::kRdmaRead || is_atomic(op);
+}
+inline bool is_write(Opcode op) {
+  return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm;
+}
+inline bool has_imm(Opcode op) {
+  return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm;
+}
 
 struct alignas(64) Transport::Flight {
   Opcode opcode = Opcode::kSend;
@@ -41,7 +49,7 @@ struct alignas(64) Transport::Flight {
   std::uint32_t rkey = 0;
   std::uint32_t imm_data = 0;
   std::uint32_t qkey = 0;
-  std::uint32_t order = 0;      // among the messages of its queue pair and direction (network.model = simgrid)
+  std::uint32_t order = 0;  // among the messages of its queue pair and direction (network.model = simgrid)
   std::uint8_t pool_class = 0;  // of a payload kept in a pooled buffer; 0: none
   struct Atomic {
     std::uint64_t compare_add, swap;
@@ -52,6 +60,8 @@ struct alignas(64) Transport::Flight {
   };
 };
 
-inline Transport::Flight& Transport::flight(std::uint32_t index) const { return chunks_[index / kChunk][index % kChunk]; }
+inline Transport::Flight& Transport::flight(std::uint32_t index) const {
+  return chunks_[index / kChunk][index % kChunk];
+}
 
 }  // namespace verbtwin::sim

@@ -1,7 +1,9 @@
-// Memory of a simulated node: registered regions with their keys, and mappings that cost nothing until touched.
+// Memory of a simulated node: registered regions with their keys, and mappings that cost nothing until
+// touched.
 //
-// A Memory belongs to one simulated node; one thread. Regions do not own what they describe. LazyMapping owns pages
-// that read as zero and exist only once touched, so that a node may register far more than the machine has.
+// A Memory belongs to one simulated node; one thread. Regions do not own what they describe. LazyMapping owns
+// pages that read as zero and exist only once touched, so that a node may register far more than the machine
+// has.
 #pragma once
 
 #include <cstddef>

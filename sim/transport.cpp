@@ -14,19 +14,25 @@ namespace {
 WcOpcode wc_opcode(Opcode op) {
   switch (op) {
     case Opcode::kSend:
-    case Opcode::kSendWithImm: return WcOpcode::kSend;
+    case Opcode::kSendWithImm:
+      return WcOpcode::kSend;
     case Opcode::kRdmaWrite:
-    case Opcode::kRdmaWriteWithImm: return WcOpcode::kRdmaWrite;
-    case Opcode::kRdmaRead: return WcOpcode::kRdmaRead;
-    case Opcode::kAtomicCmpAndSwp: return WcOpcode::kCompSwap;
-    case Opcode::kAtomicFetchAndAdd: return WcOpcode::kFetchAdd;
+    case Opcode::kRdmaWriteWithImm:
+      return WcOpcode::kRdmaWrite;
+    case Opcode::kRdmaRead:
+      return WcOpcode::kRdmaRead;
+    case Opcode::kAtomicCmpAndSwp:
+      return WcOpcode::kCompSwap;
+    case Opcode::kAtomicFetchAndAdd:
+      return WcOpcode::kFetchAdd;
   }
   return WcOpcode::kSend;
 }
 
 }  // namespace
 
-Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile)
+Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
+                     const models::NicProfile& profile)
     : calendar_(calendar),
       handler_(calendar.add_handler(*this)),
       fabric_(fabric),
@@ -123,7 +129,8 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
   return index;
 }
 
-void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::int64_t rung_ps) {
+void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
+                     std::int64_t rung_ps) {
   std::uint32_t first = kNone, last = kNone;
   for (const SendWr& wr : list) {
     VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
@@ -134,7 +141,8 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
-    if (!is_inline && wr.sge.length > 0 && !qp.port_.memory->allows(wr.sge.lkey, addr, wr.sge.length, access)) {
+    if (!is_inline && wr.sge.length > 0 &&
+        !qp.port_.memory->allows(wr.sge.lkey, addr, wr.sge.length, access)) {
       f.status = WcStatus::kLocProtErr;
     } else if (is_inline || qp.type_ != QpType::kRc) {
       keep_payload(f, wr);
@@ -234,11 +242,12 @@ void Transport::launch_waiting(SimQueuePair& qp) {
 
 void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {
   Flight& f = flight(index);
-  // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind those
-  // before it, and those behind it stay.
+  // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
+  // those before it, and those behind it stay.
   if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
   const bool has_payload = !returns_data(f.opcode);
-  const std::uint32_t fetch_b = f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
+  const std::uint32_t fetch_b =
+      f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
   std::uint32_t first_b = 0;
@@ -344,8 +353,8 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
 
 std::uint64_t Transport::sequence_key(const Flight& f) {
   const bool request = f.stage == Stage::kRequestOnWire;
-  return std::uint64_t{request ? f.origin : f.target} << 33 | std::uint64_t{request ? f.target : f.origin} << 1 |
-         (request ? 1U : 0U);
+  return std::uint64_t{request ? f.origin : f.target} << 33 |
+         std::uint64_t{request ? f.target : f.origin} << 1 | (request ? 1U : 0U);
 }
 
 void Transport::arrive_in_order(std::uint32_t index) {
@@ -372,14 +381,20 @@ void Transport::arrive(std::uint32_t index, models::Moment tail) {
 
 void Transport::handle(std::uint32_t index) {
   switch (flight(index).stage) {
-    case Stage::kPosted: fetch_posted(index); break;
+    case Stage::kPosted:
+      fetch_posted(index);
+      break;
     case Stage::kRequestOnWire:
-    case Stage::kResponseOnWire: next_hop(index); break;
+    case Stage::kResponseOnWire:
+      next_hop(index);
+      break;
     case Stage::kReceiverNotReady:
       flight(index).stage = Stage::kRequestOnWire;
       try_again(index);
       break;
-    case Stage::kTouch: touch(index); break;
+    case Stage::kTouch:
+      touch(index);
+      break;
     case Stage::kLocalCompletion: {
       SimQueuePair* origin = find(flight(index).origin);
       if (origin == nullptr || origin->epoch_ != flight(index).epoch) {
@@ -389,7 +404,9 @@ void Transport::handle(std::uint32_t index) {
       }
       break;
     }
-    case Stage::kUnanswered: unanswered(index); break;
+    case Stage::kUnanswered:
+      unanswered(index);
+      break;
   }
 }
 
@@ -430,8 +447,8 @@ void Transport::finish(std::uint32_t index, SimQueuePair& origin, models::Moment
   if (answered) launch_waiting(origin);
 }
 
-/// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells the
-/// origin soon; if not, the origin tries for as long as its attributes say.
+/// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
+/// the origin soon; if not, the origin tries for as long as its attributes say.
 void Transport::unanswered(std::uint32_t index) {
   Flight& f = flight(index);
   SimQueuePair* origin = find(f.origin);

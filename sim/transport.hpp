@@ -1,13 +1,15 @@
-// Transport: what becomes of a posted request. RC, UC and UD from the send queue of one NIC over the fabric into the
-// memory or the receive queue of another, and back as a completion. Real bytes move, at the simulated instant at which
-// the target's NIC touches them.
+// Transport: what becomes of a posted request. RC, UC and UD from the send queue of one NIC over the fabric
+// into the memory or the receive queue of another, and back as a completion. Real bytes move, at the
+// simulated instant at which the target's NIC touches them.
 //
-// Owned by the Cluster; one thread. A request in flight is one Flight in a pool, and has exactly one pending event.
+// Owned by the Cluster; one thread. A request in flight is one Flight in a pool, and has exactly one pending
+// event.
 //
-// Where a request's bytes are while it is in flight: inline and datagram payloads are copied when posted (their buffer
-// may be reused at once, or as soon as the send completes); RC payloads are read from the sender's buffer when they
-// land, and READ results are written to the requester's buffer when they are read: both buffers are the NIC's until
-// the completion, so a protocol that touches them earlier is wrong, and here it fails.
+// Where a request's bytes are while it is in flight: inline and datagram payloads are copied when posted
+// (their buffer may be reused at once, or as soon as the send completes); RC payloads are read from the
+// sender's buffer when they land, and READ results are written to the requester's buffer when they are read:
+// both buffers are the NIC's until the completion, so a protocol that touches them earlier is wrong, and here
+// it fails.
 #pragma once
 
 #include <array>
@@ -40,7 +42,8 @@ class Transport final : public EventHandler {
  public:
   static constexpr std::uint32_t kNone = ~0U;  // no flight
 
-  /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model = simgrid).
+  /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model =
+  /// simgrid).
   Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile);
   ~Transport();
 
@@ -49,11 +52,14 @@ class Transport final : public EventHandler {
 
   std::uint32_t add(SimQueuePair& qp);
   void remove(SimQueuePair& qp) { queue_pairs_[qp.number_] = nullptr; }
-  SimQueuePair* find(std::uint32_t number) { return number < queue_pairs_.size() ? queue_pairs_[number] : nullptr; }
+  SimQueuePair* find(std::uint32_t number) {
+    return number < queue_pairs_.size() ? queue_pairs_[number] : nullptr;
+  }
   Fabric& fabric() { return fabric_; }
   std::uint32_t mtu_b() const { return mtu_b_; }
 
-  /// Takes a list whose doorbell the core rings at `rung_ps`; `position` is the first one's in the send queue.
+  /// Takes a list whose doorbell the core rings at `rung_ps`; `position` is the first one's in the send
+  /// queue.
   void post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::int64_t rung_ps);
   /// A request posted in the error state.
   void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
@@ -96,7 +102,8 @@ class Transport final : public EventHandler {
   std::uint32_t take_waiting(SimQueuePair& qp);
   void launch_waiting(SimQueuePair& qp);
 
-  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready, std::int64_t& last_ps);
+  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready,
+                   std::int64_t& last_ps);
   void next_hop(std::uint32_t index);
   void arrive(std::uint32_t index, models::Moment tail);
   void arrive_in_order(std::uint32_t index);
@@ -110,8 +117,8 @@ class Transport final : public EventHandler {
   void arrive_atomic(std::uint32_t index, SimQueuePair& target, models::Moment tail);
   void arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail);
   bool take_recv(std::uint32_t index, SimQueuePair& target, models::Moment tail, RecvWr& recv);
-  void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status, std::uint32_t byte_len,
-                 std::int64_t visible_ps);
+  void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
+                 std::uint32_t byte_len, std::int64_t visible_ps);
   void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, models::Moment ready);
 
   void schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch, models::Moment done);
@@ -137,8 +144,8 @@ class Transport final : public EventHandler {
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   std::uint64_t resets_ = 0;
-  /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and direction are
-  /// put back in order here (network.model = simgrid only). Looked up, never iterated.
+  /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and
+  /// direction are put back in order here (network.model = simgrid only). Looked up, never iterated.
   struct Sequence {
     std::uint32_t sent = 0, arrived = 0;
     std::map<std::uint32_t, std::uint32_t> early;  // flights by their number

@@ -13,7 +13,8 @@ namespace {
 constexpr std::int64_t kMicrosecondPs = 1'000'000;
 // min_rnr_timer 1 of the specification: a responder without a RECV is tried again after 10 us.
 constexpr std::int64_t kRnrTimerPs = 10 * kMicrosecondPs;
-// A request whose target has failed learns it from an earlier request's NAK, which is at most a round trip away.
+// A request whose target has failed learns it from an earlier request's NAK, which is at most a round trip
+// away.
 constexpr std::int64_t kFlushProbePs = 4 * kMicrosecondPs;
 constexpr std::uint8_t kRetryForEver = 7;
 
@@ -51,12 +52,20 @@ void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
   }
   switch (f.opcode) {
     case Opcode::kSend:
-    case Opcode::kSendWithImm: arrive_send(index, *target, tail); break;
+    case Opcode::kSendWithImm:
+      arrive_send(index, *target, tail);
+      break;
     case Opcode::kRdmaWrite:
-    case Opcode::kRdmaWriteWithImm: arrive_write(index, *target, tail); break;
-    case Opcode::kRdmaRead: arrive_read(index, *target, tail); break;
+    case Opcode::kRdmaWriteWithImm:
+      arrive_write(index, *target, tail);
+      break;
+    case Opcode::kRdmaRead:
+      arrive_read(index, *target, tail);
+      break;
     case Opcode::kAtomicCmpAndSwp:
-    case Opcode::kAtomicFetchAndAdd: arrive_atomic(index, *target, tail); break;
+    case Opcode::kAtomicFetchAndAdd:
+      arrive_atomic(index, *target, tail);
+      break;
   }
 }
 
@@ -72,7 +81,7 @@ void Transport::arrive_write(std::uint32_t index, SimQueuePair& target, models::
   }
   if (with_imm && !take_recv(index, target, tail, recv)) return;
   const models::Moment done = with_imm ? nic.receive_send(target.context_, tail, packets)
-                                        : nic.receive(target.context_, tail, packets);
+                                       : nic.receive(target.context_, tail, packets);
   const models::Moment visible = nic.pcie().dma_write(done, f.length);
   schedule_touch(index, target, visible, visible);
   if (with_imm) {
@@ -132,7 +141,8 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, models::Mom
   return false;
 }
 
-/// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends them again.
+/// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends
+/// them again.
 void Transport::hold(std::uint32_t index, SimQueuePair& target) {
   flight(index).next = kNone;
   if (target.held_first_ == kNone) {
@@ -182,7 +192,8 @@ void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::M
   const bool allowed = recv.sge.length == 0 ||
                        target.port_.memory->allows(recv.sge.lkey, addr, recv.sge.length, kAccessLocalWrite);
   if (!fits || !allowed) {
-    push_recv(f, target, recv, fits ? WcStatus::kLocProtErr : WcStatus::kLocLenErr, 0, nic.write_completion(done).at());
+    push_recv(f, target, recv, fits ? WcStatus::kLocProtErr : WcStatus::kLocLenErr, 0,
+              nic.write_completion(done).at());
     if (f.type == QpType::kRc) {
       refuse(index, target, fits ? WcStatus::kRemOpErr : WcStatus::kRemInvReqErr, done);
     } else {
@@ -277,7 +288,8 @@ void Transport::touch(std::uint32_t index) {
     }
     std::memcpy(f.local, &old, sizeof old);
   }
-  const bool unnoticed = f.status == WcStatus::kSuccess && is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr;
+  const bool unnoticed = f.status == WcStatus::kSuccess && is_write(f.opcode) && (f.flags & kSignaled) == 0 &&
+                         message_clock_ == nullptr;
   if (f.type == QpType::kRc && !unnoticed) {
     respond(index, *target, now().plus_delay(f.done_ps - calendar_.now_ps()));
     return;
@@ -286,8 +298,8 @@ void Transport::touch(std::uint32_t index) {
   release(index);
 }
 
-/// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a later
-/// completion does not: it needs no event when it arrives.
+/// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a
+/// later completion does not: it needs no event when it arrives.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   const std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
   models::Moment moment = target.port_.nic.send_ack(now());

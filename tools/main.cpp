@@ -118,8 +118,9 @@ void print_error(const std::string& line) {
 
 namespace {
 
-/// Backs the heap with huge pages where the system has them: a simulated cluster is tens of MiB of small objects that
-/// are visited at random, and every visit would miss the TLB too. Costs nothing where they are missing.
+/// Backs the heap with huge pages where the system has them: a simulated cluster is tens of MiB of small
+/// objects that are visited at random, and every visit would miss the TLB too. Costs nothing where they are
+/// missing.
 void prefer_huge_pages() {
   constexpr std::size_t kHeapBytes = std::size_t{256} << 20;
   constexpr std::uintptr_t kHugePageBytes = std::uintptr_t{2} << 20;

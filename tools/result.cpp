@@ -13,11 +13,14 @@ namespace {
 using nlohmann::json;
 using Samples = std::vector<std::int64_t>;
 
-double us(std::int64_t ps) { return static_cast<double>(ps) / 1e6; }
+double us(std::int64_t ps) {
+  return static_cast<double>(ps) / 1e6;
+}
 
 double mean_us(const Samples& sorted) {
   if (sorted.empty()) return 0;
-  return us(std::accumulate(sorted.begin(), sorted.end(), std::int64_t{0})) / static_cast<double>(sorted.size());
+  return us(std::accumulate(sorted.begin(), sorted.end(), std::int64_t{0})) /
+         static_cast<double>(sorted.size());
 }
 
 /// The smallest sample that at least `permille` of them do not exceed.
@@ -28,15 +31,13 @@ double quantile_us(const Samples& sorted, std::uint64_t permille) {
 }
 
 json latency_json(const Samples& sorted) {
-  return {{"mean", mean_us(sorted)},
-          {"p50", quantile_us(sorted, 500)},
-          {"p90", quantile_us(sorted, 900)},
-          {"p99", quantile_us(sorted, 990)},
-          {"p999", quantile_us(sorted, 999)},
-          {"max", sorted.empty() ? 0 : us(sorted.back())}};
+  return {{"mean", mean_us(sorted)},          {"p50", quantile_us(sorted, 500)},
+          {"p90", quantile_us(sorted, 900)},  {"p99", quantile_us(sorted, 990)},
+          {"p999", quantile_us(sorted, 999)}, {"max", sorted.empty() ? 0 : us(sorted.back())}};
 }
 
-/// The samples that `pick` takes from each committed transaction, sorted; it returns a negative number for none.
+/// The samples that `pick` takes from each committed transaction, sorted; it returns a negative number for
+/// none.
 template <typename Pick>
 Samples gather(const ResultInput& input, Pick&& pick) {
   Samples all;
@@ -58,11 +59,13 @@ void add_transactions(const ResultInput& input, json& result) {
     });
     std::uint64_t type_user_aborts = 0;
     for (const auto* worker : input.workers) type_user_aborts += worker->user_aborts[type];
-    types[std::string(input.transaction_names[type])] = {
-        {"committed", latency.size()}, {"user_aborts", type_user_aborts}, {"latency_us", latency_json(latency)}};
+    types[std::string(input.transaction_names[type])] = {{"committed", latency.size()},
+                                                         {"user_aborts", type_user_aborts},
+                                                         {"latency_us", latency_json(latency)}};
     user_aborts += type_user_aborts;
   }
-  const Samples every = gather(input, [](const protocols::TransactionSample& sample) { return sample.latency_ps; });
+  const Samples every =
+      gather(input, [](const protocols::TransactionSample& sample) { return sample.latency_ps; });
 
   std::array<std::uint64_t, protocols::kAbortReasons> aborts{};
   for (const auto* worker : input.workers) {
@@ -78,13 +81,15 @@ void add_transactions(const ResultInput& input, json& result) {
   result["user_aborts"] = user_aborts;
   result["aborted_attempts"] = aborted;
   result["abort_ratio"] = attempts == 0 ? 0.0 : static_cast<double>(aborted) / static_cast<double>(attempts);
-  result["committed_per_s"] =
-      input.window_ps == 0 ? 0.0 : static_cast<double>(every.size()) / (static_cast<double>(input.window_ps) / 1e12);
+  result["committed_per_s"] = input.window_ps == 0 ? 0.0
+                                                   : static_cast<double>(every.size()) /
+                                                         (static_cast<double>(input.window_ps) / 1e12);
   result["latency_us"] = latency_json(every);
 }
 
 void add_phases(const ResultInput& input, json& result) {
-  constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging", "commit"};
+  constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging",
+                                                                  "commit"};
   for (std::size_t phase = 0; phase < kNames.size(); ++phase) {
     const Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
       return sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
@@ -137,9 +142,10 @@ void add_resources(const ResultInput& input, json& result) {
     double sum = 0, max = 0;
     for (std::size_t i = 0; i < after.busy_ps.size(); ++i) {
       const std::int64_t earlier = i < before.busy_ps.size() ? before.busy_ps[i] : 0;
-      const double share = input.window_ps == 0 ? 0
-                                                : std::min(1.0, static_cast<double>(after.busy_ps[i] - earlier) /
-                                                                    static_cast<double>(input.window_ps));
+      const double share = input.window_ps == 0
+                               ? 0
+                               : std::min(1.0, static_cast<double>(after.busy_ps[i] - earlier) /
+                                                   static_cast<double>(input.window_ps));
       sum += share;
       max = std::max(max, share);
     }
@@ -161,7 +167,8 @@ void add_resources(const ResultInput& input, json& result) {
   result["bottleneck"] = {{"resource", full ? busiest : "round_trips"},
                           {"utilization", std::max(0.0, busiest_share)},
                           {"busiest", busiest}};
-  result["location_cache"] = {{"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
+  result["location_cache"] = {
+      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // simulate(): a scenario run on the simulated binding, from assembly to its result.
 //
-// One thread; one simulation at a time in a process (SimGrid's engine is one per process). Throws UserError where the
-// scenario cannot be assembled and std::runtime_error where a run goes wrong (a transaction never finished).
+// One thread; one simulation at a time in a process (SimGrid's engine is one per process). Throws UserError
+// where the scenario cannot be assembled and std::runtime_error where a run goes wrong (a transaction never
+// finished).
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@ namespace verbtwin::tools {
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
   std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
-  const std::atomic<bool>* stop = nullptr;  // set: end early, mark the result partial
+  const std::atomic<bool>* stop = nullptr;   // set: end early, mark the result partial
   protocols::OccOptions::Sabotage sabotage;  // tests only
 };
 

@@ -1,7 +1,7 @@
 // History: what committed transactions read and wrote, recorded while they run and judged afterwards.
 //
-// One History belongs to one worker, which alone appends to it; the checks read all of them when every worker has
-// stopped. Append-only arrays: a transaction costs its operations, nothing more.
+// One History belongs to one worker, which alone appends to it; the checks read all of them when every worker
+// has stopped. Append-only arrays: a transaction costs its operations, nothing more.
 #pragma once
 
 #include <compare>
@@ -42,9 +42,9 @@ struct LoggedWrite {
 class History {
  public:
   struct Transaction {
-    std::span<const Access> reads;   // every record read, those written later among them
+    std::span<const Access> reads;  // every record read, those written later among them
     std::span<const Access> writes;
-    std::int64_t effect = 0;         // what the workload says this commit did to its invariant (SmallBank: cents)
+    std::int64_t effect = 0;  // what the workload says this commit did to its invariant (SmallBank: cents)
   };
 
   /// A committed transaction, at the moment it became certain.

@@ -54,7 +54,8 @@ void Transaction::prepare_image(Item& item) {
 void Transaction::commit_local(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
   std::byte* record = store().primary_record(item.record.table(), item.slot);
-  install(layout(item), record, load_word(item.image + 8), {item.image + kRecordHeaderBytes, layout(item).value_b});
+  install(layout(item), record, load_word(item.image + 8),
+          {item.image + kRecordHeaderBytes, layout(item).value_b});
   if (!engine_.options().sabotage.skip_lock) unlock(record);
 }
 
@@ -71,8 +72,8 @@ void Transaction::commit_by_write(Item& item, WaitGroup& group) {
   write.rkey = channel.remote.rkey;
   engine_.worker_.stage(channel, write, nullptr);
 
-  // A passive commit waits for nothing, but a value that the NIC reads from this transaction's buffer must be out
-  // before the buffer is used again: begin() of the next attempt waits for that.
+  // A passive commit waits for nothing, but a value that the NIC reads from this transaction's buffer must be
+  // out before the buffer is used again: begin() of the next attempt waits for that.
   WaitGroup* waits = nullptr;
   if (!engine_.options().commit.passive_ack) {
     waits = &group;

@@ -92,7 +92,8 @@ Task<bool> Transaction::locate_by_buckets() {
     for (const auto& [index, bucket] : open) {
       Item& item = items_[index];
       engine_.cpu_.charge(Cost::kIndexLookup);
-      const std::span<const std::byte, ClusterHash::kBucketBytes> image(item.scratch, ClusterHash::kBucketBytes);
+      const std::span<const std::byte, ClusterHash::kBucketBytes> image(item.scratch,
+                                                                        ClusterHash::kBucketBytes);
       const std::uint64_t records = store().layout().table(item.record.table()).spec.records;
       const ClusterHash::Found found = ClusterHash::find(image, bucket, item.record.key(), records);
       assert(found.kind != ClusterHash::Found::Kind::kAbsent && "a key that does not exist");
@@ -135,7 +136,8 @@ void Transaction::fetch_by_rpc(Item& item, WaitGroup& group) {
   const std::size_t reply_b = sizeof(FetchReply) + layout(item).image_b;
   item.scratch = take(reply_b);
   reply_to(item) = Reply(group, {item.scratch, reply_b});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kFetch, sizeof(FetchRequest), reply_to(item));
+  const std::span<std::byte> arguments =
+      engine_.rpc_.call(item.node, kFetch, sizeof(FetchRequest), reply_to(item));
   new (arguments.data()) FetchRequest{item.record.packed};
 }
 

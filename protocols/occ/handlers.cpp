@@ -1,4 +1,5 @@
-// The server's side of OCC's messages. Each handler runs to completion on a worker of the node that holds the record.
+// The server's side of OCC's messages. Each handler runs to completion on a worker of the node that holds the
+// record.
 #include <cstring>
 
 #include "protocols/occ/messages.hpp"
@@ -68,7 +69,8 @@ void OccEngine::serve_check(void* self, RpcRequest& request) {
   const auto check = argument<CheckRequest>(request);
   engine.cpu_.charge_cycles(engine.node_.cycles.validation);
   std::byte* record = engine.store_.primary_record(RecordId{check.record}.table(), check.slot);
-  const bool locked = atomic_word(record).load(std::memory_order_acquire) != 0;  // before the version, see validation.cpp
+  const bool locked =
+      atomic_word(record).load(std::memory_order_acquire) != 0;  // before the version, see validation.cpp
   const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
   answer(request, !locked && version == check.version ? Verdict::kPassed : Verdict::kChanged);
 }
@@ -108,8 +110,8 @@ void OccEngine::serve_reclaim(void* self, RpcRequest& request) {
   auto& engine = *static_cast<OccEngine*>(self);
   const auto reclaim = argument<ReclaimRequest>(request);
   engine.cpu_.charge_cycles(engine.node_.cycles.logging);
-  const std::uint64_t head = engine.store_.reclaim(request.source_node(), static_cast<int>(reclaim.sender_thread),
-                                                   reclaim.certain);
+  const std::uint64_t head =
+      engine.store_.reclaim(request.source_node(), static_cast<int>(reclaim.sender_thread), reclaim.certain);
   const std::span<std::byte> reply = request.reply(sizeof(ReclaimReply));
   new (reply.data()) ReclaimReply{head};
 }

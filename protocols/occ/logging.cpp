@@ -1,4 +1,5 @@
-// Logging: one entry per backup, with the writes it backs up. When every backup has it, the transaction is committed.
+// Logging: one entry per backup, with the writes it backs up. When every backup has it, the transaction is
+// committed.
 #include <algorithm>
 #include <cassert>
 
@@ -15,13 +16,14 @@ Task<bool> Transaction::log_to_backups() {
     if (!item.is_write) continue;
     for (int rank = 1; rank < layout.replicas(); ++rank) {
       const int backup = layout.backup_node(item.node, rank);
-      const bool known = std::ranges::any_of(log_entries_, [&](const LogEntry& e) { return e.backup == backup; });
+      const bool known =
+          std::ranges::any_of(log_entries_, [&](const LogEntry& e) { return e.backup == backup; });
       if (!known) build_log_entry(backup);
     }
   }
   if (log_entries_.empty()) co_return true;
-  // Room in every log before any is taken: an entry that stood at the head of one log while its transaction waited for
-  // another could keep both from being reclaimed.
+  // Room in every log before any is taken: an entry that stood at the head of one log while its transaction
+  // waited for another could keep both from being reclaimed.
   while (OccEngine::BackupLog* full = find_full_log()) {
     full->reclaim();
     if (find_full_log() != full) continue;

@@ -1,5 +1,5 @@
-// OccOptions: an OCC protocol as data: which primitive each phase uses and which optimisations are on. A named protocol
-// is a preset of these; a scenario may override any of them.
+// OccOptions: an OCC protocol as data: which primitive each phase uses and which optimisations are on. A
+// named protocol is a preset of these; a scenario may override any of them.
 //
 // A value; read-only during a run.
 #pragma once

@@ -1,4 +1,5 @@
-// The named OCC protocols, as data: the same options with different defaults (systems.md, the table of section 2).
+// The named OCC protocols, as data: the same options with different defaults (systems.md, the table of
+// section 2).
 #include <array>
 
 #include "protocols/occ/options.hpp"
@@ -10,14 +11,17 @@ namespace {
 
 using nlohmann::json;
 
-json flag(bool value, const char* text) { return {{"type", "boolean"}, {"default", value}, {"description", text}}; }
+json flag(bool value, const char* text) {
+  return {{"type", "boolean"}, {"default", value}, {"description", text}};
+}
 
 json choice(const char* value, json names, const char* text) {
   return {{"type", "string"}, {"enum", std::move(names)}, {"default", value}, {"description", text}};
 }
 
 json number(std::int64_t value, std::int64_t low, std::int64_t high, const char* text) {
-  return {{"type", "integer"}, {"minimum", low}, {"maximum", high}, {"default", value}, {"description", text}};
+  return {
+      {"type", "integer"}, {"minimum", low}, {"maximum", high}, {"default", value}, {"description", text}};
 }
 
 json group(const char* text, json properties) {
@@ -48,27 +52,31 @@ json options_schema(const Preset& preset) {
              {"doorbell_batching", flag(true, doorbell)}});
   phases["validation"] = group(
       "lock the write set, check the read set",
-      {{"lock", choice(preset.lock, {"cas", "rpc"}, "lock by the NIC's compare-and-swap or by the primary's CPU")},
+      {{"lock",
+        choice(preset.lock, {"cas", "rpc"}, "lock by the NIC's compare-and-swap or by the primary's CPU")},
        {"check", choice(preset.check, {"one_sided", "rpc"}, "check versions by READ or by RPC")},
        {"outstanding", flag(true, outstanding)},
        {"doorbell_batching", flag(true, doorbell)}});
-  phases["logging"] = group("write the updates to the backups",
-                            {{"primitive", choice(preset.logging, {"one_sided", "rpc"}, "WRITE into the log, or RPC")},
-                             {"outstanding", flag(true, outstanding)},
-                             {"doorbell_batching", flag(true, doorbell)}});
-  phases["commit"] = group("install the updates at the primaries and unlock",
-                           {{"primitive", choice(preset.commit, {"one_sided", "rpc"}, "WRITE value and lock, or RPC")},
-                            {"outstanding", flag(true, outstanding)},
-                            {"doorbell_batching", flag(true, doorbell)},
-                            {"passive_ack", flag(true, "nobody waits for the answer")}});
+  phases["logging"] =
+      group("write the updates to the backups",
+            {{"primitive", choice(preset.logging, {"one_sided", "rpc"}, "WRITE into the log, or RPC")},
+             {"outstanding", flag(true, outstanding)},
+             {"doorbell_batching", flag(true, doorbell)}});
+  phases["commit"] =
+      group("install the updates at the primaries and unlock",
+            {{"primitive", choice(preset.commit, {"one_sided", "rpc"}, "WRITE value and lock, or RPC")},
+             {"outstanding", flag(true, outstanding)},
+             {"doorbell_batching", flag(true, doorbell)},
+             {"passive_ack", flag(true, "nobody waits for the answer")}});
   json rpc = group("remote procedure calls over UD SEND/RECV",
                    {{"coalescing", flag(true, "messages to one destination share a packet")},
                     {"request_batching", flag(true, "requests that are ready together share a doorbell")},
                     {"response_batching", flag(true, "responses that are ready together share a doorbell")}});
-  json cache = group("locations of remote records, one cache per node",
-                     {{"mib", number(300, 0, 1 << 20, "size")},
-                      {"start", choice("warm", {"cold", "warm", "full"},
-                                       "empty; as after long use; or holding everything (artifact compatibility)")}});
+  json cache =
+      group("locations of remote records, one cache per node",
+            {{"mib", number(300, 0, 1 << 20, "size")},
+             {"start", choice("warm", {"cold", "warm", "full"},
+                              "empty; as after long use; or holding everything (artifact compatibility)")}});
   json log = group("ring logs at the backups",
                    {{"ring_kib", number(16, 4, 1 << 16, "size of one sender's log at one backup")}});
   return {{"properties",
@@ -87,8 +95,9 @@ Primitive primitive_of(const json& name) {
 
 std::span<const RegistryEntry> protocol_entries() {
   static const std::array<RegistryEntry, 2> entries{
-      RegistryEntry{"drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",
-                    options_schema({"hybrid", "cas", "one_sided", "one_sided", "one_sided"})},
+      RegistryEntry{
+          "drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",
+          options_schema({"hybrid", "cas", "one_sided", "one_sided", "one_sided"})},
       RegistryEntry{"fasst-occ", "FaSST-OCC: the same four phases, each by RPC over UD (OSDI 2016, 2018)",
                     options_schema({"rpc", "rpc", "rpc", "rpc", "rpc"})}};
   return entries;
@@ -105,7 +114,8 @@ OccOptions OccOptions::from_json(const json& protocol) {
                   primitive_of(validation.at("check")), validation.at("outstanding"),
                   validation.at("doorbell_batching")};
   const json& logging = phases.at("logging");
-  o.logging = {primitive_of(logging.at("primitive")), logging.at("outstanding"), logging.at("doorbell_batching")};
+  o.logging = {primitive_of(logging.at("primitive")), logging.at("outstanding"),
+               logging.at("doorbell_batching")};
   const json& commit = phases.at("commit");
   o.commit = {primitive_of(commit.at("primitive")), commit.at("outstanding"), commit.at("doorbell_batching"),
               commit.at("passive_ack")};

@@ -6,12 +6,18 @@ namespace verbtwin::protocols {
 
 std::string_view to_string(AbortReason reason) {
   switch (reason) {
-    case AbortReason::kNone: return "none";
-    case AbortReason::kRecordLocked: return "record_locked";
-    case AbortReason::kLockFailed: return "lock_failed";
-    case AbortReason::kWriteSetChanged: return "write_set_changed";
-    case AbortReason::kReadSetChanged: return "read_set_changed";
-    case AbortReason::kVerbFailed: return "verb_failed";
+    case AbortReason::kNone:
+      return "none";
+    case AbortReason::kRecordLocked:
+      return "record_locked";
+    case AbortReason::kLockFailed:
+      return "lock_failed";
+    case AbortReason::kWriteSetChanged:
+      return "write_set_changed";
+    case AbortReason::kReadSetChanged:
+      return "read_set_changed";
+    case AbortReason::kVerbFailed:
+      return "verb_failed";
   }
   return "unknown";
 }
@@ -27,9 +33,9 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
   register_handlers();
 }
 
-/// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other, so a lock
-/// that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same queue pair, whose
-/// order the protocol relies on. Locks that a CPU takes leave the choice free.
+/// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
+/// so a lock that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same
+/// queue pair, whose order the protocol relies on. Locks that a CPU takes leave the choice free.
 Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
   int nic = worker_.nic();
   if (options().validation.lock == LockKind::kCas) {

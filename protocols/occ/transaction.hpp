@@ -1,10 +1,10 @@
-// Transaction: optimistic concurrency control over a partitioned, replicated store, in four phases: Execution fetches
-// the records, Validation locks the write set and checks that nothing read has changed, Logging writes the updates to
-// every backup, Commit installs them at the primaries and unlocks (FaRM, NSDI 2014; FaSST, OSDI 2016; DrTM+H, OSDI
-// 2018, section 4). Each phase's primitive comes from OccOptions.
+// Transaction: optimistic concurrency control over a partitioned, replicated store, in four phases: Execution
+// fetches the records, Validation locks the write set and checks that nothing read has changed, Logging
+// writes the updates to every backup, Commit installs them at the primaries and unlocks (FaRM, NSDI 2014;
+// FaSST, OSDI 2016; DrTM+H, OSDI 2018, section 4). Each phase's primitive comes from OccOptions.
 //
-// OccEngine is one worker's share of the protocol; a Transaction is one coroutine's, used for one attempt after
-// another. Both belong to the worker and its thread.
+// OccEngine is one worker's share of the protocol; a Transaction is one coroutine's, used for one attempt
+// after another. Both belong to the worker and its thread.
 //
 //   co_await tx.begin()
 //   const int a = tx.update(record)
@@ -29,7 +29,14 @@
 
 namespace verbtwin::protocols {
 
-enum class AbortReason : std::uint8_t { kNone, kRecordLocked, kLockFailed, kWriteSetChanged, kReadSetChanged, kVerbFailed };
+enum class AbortReason : std::uint8_t {
+  kNone,
+  kRecordLocked,
+  kLockFailed,
+  kWriteSetChanged,
+  kReadSetChanged,
+  kVerbFailed
+};
 inline constexpr std::size_t kAbortReasons = 6;
 std::string_view to_string(AbortReason reason);
 
@@ -70,7 +77,8 @@ class OccEngine {
   /// One of this worker's log rings, at one backup.
   class BackupLog final : public ReplyTarget {
    public:
-    BackupLog(OccEngine& engine, const LogSpec& spec, int node) : writer(spec), engine_(engine), node_(node) {}
+    BackupLog(OccEngine& engine, const LogSpec& spec, int node)
+        : writer(spec), engine_(engine), node_(node) {}
     void on_reply(std::span<const std::byte> reply) override;
     void reclaim();  // asks the backup to apply what is certain; off the critical path
     void make_certain(std::uint64_t frame);
@@ -94,7 +102,9 @@ class OccEngine {
 
   BackupLog& log_at(int node);
   Channel& record_channel(int node, std::uint64_t slot);
-  const RecordLayout& record_layout(RecordId record) const { return store_.layout().table(record.table()).record; }
+  const RecordLayout& record_layout(RecordId record) const {
+    return store_.layout().table(record.table()).record;
+  }
 
   const OccNode& node_;
   Worker& worker_;

@@ -1,5 +1,5 @@
-// Validation: lock the write set, then check that what was only read has not changed. The two may not overlap: a
-// transaction that checks before all its locks are held lets write skew through.
+// Validation: lock the write set, then check that what was only read has not changed. The two may not
+// overlap: a transaction that checks before all its locks are held lets write skew through.
 #include <cassert>
 
 #include "protocols/occ/messages.hpp"
@@ -9,7 +9,8 @@ namespace verbtwin::protocols {
 
 namespace {
 
-// scratch during Validation: the CAS's old value, then the record's header as READ behind it, then an RPC's reply.
+// scratch during Validation: the CAS's old value, then the record's header as READ behind it, then an RPC's
+// reply.
 constexpr std::size_t kOldLockAt = 0;
 constexpr std::size_t kHeaderAt = 8;
 constexpr std::size_t kReplyAt = 24;
@@ -81,7 +82,8 @@ void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
     return;
   }
   reply_to(item) = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kLock, sizeof(LockRequest), reply_to(item));
+  const std::span<std::byte> arguments =
+      engine_.rpc_.call(item.node, kLock, sizeof(LockRequest), reply_to(item));
   new (arguments.data()) LockRequest{item.record.packed, item.slot, item.version, owner()};
 }
 
@@ -152,7 +154,8 @@ void Transaction::check_by_read(Item& item, WaitGroup& group) {
 
 void Transaction::check_by_rpc(Item& item, WaitGroup& group) {
   reply_to(item) = Reply(group, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kCheck, sizeof(CheckRequest), reply_to(item));
+  const std::span<std::byte> arguments =
+      engine_.rpc_.call(item.node, kCheck, sizeof(CheckRequest), reply_to(item));
   new (arguments.data()) CheckRequest{item.record.packed, item.slot, item.version};
 }
 
@@ -160,8 +163,8 @@ void Transaction::judge_check(Item& item) {
   if (!is_local(item) && engine_.options().validation.check == Primitive::kRpc) {
     item.passed = load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
   } else {
-    item.passed = load_word(item.scratch + kHeaderAt) == 0 &&
-                  load_word(item.scratch + kHeaderAt + 8) == item.version;
+    item.passed =
+        load_word(item.scratch + kHeaderAt) == 0 && load_word(item.scratch + kHeaderAt + 8) == item.version;
   }
 }
 
@@ -189,7 +192,8 @@ void Transaction::release_locks() {
       write.opcode = Opcode::kRdmaWrite;
       write.flags = kInline;
       write.sge = {item.scratch + kReplyAt, 8, store().lkey()};
-      write.remote_addr = channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
+      write.remote_addr =
+          channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
       write.rkey = channel.remote.rkey;
       worker.stage(channel, write, nullptr);
     }

@@ -26,14 +26,18 @@ struct MessageHeader {
   std::uint16_t padding;
 };
 
-constexpr std::size_t padded(std::size_t bytes) { return (bytes + 7) & ~std::size_t{7}; }
+constexpr std::size_t padded(std::size_t bytes) {
+  return (bytes + 7) & ~std::size_t{7};
+}
 
-/// RECVs that a worker can have messages for at one time. A coroutine has at most a few packets on their way to one
-/// peer (what did not fit in the first), each peer a bounded number of passive calls, and every own call one reply.
+/// RECVs that a worker can have messages for at one time. A coroutine has at most a few packets on their way
+/// to one peer (what did not fit in the first), each peer a bounded number of passive calls, and every own
+/// call one reply.
 std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::uint32_t packets_per_call = options.coalescing ? 2 : 16;
   const auto calls = static_cast<std::uint32_t>(coroutines) * packets_per_call;
-  const std::uint32_t inbound = static_cast<std::uint32_t>(shape.nodes) * (calls + UdRpc::kPassiveCredit) + 4 * calls;
+  const std::uint32_t inbound =
+      static_cast<std::uint32_t>(shape.nodes) * (calls + UdRpc::kPassiveCredit) + 4 * calls;
   return std::min(inbound, 8192U);
 }
 
@@ -53,7 +57,8 @@ std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
 std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::size_t recv_b = kGrhBytes + options.packet_b;
   const std::uint32_t recvs = recvs_needed(shape, coroutines, options);
-  // Packets that can be written at one time: those on the send queue, and an answer to every message received.
+  // Packets that can be written at one time: those on the send queue, and an answer to every message
+  // received.
   return (kSendQueueDepth + recvs) * std::size_t{options.packet_b} + recvs * recv_b;
 }
 
@@ -61,7 +66,8 @@ std::uint32_t UdRpc::completions(const ClusterShape& shape, int coroutines, cons
   return recvs_needed(shape, coroutines, options) + kSendQueueDepth;
 }
 
-UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory, std::uint32_t lkey)
+UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
+             std::uint32_t lkey)
     : worker_(worker),
       cpu_(worker.cpu()),
       options_(options),
@@ -95,7 +101,8 @@ UdRpc::~UdRpc() = default;
 
 void UdRpc::connect() {
   WorkerPort& port = worker_.port();
-  for (int node = 0; node < port.shape().nodes; ++node) peer(node).address = port.ud_address(node, port.thread());
+  for (int node = 0; node < port.shape().nodes; ++node)
+    peer(node).address = port.ud_address(node, port.thread());
 }
 
 std::uint32_t UdRpc::payload_max_b() const {
@@ -253,7 +260,8 @@ void UdRpc::post_recvs() {
     const std::size_t count = std::min(list.size(), consumed_recvs_.size() - done);
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t index = consumed_recvs_[done + i];
-      list[i].wr_id = static_cast<std::uint64_t>(index) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
+      list[i].wr_id =
+          static_cast<std::uint64_t>(index) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
       list[i].sge = {recv_memory_ + index * recv_b, static_cast<std::uint32_t>(recv_b), lkey_};
     }
     queue_pair_->post_recv(std::span(list).first(count));

@@ -1,13 +1,14 @@
-// UdRpc: remote procedure calls over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker, workers
-// talk to the peers of their own index, messages to one destination share a packet (coalescing), packets that are ready
-// together share a doorbell (batching), a consumed RECV is posted again.
+// UdRpc: remote procedure calls over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker,
+// workers talk to the peers of their own index, messages to one destination share a packet (coalescing),
+// packets that are ready together share a doorbell (batching), a consumed RECV is posted again.
 //
-// Belongs to one Worker and its thread; created after it and destroyed before it. Handlers run to completion in the
-// worker's step and must not call co_await.
+// Belongs to one Worker and its thread; created after it and destroyed before it. Handlers run to completion
+// in the worker's step and must not call co_await.
 //
 // A passive call is not answered: the count of those that a peer has served rides on its next packet (passive
-// acknowledgement), and kPassiveCredit bounds how many may be outstanding towards one peer, so that RECVs never run
-// out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet, as in FaSST.
+// acknowledgement), and kPassiveCredit bounds how many may be outstanding towards one peer, so that RECVs
+// never run out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet,
+// as in FaSST.
 #pragma once
 
 #include <array>
@@ -81,7 +82,8 @@ class UdRpc final : public MessageLayer {
   static std::size_t memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options);
   static std::uint32_t completions(const ClusterShape& shape, int coroutines, const RpcOptions& options);
 
-  UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory, std::uint32_t lkey);
+  UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
+        std::uint32_t lkey);
   ~UdRpc();
 
   void set_handler(std::uint8_t id, Handler handler, void* context) { handlers_[id] = {handler, context}; }
@@ -92,7 +94,9 @@ class UdRpc final : public MessageLayer {
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply);
   /// The same without an answer. Needs has_credit(node).
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
-  bool has_credit(int node) const { return peers_[static_cast<std::size_t>(node)].unacknowledged < kPassiveCredit; }
+  bool has_credit(int node) const {
+    return peers_[static_cast<std::size_t>(node)].unacknowledged < kPassiveCredit;
+  }
 
   std::uint32_t payload_max_b() const;
 
@@ -109,9 +113,9 @@ class UdRpc final : public MessageLayer {
   struct Peer {
     std::unique_ptr<AddressHandle> ah;  // made when first spoken to
     QpAddress address;
-    std::int32_t open_slot = -1;        // the packet that messages may still join
-    std::uint32_t unacknowledged = 0;   // passive calls that it has not said it served
-    std::uint32_t owed = 0;             // passive calls of its that we served and have not said so
+    std::int32_t open_slot = -1;       // the packet that messages may still join
+    std::uint32_t unacknowledged = 0;  // passive calls that it has not said it served
+    std::uint32_t owed = 0;            // passive calls of its that we served and have not said so
   };
   struct Slot {
     std::uint32_t used_b = 0;
@@ -122,11 +126,15 @@ class UdRpc final : public MessageLayer {
     void* context = nullptr;
   };
 
-  std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot, std::size_t bytes);
+  std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
+                              std::size_t bytes);
   std::int32_t open_packet(int node);
-  std::byte* slot_at(std::int32_t slot) { return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b; }
+  std::byte* slot_at(std::int32_t slot) {
+    return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b;
+  }
   Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
-  void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot, std::span<const std::byte> body);
+  void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
+             std::span<const std::byte> body);
   void post_packets(std::size_t count);
   void post_recvs();
 
@@ -143,12 +151,12 @@ class UdRpc final : public MessageLayer {
   std::array<HandlerEntry, kHandlersMax> handlers_{};
 
   std::vector<Slot> slots_;
-  std::vector<std::int32_t> free_slots_;     // last in, first out: few pages are used
-  std::deque<std::int32_t> open_;            // packets not posted yet, oldest first
-  std::deque<std::int32_t> posted_;          // packets posted and not retired
+  std::vector<std::int32_t> free_slots_;  // last in, first out: few pages are used
+  std::deque<std::int32_t> open_;         // packets not posted yet, oldest first
+  std::deque<std::int32_t> posted_;       // packets posted and not retired
   std::uint32_t since_signal_ = 0;
 
-  std::vector<ReplyTarget*> waiting_;        // by call slot
+  std::vector<ReplyTarget*> waiting_;  // by call slot
   std::vector<std::uint16_t> free_calls_;
   std::vector<std::uint32_t> consumed_recvs_;
   std::vector<SendWr> send_list_;

@@ -1,5 +1,5 @@
-// FramePool: memory of coroutine frames, recycled by size. A transaction runs a handful of coroutines; taking their
-// frames from the heap each time would be a third of its cost.
+// FramePool: memory of coroutine frames, recycled by size. A transaction runs a handful of coroutines; taking
+// their frames from the heap each time would be a third of its cost.
 //
 // One pool per thread, made on first use; a frame returns to the pool of the thread that frees it.
 #pragma once
@@ -16,7 +16,7 @@ class FramePool {
     const std::size_t bucket = (bytes + kStep - 1) / kStep;
     if (bucket >= kBuckets) return ::operator new(bytes);
     Block*& head = local().free_[bucket];
-    if (head == nullptr) return ::operator new(bucket * kStep);
+    if (head == nullptr) return ::operator new(bucket* kStep);
     Block* block = head;
     head = block->next;
     return block;

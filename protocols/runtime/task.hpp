@@ -1,10 +1,12 @@
 // Task<T>: a coroutine that starts when it is awaited and resumes its awaiter when it ends.
 //
-// A Task owns its frame (from the FramePool) and is awaited once, by one coroutine of the same thread. Exceptions do
-// not cross it: protocol code reports what happened in its result, and an escaping exception ends the program.
+// A Task owns its frame (from the FramePool) and is awaited once, by one coroutine of the same thread.
+// Exceptions do not cross it: protocol code reports what happened in its result, and an escaping exception
+// ends the program.
 //
-// With GCC 12: name what is awaited (`auto fetch = execute(tx); co_await fetch`, or an awaitable that lives in a local)
-// where its arguments are temporaries; no capturing lambda coroutines; no reference parameters to temporaries.
+// With GCC 12: name what is awaited (`auto fetch = execute(tx); co_await fetch`, or an awaitable that lives
+// in a local) where its arguments are temporaries; no capturing lambda coroutines; no reference parameters to
+// temporaries.
 #pragma once
 
 #include <coroutine>

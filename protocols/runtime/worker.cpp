@@ -11,7 +11,10 @@ constexpr std::uint64_t kGroupMask = 0x0000FFFFFFFFFFF8;  // the pointer in a on
 }
 
 Worker::Worker(WorkerPort& port, std::uint32_t cqe)
-    : port_(port), cpu_(port.cpu()), nic_(port.shape().nic_of_thread(port.thread())), cq_(port.device().create_cq(cqe)) {
+    : port_(port),
+      cpu_(port.cpu()),
+      nic_(port.shape().nic_of_thread(port.thread())),
+      cq_(port.device().create_cq(cqe)) {
   port_.use_cq(*cq_);
 }
 
@@ -23,7 +26,8 @@ void Worker::spawn(Task<void> root) {
 }
 
 std::size_t Worker::unfinished() const {
-  return static_cast<std::size_t>(std::ranges::count_if(roots_, [](const Task<void>& root) { return !root.done(); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(roots_, [](const Task<void>& root) { return !root.done(); }));
 }
 
 bool Worker::step() {
@@ -60,9 +64,15 @@ void Worker::prefetch(std::uint64_t wr_id, int steps) const {
 
 void Worker::handle(const WorkCompletion& wc) {
   switch (static_cast<WrKind>(wc.wr_id & 7)) {
-    case WrKind::kRecv: messages_->on_recv(wc); break;
-    case WrKind::kDatagram: messages_->on_sent(wc); break;
-    case WrKind::kOneSided: retire(wc); break;
+    case WrKind::kRecv:
+      messages_->on_recv(wc);
+      break;
+    case WrKind::kDatagram:
+      messages_->on_sent(wc);
+      break;
+    case WrKind::kOneSided:
+      retire(wc);
+      break;
   }
 }
 
@@ -77,8 +87,7 @@ void Worker::retire(const WorkCompletion& wc) {
 
 Channel& Worker::channel(int node, int nic, int index) {
   const ClusterShape& shape = port_.shape();
-  const auto slot =
-      static_cast<std::size_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
+  const auto slot = static_cast<std::size_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
   if (channels_.size() <= slot) channels_.resize(slot + 1);
   if (!channels_[slot]) {
     auto made = std::make_unique<Channel>();

@@ -1,9 +1,11 @@
-// Worker: one thread's scheduler. It owns the completion queue, the channels (RC queue pairs with what is staged on
-// them) and the coroutines, and does one item of work a step. It works in rounds: take the completions that are there
-// and resume who waited for each, resume the coroutines that were ready when the round began, send the messages that
-// have been written meanwhile. A coroutine that makes itself ready again and again holds up neither.
+// Worker: one thread's scheduler. It owns the completion queue, the channels (RC queue pairs with what is
+// staged on them) and the coroutines, and does one item of work a step. It works in rounds: take the
+// completions that are there and resume who waited for each, resume the coroutines that were ready when the
+// round began, send the messages that have been written meanwhile. A coroutine that makes itself ready again
+// and again holds up neither.
 //
-// Owned by the program of its node; used by one thread. Coroutines and messages hold references to it and end first.
+// Owned by the program of its node; used by one thread. Coroutines and messages hold references to it and end
+// first.
 #pragma once
 
 #include <array>
@@ -22,8 +24,9 @@ namespace verbtwin::protocols {
 
 class Worker;
 
-/// Counts what a coroutine has outstanding (signalled requests, RPC replies); co_await it to wait for all of them.
-/// Lives in the coroutine's frame; one waiter. After the wait, status() is the first failure or success.
+/// Counts what a coroutine has outstanding (signalled requests, RPC replies); co_await it to wait for all of
+/// them. Lives in the coroutine's frame; one waiter. After the wait, status() is the first failure or
+/// success.
 class WaitGroup {
  public:
   /// `owner` is what the waiter works on, or null: fetched into cache when the end of the wait is near.
@@ -117,8 +120,8 @@ class Worker final : public Steppable {
   Channel& channel(int node, int nic, int index = 0);
   int nic() const { return nic_; }
 
-  /// Adds a request to a channel. With a group it is signalled and the group waits for it; without one it is retired
-  /// by a later completion (passive acknowledgement). Nothing is posted before ring().
+  /// Adds a request to a channel. With a group it is signalled and the group waits for it; without one it is
+  /// retired by a later completion (passive acknowledgement). Nothing is posted before ring().
   void stage(Channel& channel, SendWr wr, WaitGroup* group);
   /// Posts what is staged: a doorbell per channel if `doorbell_batching`, else one per request.
   void ring(bool doorbell_batching);

@@ -1,11 +1,12 @@
-// ClusterHash: the index of one table's primary copy, in DrTM-KV's manner (SOSP 2015): buckets of eight slots that one
-// READ fetches whole; a slot names a key and where its record is; a full bucket's last slot links to another bucket.
+// ClusterHash: the index of one table's primary copy, in DrTM-KV's manner (SOSP 2015): buckets of eight slots
+// that one READ fetches whole; a slot names a key and where its record is; a full bucket's last slot links to
+// another bucket.
 //
-// A view over registered memory, made where needed. Buckets are decoded from a private copy, so that the same code
-// serves a CPU of the node and a client that has READ the bucket.
+// A view over registered memory, made where needed. Buckets are decoded from a private copy, so that the same
+// code serves a CPU of the node and a client that has READ the bucket.
 //
-// An untouched bucket is all zeros and means the initial contents: bucket b holds the keys 4b .. 4b+3 that exist, each
-// at its own record slot. A table of millions is there without having been written.
+// An untouched bucket is all zeros and means the initial contents: bucket b holds the keys 4b .. 4b+3 that
+// exist, each at its own record slot. A table of millions is there without having been written.
 #pragma once
 
 #include <cstddef>

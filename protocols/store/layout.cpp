@@ -6,7 +6,11 @@ namespace verbtwin::protocols {
 
 StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, int threads, int replicas,
                          std::size_t worker_b)
-    : log_(log), nodes_(nodes), threads_(threads), replicas_(replicas), worker_b_((worker_b + 4095) & ~std::size_t{4095}) {
+    : log_(log),
+      nodes_(nodes),
+      threads_(threads),
+      replicas_(replicas),
+      worker_b_((worker_b + 4095) & ~std::size_t{4095}) {
   std::uint64_t at = 4096;  // offset 0 stays free: a location of 0 means none
   const auto take = [&at](std::uint64_t bytes) {
     const std::uint64_t start = at;
@@ -15,7 +19,8 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
   };
   for (TableSpec& spec : tables) {
     Table table{spec, RecordLayout(spec.value_b), ClusterHash::buckets_for(spec.records), {}, 0};
-    for (int rank = 0; rank < replicas; ++rank) table.records_at.push_back(take(spec.records * table.record.stride_b));
+    for (int rank = 0; rank < replicas; ++rank)
+      table.records_at.push_back(take(spec.records * table.record.stride_b));
     table.buckets_at = take(table.bucket_count * ClusterHash::kBucketBytes);
     tables_.push_back(std::move(table));
   }

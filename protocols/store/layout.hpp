@@ -1,11 +1,11 @@
-// StoreLayout: where everything lies in a node's registered memory. The same on every node, so that a record, a bucket
-// or a log is addressed by node and offset alone.
+// StoreLayout: where everything lies in a node's registered memory. The same on every node, so that a record,
+// a bucket or a log is addressed by node and offset alone.
 //
 // A value, built once before the run and shared read-only by all workers. Offsets and sizes in bytes.
 //
-// Replication: the records of partition p live at node p (primary) and at the next replicas-1 nodes of the ring
-// (backups). A node therefore holds one copy of each table per replica rank: rank 0 its own partition, rank r that of
-// node (node - r).
+// Replication: the records of partition p live at node p (primary) and at the next replicas-1 nodes of the
+// ring (backups). A node therefore holds one copy of each table per replica rank: rank 0 its own partition,
+// rank r that of node (node - r).
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct TableSpec {
 };
 
 struct LogSpec {
-  std::uint32_t ring_b = 16384;       // one sender's log at one backup
-  std::uint32_t entry_max_b = 1024;   // no entry is longer
+  std::uint32_t ring_b = 16384;      // one sender's log at one backup
+  std::uint32_t entry_max_b = 1024;  // no entry is longer
 };
 
 class StoreLayout {
@@ -55,7 +55,9 @@ class StoreLayout {
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {
     return rings_at_ + static_cast<std::uint64_t>(sender_node * threads_ + sender_thread) * log_.ring_b;
   }
-  std::uint64_t worker_offset(int thread) const { return workers_at_ + static_cast<std::uint64_t>(thread) * worker_b_; }
+  std::uint64_t worker_offset(int thread) const {
+    return workers_at_ + static_cast<std::uint64_t>(thread) * worker_b_;
+  }
   std::size_t worker_bytes() const { return worker_b_; }
   std::size_t total_bytes() const { return total_b_; }
 

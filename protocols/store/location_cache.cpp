@@ -38,10 +38,10 @@ struct LocationCache::Shard {
   tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
   std::vector<Entry> entries{1};  // entry 0 holds the list's ends
   std::uint64_t capacity = 0;
-  std::uint64_t unseen = 0;        // warm entries of unpopular records that nobody has looked up yet
-  double unseen_share = 0;         // an unpopular record whose draw is below this is one of them
-  std::uint64_t unpopular = 0;     // unpopular records that fall to this shard and nobody has looked up yet
-  std::uint64_t popular = 0;       // warm entries of popular records
+  std::uint64_t unseen = 0;     // warm entries of unpopular records that nobody has looked up yet
+  double unseen_share = 0;      // an unpopular record whose draw is below this is one of them
+  std::uint64_t unpopular = 0;  // unpopular records that fall to this shard and nobody has looked up yet
+  std::uint64_t popular = 0;    // warm entries of popular records
   std::uint64_t hits = 0, misses = 0;
 
   void unlink(std::uint32_t at) {
@@ -62,7 +62,8 @@ struct LocationCache::Shard {
       entries.emplace_back();
     } else if (unseen > 0) {
       --unseen;
-      unseen_share = std::max(0.0, unseen_share - 1.0 / static_cast<double>(std::max<std::uint64_t>(unpopular, 1)));
+      unseen_share =
+          std::max(0.0, unseen_share - 1.0 / static_cast<double>(std::max<std::uint64_t>(unpopular, 1)));
       at = static_cast<std::uint32_t>(entries.size());
       entries.emplace_back();
     } else {
@@ -147,7 +148,8 @@ void LocationCache::put(RecordId record, std::uint64_t slot) {
     return;
   }
   // Looked up for the first time, and it was none of the warm entries.
-  const bool first = found == shard.index.end() && start_ == CacheStart::kWarm && !popularity_.popular(record);
+  const bool first =
+      found == shard.index.end() && start_ == CacheStart::kWarm && !popularity_.popular(record);
   if (first && shard.unpopular > 0) --shard.unpopular;
   shard.insert(record.packed, slot, false);
 }

@@ -1,12 +1,12 @@
-// LocationCache: a node's memory of where remote records are, so that one READ fetches a record (DrTM-KV, SOSP 2015).
-// Least recently used entries go when its size is used up.
+// LocationCache: a node's memory of where remote records are, so that one READ fetches a record (DrTM-KV,
+// SOSP 2015). Least recently used entries go when its size is used up.
 //
 // One per node, shared by its workers: any of them may call it at any time (locked by shard).
 //
-// Start: a run of a millisecond would see the cache of a cluster that has been up for a millisecond. A cache that
-// starts warm holds what one that has long been in use would hold, without being filled: the most popular records as
-// far as they fit, then a share of the rest, picked by a hash of their names. Such an entry is made when it is first
-// looked up; when room is needed, entries nobody has looked up go first.
+// Start: a run of a millisecond would see the cache of a cluster that has been up for a millisecond. A cache
+// that starts warm holds what one that has long been in use would hold, without being filled: the most
+// popular records as far as they fit, then a share of the rest, picked by a hash of their names. Such an
+// entry is made when it is first looked up; when room is needed, entries nobody has looked up go first.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
-// NodeStore: a node's share of the database in its registered memory, as the node's own CPUs use it: look-ups, record
-// reads, and the logs it keeps for others.
+// NodeStore: a node's share of the database in its registered memory, as the node's own CPUs use it:
+// look-ups, record reads, and the logs it keeps for others.
 //
-// One per node, shared by its workers. Records are reached through record.hpp's functions only; a log ring is read by
-// one worker at a time, because its one sender asks for one reclaim after another.
+// One per node, shared by its workers. Records are reached through record.hpp's functions only; a log ring is
+// read by one worker at a time, because its one sender asks for one reclaim after another.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ namespace verbtwin::protocols {
 
 class NodeStore {
  public:
-  /// `layout` and `memory` are not owned and outlive the store. `keep_logged`: remember what the logs held (checks).
+  /// `layout` and `memory` are not owned and outlive the store. `keep_logged`: remember what the logs held
+  /// (checks).
   NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, bool keep_logged);
 
   const StoreLayout& layout() const { return layout_; }

@@ -4,9 +4,12 @@ namespace verbtwin::protocols {
 
 namespace {
 
-constexpr std::uint32_t round_up(std::uint32_t n, std::uint32_t to) { return (n + to - 1) / to * to; }
+constexpr std::uint32_t round_up(std::uint32_t n, std::uint32_t to) {
+  return (n + to - 1) / to * to;
+}
 
-// A record that NICs and other threads may change underneath is copied word by word, each an atomic load or store.
+// A record that NICs and other threads may change underneath is copied word by word, each an atomic load or
+// store.
 void copy_words(std::byte* to, std::byte* from, std::uint32_t bytes) {
   for (std::uint32_t at = 0; at < bytes; at += 8) {
     store_word(to + at, atomic_word(from + at).load(std::memory_order_relaxed));
@@ -46,7 +49,8 @@ RecordView copy_record(const RecordLayout& layout, std::byte* record, std::byte*
   return view;
 }
 
-void install(const RecordLayout& layout, std::byte* record, std::uint64_t version, std::span<const std::byte> value) {
+void install(const RecordLayout& layout, std::byte* record, std::uint64_t version,
+             std::span<const std::byte> value) {
   std::byte padded[8] = {};
   for (std::uint32_t at = 0; at < value.size(); at += 8) {
     const std::size_t bytes = value.size() - at < 8 ? value.size() - at : 8;
@@ -63,6 +67,8 @@ bool try_lock(std::byte* record, std::uint64_t owner) {
                                                      std::memory_order_relaxed);
 }
 
-void unlock(std::byte* record) { atomic_word(record).store(0, std::memory_order_release); }
+void unlock(std::byte* record) {
+  atomic_word(record).store(0, std::memory_order_release);
+}
 
 }  // namespace verbtwin::protocols

@@ -1,18 +1,18 @@
 // Record: how a record lies in registered memory, read and written by NICs and CPUs at once.
 //
 //   lock     8 B   0, or the owner that is writing (owner_word())
-//   version  8 B   0: never written, the value is the table's initial value for the key; +1 with every committed write
-//   value          padded to 8 B
-//   version  8 B   again, only where the record is longer than a cache line
+//   version  8 B   0: never written, the value is the table's initial value for the key; +1 with every
+//   committed write value          padded to 8 B version  8 B   again, only where the record is longer than a
+//   cache line
 //
-// A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be fetched
-// torn; it is accepted only if it is unlocked and both its versions agree: the writer holds the lock from before the
-// first byte changes until after the last one is there, and changes the versions with the value. With two lines that
-// settles it. Where there are more, the lines between may still be newer than both ends: a fetch of such a record is
-// its own proof of nothing, and has to be checked again (Validation).
+// A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be
+// fetched torn; it is accepted only if it is unlocked and both its versions agree: the writer holds the lock
+// from before the first byte changes until after the last one is there, and changes the versions with the
+// value. With two lines that settles it. Where there are more, the lines between may still be newer than both
+// ends: a fetch of such a record is its own proof of nothing, and has to be checked again (Validation).
 //
-// Nobody owns these functions' memory; any thread may call them on any record, and the lock and version words are
-// reached only through std::atomic_ref.
+// Nobody owns these functions' memory; any thread may call them on any record, and the lock and version words
+// are reached only through std::atomic_ref.
 #pragma once
 
 #include <atomic>
@@ -52,7 +52,9 @@ inline std::uint64_t load_word(const std::byte* at) {
   std::memcpy(&word, at, sizeof word);
   return word;
 }
-inline void store_word(std::byte* at, std::uint64_t word) { std::memcpy(at, &word, sizeof word); }
+inline void store_word(std::byte* at, std::uint64_t word) {
+  std::memcpy(at, &word, sizeof word);
+}
 
 inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at));
@@ -61,13 +63,16 @@ inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
 /// Judges a private copy of a record.
 RecordView inspect(const RecordLayout& layout, const std::byte* image);
 
-/// Copies a live record to `image` with a CPU of its node, then judges it: a writer that was at work shows as kTorn.
+/// Copies a live record to `image` with a CPU of its node, then judges it: a writer that was at work shows as
+/// kTorn.
 RecordView copy_record(const RecordLayout& layout, std::byte* record, std::byte* image);
 
 /// Installs `value` at `version` with a CPU of the record's node; the caller holds the lock.
-void install(const RecordLayout& layout, std::byte* record, std::uint64_t version, std::span<const std::byte> value);
+void install(const RecordLayout& layout, std::byte* record, std::uint64_t version,
+             std::span<const std::byte> value);
 
-/// CPU locks of the record's node. They are not atomic with a NIC's CAS on the same word: a protocol uses one kind.
+/// CPU locks of the record's node. They are not atomic with a NIC's CAS on the same word: a protocol uses one
+/// kind.
 bool try_lock(std::byte* record, std::uint64_t owner);
 void unlock(std::byte* record);
 

@@ -19,7 +19,8 @@ std::uint64_t body_hash(std::span<const std::byte> entry) {
   return value_digest(body) & kHashMask;
 }
 
-/// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not fit.
+/// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
+/// fit.
 std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
   const std::uint64_t left = spec.ring_b - at % spec.ring_b;
   return left < spec.entry_max_b ? at + left : at;

@@ -1,13 +1,14 @@
-// Ring logs: every worker has one log ring at every node that backs up records it may write; it alone appends.
+// Ring logs: every worker has one log ring at every node that backs up records it may write; it alone
+// appends.
 //
-// An entry is framed by the same word at both ends: its number in the ring, its size, and a hash of what is between.
-// So a reader knows whether all of it is there, whatever order the bytes land in, and never takes a leftover of an
-// earlier lap for new.
-// An entry never wraps: where less than the longest entry is left, both sides go on at the start. Space is reclaimed
-// lazily: the sender tells the backup how far its entries are certain, the backup applies them and says how far it is.
+// An entry is framed by the same word at both ends: its number in the ring, its size, and a hash of what is
+// between. So a reader knows whether all of it is there, whatever order the bytes land in, and never takes a
+// leftover of an earlier lap for new. An entry never wraps: where less than the longest entry is left, both
+// sides go on at the start. Space is reclaimed lazily: the sender tells the backup how far its entries are
+// certain, the backup applies them and says how far it is.
 //
-// LogWriter belongs to one worker; LogReader is used by whichever worker of the backup serves the request (one at a
-// time per ring: a ring's requests come from its one sender, one after another).
+// LogWriter belongs to one worker; LogReader is used by whichever worker of the backup serves the request
+// (one at a time per ring: a ring's requests come from its one sender, one after another).
 #pragma once
 
 #include <cstddef>
@@ -73,7 +74,7 @@ class LogWriter {
 
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
-  std::uint16_t entries_ = 0;  // the last one's number; wraps
+  std::uint16_t entries_ = 0;                        // the last one's number; wraps
   std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
 };
 

@@ -11,7 +11,14 @@ namespace {
 constexpr std::uint32_t kSavings = 0;
 constexpr std::uint32_t kChecking = 1;
 
-enum Type : std::uint32_t { kAmalgamate, kBalance, kDepositChecking, kSendPayment, kTransactSavings, kWriteCheck };
+enum Type : std::uint32_t {
+  kAmalgamate,
+  kBalance,
+  kDepositChecking,
+  kSendPayment,
+  kTransactSavings,
+  kWriteCheck
+};
 constexpr std::array<std::string_view, 6> kNames = {"amalgamate",   "balance",          "deposit_checking",
                                                     "send_payment", "transact_savings", "write_check"};
 constexpr std::array<std::uint32_t, 6> kMixPercent = {15, 15, 15, 25, 15, 15};
@@ -27,18 +34,22 @@ class SmallBank final : public Workload {
  public:
   SmallBank(const nlohmann::json& parameters, int nodes, int threads)
       : nodes_(static_cast<std::uint64_t>(nodes)),
-        per_node_(parameters.at("accounts_per_thread").get<std::uint64_t>() * static_cast<std::uint64_t>(threads)),
+        per_node_(parameters.at("accounts_per_thread").get<std::uint64_t>() *
+                  static_cast<std::uint64_t>(threads)),
         accounts_(per_node_ * nodes_),
-        hot_(std::max<std::uint64_t>(2, static_cast<std::uint64_t>(std::llround(
-                                            parameters.at("hot_fraction").get<double>() * static_cast<double>(accounts_))))),
-        hot_permille_(static_cast<std::uint32_t>(
-            std::lround(parameters.at("hot_probability").get<double>() * 1000))) {
+        hot_(std::max<std::uint64_t>(
+            2, static_cast<std::uint64_t>(std::llround(parameters.at("hot_fraction").get<double>() *
+                                                       static_cast<double>(accounts_))))),
+        hot_permille_(
+            static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))) {
     if (hot_ + 2 > accounts_) hot_ = accounts_;
   }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
 
-  std::vector<TableSpec> tables() const override { return {{"savings", 8, per_node_}, {"checking", 8, per_node_}}; }
+  std::vector<TableSpec> tables() const override {
+    return {{"savings", 8, per_node_}, {"checking", 8, per_node_}};
+  }
 
   PhaseCycles cycles() const override { return {678, 185, 134, 87}; }  // Wei et al., OSDI 2018, table 3
   std::size_t records_max() const override { return 3; }
@@ -66,16 +77,23 @@ class SmallBank final : public Workload {
 
   Task<Outcome> run(Transaction& tx, Request request) const override {
     switch (request.type) {
-      case kAmalgamate: return amalgamate(tx, request.arguments[0], request.arguments[1]);
-      case kBalance: return balance(tx, request.arguments[0]);
-      case kDepositChecking: return add_to(tx, record(kChecking, request.arguments[0]), kDepositCents);
-      case kSendPayment: return send_payment(tx, request.arguments[0], request.arguments[1]);
-      case kTransactSavings: return add_to(tx, record(kSavings, request.arguments[0]), kSavingsCents);
-      default: return write_check(tx, request.arguments[0]);
+      case kAmalgamate:
+        return amalgamate(tx, request.arguments[0], request.arguments[1]);
+      case kBalance:
+        return balance(tx, request.arguments[0]);
+      case kDepositChecking:
+        return add_to(tx, record(kChecking, request.arguments[0]), kDepositCents);
+      case kSendPayment:
+        return send_payment(tx, request.arguments[0], request.arguments[1]);
+      case kTransactSavings:
+        return add_to(tx, record(kSavings, request.arguments[0]), kSavingsCents);
+      default:
+        return write_check(tx, request.arguments[0]);
     }
   }
 
-  CheckReport check_invariant(std::span<const History* const> histories, const FinalValue& value) const override {
+  CheckReport check_invariant(std::span<const History* const> histories,
+                              const FinalValue& value) const override {
     CheckReport report;
     report.name = "money";
     std::int64_t expected_change = 0;
@@ -199,13 +217,22 @@ RegistryEntry smallbank_entry() {
           "SmallBank: six short banking transactions, 15 % of them read-only, on a small hot set",
           {{"properties",
             {{"accounts_per_thread",
-              {{"type", "integer"}, {"minimum", 2}, {"maximum", 100'000'000}, {"default", 100'000},
+              {{"type", "integer"},
+               {"minimum", 2},
+               {"maximum", 100'000'000},
+               {"default", 100'000},
                {"description", "accounts per worker thread; a node holds threads times as many"}}},
              {"hot_fraction",
-              {{"type", "number"}, {"minimum", 0}, {"maximum", 1}, {"default", 0.04},
+              {{"type", "number"},
+               {"minimum", 0},
+               {"maximum", 1},
+               {"default", 0.04},
                {"description", "share of the accounts that is hot"}}},
              {"hot_probability",
-              {{"type", "number"}, {"minimum", 0}, {"maximum", 1}, {"default", 0.9},
+              {{"type", "number"},
+               {"minimum", 0},
+               {"maximum", 1},
+               {"default", 0.9},
                {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}}}}}};
 }
 

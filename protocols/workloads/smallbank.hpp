@@ -1,8 +1,8 @@
-// SmallBank (Alomari et al., ICDE 2008, as H-Store and DrTM run it): six transactions on two tables, savings and
-// checking, 8 B balances in cents. Amalgamate, SendPayment touch two accounts; Balance only reads.
+// SmallBank (Alomari et al., ICDE 2008, as H-Store and DrTM run it): six transactions on two tables, savings
+// and checking, 8 B balances in cents. Amalgamate, SendPayment touch two accounts; Balance only reads.
 //
-// Accounts are numbered over the whole cluster and dealt to partitions in turn. hot_fraction of them, the lowest
-// numbers, get hot_probability of the picks; the other picks go over the rest.
+// Accounts are numbered over the whole cluster and dealt to partitions in turn. hot_fraction of them, the
+// lowest numbers, get hot_probability of the picks; the other picks go over the rest.
 #pragma once
 
 #include "protocols/registry.hpp"

@@ -1,7 +1,8 @@
-// Workload: what transactions there are, on what data, in what mix, and what must hold of the data afterwards.
+// Workload: what transactions there are, on what data, in what mix, and what must hold of the data
+// afterwards.
 //
-// Made once per run and shared by all workers; everything but run() is const and may be called by any thread. A
-// request is drawn once and run until it commits, with the same inputs.
+// Made once per run and shared by all workers; everything but run() is const and may be called by any thread.
+// A request is drawn once and run until it commits, with the same inputs.
 #pragma once
 
 #include <array>
@@ -44,7 +45,8 @@ class Workload : public InitialValues, public Popularity {
   virtual Task<Outcome> run(Transaction& transaction, Request request) const = 0;
 
   /// Compares the data at the end with what the committed transactions say they did to it.
-  virtual CheckReport check_invariant(std::span<const History* const> histories, const FinalValue& value) const = 0;
+  virtual CheckReport check_invariant(std::span<const History* const> histories,
+                                      const FinalValue& value) const = 0;
 };
 
 std::unique_ptr<Workload> make_workload(const nlohmann::json& workload, int nodes, int threads);
