@@ -35,6 +35,12 @@ class NodeMemory {
   virtual std::span<std::byte> local() = 0;
   virtual std::uint32_t lkey() const = 0;
   virtual RemoteMemory remote(int node, int nic) const = 0;
+
+  /// A hint: most of this part of the local memory will be used (huge pages pay there).
+  virtual void expect_use(std::size_t offset, std::size_t length) {
+    static_cast<void>(offset);
+    static_cast<void>(length);
+  }
 };
 
 /// One worker thread's door to the cluster. Used by that thread only.

@@ -74,6 +74,8 @@ class Steppable {
   /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more
   /// can be done at once, without waiting for a completion.
   virtual bool step() = 0;
+  /// The wr_id of the completion that the next step will take, 0 if that is not known yet. For prefetch().
+  virtual std::uint64_t next_wr_id() const { return 0; }
   /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it
   /// leads to may be prefetched. May be left out, and must change nothing.
   virtual void prefetch(std::uint64_t wr_id, int steps) const {

@@ -164,13 +164,13 @@ class Calendar {
   }
 
   void prefetch_ahead(std::int64_t from) const {
-    for (const Event& event : current_) prefetch(event, 0);
     // Where events are sparse there is nothing to hide.
     for (std::int64_t bucket = from + 1; bucket <= cursor_ && cursor_ - from <= kLookBuckets; ++bucket) {
-      prefetch_bucket(bucket + kLookBuckets, 1);
-      prefetch_bucket(bucket + 2 * kLookBuckets, 2);
+      prefetch_bucket(bucket + kLookBuckets, 0);
+      prefetch_bucket(bucket + 2 * kLookBuckets, 1);
+      prefetch_bucket(bucket + 3 * kLookBuckets, 2);
       const std::uint32_t node =
-          first_[static_cast<std::size_t>((bucket + 3 * kLookBuckets) & (kBuckets - 1))];
+          first_[static_cast<std::size_t>((bucket + 4 * kLookBuckets) & (kBuckets - 1))];
       if (node != kNone) __builtin_prefetch(&nodes_[node]);
     }
   }

@@ -15,6 +15,11 @@ class Cluster::Node final : public NodeMemory {
     const Node& other = *cluster_.nodes_[static_cast<std::size_t>(node)];
     return {reinterpret_cast<std::uint64_t>(other.mapping_.bytes().data()), other.key_};
   }
+  void expect_use(std::size_t offset, std::size_t length) override {
+    if (cluster_.huge_pages_b_ + length > kHugePagesMaxBytes) return;
+    cluster_.huge_pages_b_ += length;
+    mapping_.prefer_huge_pages(offset, length);
+  }
   Memory& regions() { return regions_; }
 
  private:

@@ -75,6 +75,10 @@ class Cluster final : private EventHandler {
   }
   SimQueuePair& connect(Worker& from, int node, int nic, int index);
 
+  /// Huge pages commit memory that may not be touched: a large cluster does without.
+  static constexpr std::size_t kHugePagesMaxBytes = std::size_t{1} << 30;
+
+  std::size_t huge_pages_b_ = 0;
   ClusterShape shape_;
   models::NicProfile nic_profile_;
   CpuPrices cpu_prices_;

@@ -71,6 +71,7 @@ void Core::run() {
   std::int64_t next_ps = kNever;
   if (more) {
     next_ps = busy_until_ps_;
+    next_wr_id_ = worker_->next_wr_id();
   } else {
     for (const SimCompletionQueue* cq : cqs_) {
       if (cq->first_visible_ps() >= next_ps) continue;

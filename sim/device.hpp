@@ -92,6 +92,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
       return wr;
     }
     std::uint32_t size() const { return count_; }
+    void prefetch() const {
+      if (count_ > 0) __builtin_prefetch(&slots_[head_]);
+    }
 
    private:
     std::vector<RecvWr> slots_;  // a power of two

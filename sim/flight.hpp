@@ -21,6 +21,9 @@ inline bool returns_data(Opcode op) {
 inline bool is_write(Opcode op) {
   return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm;
 }
+inline bool is_send(Opcode op) {
+  return op == Opcode::kSend || op == Opcode::kSendWithImm;
+}
 inline bool has_imm(Opcode op) {
   return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm;
 }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -21,6 +22,16 @@ LazyMapping::LazyMapping(std::size_t bytes) {
   // A huge page would commit 2 MiB for one touched record.
   madvise(base, bytes, MADV_NOHUGEPAGE);
   bytes_ = {static_cast<std::byte*>(base), bytes};
+}
+
+void LazyMapping::prefer_huge_pages(std::size_t offset, std::size_t length) {
+  constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+  const auto base = reinterpret_cast<std::uintptr_t>(bytes_.data());
+  const std::uintptr_t begin = (base + offset) / kHugePageBytes * kHugePageBytes;
+  const std::uintptr_t end = (base + offset + length + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const std::uintptr_t first = std::max(begin, base / 4096 * 4096);
+  const std::uintptr_t last = std::min(end, base + bytes_.size() / 4096 * 4096);
+  madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // a wish: nothing depends on it
 }
 
 LazyMapping::~LazyMapping() {

@@ -25,6 +25,9 @@ class LazyMapping {
 
   std::span<std::byte> bytes() const { return bytes_; }
 
+  /// Most of this part will be touched.
+  void prefer_huge_pages(std::size_t offset, std::size_t length);
+
  private:
   std::span<std::byte> bytes_;
 };

@@ -322,7 +322,7 @@ bool mentions_profiles(const std::filesystem::path& file) {
 }  // namespace
 
 std::unique_ptr<Platform> Platform::from_xml(const std::filesystem::path& file, int nodes,
-                                             int nics_per_node) {
+                                             [[maybe_unused]] int nics_per_node) {
   assert(nodes > 0 && nics_per_node > 0);
   check_file(file);
   void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -340,15 +340,18 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (steps == 1) {
     const auto* lines = reinterpret_cast<const std::byte*>(qp);
     for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(lines + at);
-    if (f.stage == Stage::kTouch) {
-      __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
-      __builtin_prefetch(f.local);
-    }
-  } else if (f.stage == Stage::kResponseOnWire && (f.flags & kSignaled) != 0) {
-    __builtin_prefetch(qp->send_cq_);
-    __builtin_prefetch(&qp->core_);
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(&qp->core_) + 64);
+    if (f.stage == Stage::kTouch) __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
+    for (std::size_t at = 0; at < f.length && at < 256; at += 64) __builtin_prefetch(f.local + at);
+    return;
   }
+  const bool receives = f.stage == Stage::kRequestOnWire && is_send(f.opcode);
+  if (receives) qp->receives_.prefetch();
+  if (!receives && (f.stage != Stage::kResponseOnWire || (f.flags & kSignaled) == 0)) return;
+  const SimCompletionQueue* cq = receives ? qp->recv_cq_ : qp->send_cq_;
+  __builtin_prefetch(cq);
+  const auto* core = reinterpret_cast<const std::byte*>(&qp->core_);
+  __builtin_prefetch(core);
+  __builtin_prefetch(core + 64);
 }
 
 std::uint64_t Transport::sequence_key(const Flight& f) {

@@ -266,13 +266,12 @@ void Transport::touch(std::uint32_t index) {
     return;
   }
   auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
-  const bool is_send = f.opcode == Opcode::kSend || f.opcode == Opcode::kSendWithImm;
-  if (f.status == WcStatus::kSuccess && !is_send && f.length > 0 &&
+  if (f.status == WcStatus::kSuccess && !is_send(f.opcode) && f.length > 0 &&
       !target->port_.memory->allows(f.rkey, f.remote_addr, f.length, 0)) {
     f.status = WcStatus::kRemAccessErr;  // deregistered while the request was on its way
     if (f.type == QpType::kRc) enter_error(*target, now());
   }
-  if (f.status != WcStatus::kSuccess || is_send) {
+  if (f.status != WcStatus::kSuccess || is_send(f.opcode)) {
     // nothing to touch
   } else if (is_write(f.opcode)) {
     if (f.length > 0) std::memcpy(remote, f.local, f.length);

@@ -201,6 +201,11 @@ void UdRpc::post_packets(std::size_t count) {
   }
 }
 
+void UdRpc::prefetch_recv(std::uint64_t wr_id) const {
+  const std::byte* packet = recv_memory_ + (wr_id >> 3) * (kGrhBytes + options_.packet_b);
+  for (std::size_t at = kGrhBytes; at < 256; at += 64) __builtin_prefetch(packet + at);
+}
+
 void UdRpc::on_sent(const WorkCompletion&) {
   for (std::uint32_t i = 0; i < kSignalInterval; ++i) {
     free_slots_.push_back(posted_.front());

@@ -50,6 +50,7 @@ bool Worker::step() {
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {
+  if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 0) messages_->prefetch_recv(wr_id);
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
   const auto* group = reinterpret_cast<const WaitGroup*>(wr_id & kGroupMask);
   if (group == nullptr) return;

@@ -80,6 +80,8 @@ class MessageLayer {
   virtual void on_recv(const WorkCompletion& wc) = 0;
   virtual void on_sent(const WorkCompletion& wc) = 0;
   virtual void flush() = 0;
+  /// A hint: on_recv() with this wr_id is near.
+  virtual void prefetch_recv(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
 
  protected:
   ~MessageLayer() = default;
@@ -106,6 +108,9 @@ class Worker final : public Steppable {
   ~Worker() override;
 
   bool step() override;
+  std::uint64_t next_wr_id() const override {
+    return polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
+  }
   void prefetch(std::uint64_t wr_id, int steps) const override;
 
   /// Runs `root` from the next step on.

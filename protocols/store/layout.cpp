@@ -29,4 +29,14 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
   total_b_ = at;
 }
 
+std::vector<StoreLayout::Part> StoreLayout::dense_parts() const {
+  std::vector<Part> parts{{rings_at_, total_b_ - rings_at_}};
+  for (const Table& table : tables_) {
+    for (const std::uint64_t records_at : table.records_at) {
+      if (table.spec.popular > 0) parts.push_back({records_at, table.spec.popular * table.record.stride_b});
+    }
+  }
+  return parts;
+}
+
 }  // namespace verbtwin::protocols

@@ -21,6 +21,7 @@ struct TableSpec {
   std::string name;
   std::uint32_t value_b = 8;
   std::uint64_t records = 0;  // keys 0 .. records-1 of each partition exist from the start
+  std::uint64_t popular = 0;  // the lowest keys, which most accesses go to; 0: none stand out
 };
 
 struct LogSpec {
@@ -60,6 +61,12 @@ class StoreLayout {
   }
   std::size_t worker_bytes() const { return worker_b_; }
   std::size_t total_bytes() const { return total_b_; }
+
+  /// The parts that a run is sure to use: workers' buffers, logs, popular records.
+  struct Part {
+    std::uint64_t offset, bytes;
+  };
+  std::vector<Part> dense_parts() const;
 
   int backup_node(int partition, int rank) const { return (partition + rank) % nodes_; }
   /// The rank that `node` has for `partition`; 0 is the primary; -1: it holds no copy.

@@ -15,6 +15,7 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
       keep_logged_(keep_logged),
       readers_(static_cast<std::size_t>(layout.nodes()) * static_cast<std::size_t>(threads)) {
   assert(memory_.size() >= layout.total_bytes());
+  for (const StoreLayout::Part& part : layout.dense_parts()) memory.expect_use(part.offset, part.bytes);
 }
 
 std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const {
