@@ -290,8 +290,8 @@ void Summary::simulator() {
     text += fmt::format(", {} transactions per wall second",
                         format_si(number(simulator, "transactions_per_wall_s")));
   }
-  text += fmt::format(", set-up {}, {} MiB", format_seconds(number(simulator, "setup_s")),
-                      format_si(number(simulator, "peak_rss_mib")));
+  text += fmt::format(", set-up {}, {:.0f} MiB", format_seconds(number(simulator, "setup_s")),
+                      number(simulator, "peak_rss_mib"));
   labelled("simulator", text);
 }
 

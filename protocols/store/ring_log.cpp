@@ -61,7 +61,9 @@ std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, s
   const std::uint64_t frame = atomic_word(at).load(std::memory_order_acquire);
   const std::uint64_t bytes = frame >> 32 & 0xFFFF;
   const auto number = static_cast<std::uint16_t>(entries_ + 1);
-  if (frame >> 48 != number || bytes < 2 * kLogFrameBytes || bytes > spec.entry_max_b) return std::nullopt;
+  // Half a frame may be there: any number can stand in it.
+  const bool plausible = bytes % 8 == 0 && bytes >= 2 * kLogFrameBytes && bytes <= spec.entry_max_b;
+  if (frame >> 48 != number || !plausible) return std::nullopt;
   if (atomic_word(at + bytes - kLogFrameBytes).load(std::memory_order_acquire) != frame) return std::nullopt;
   if (body_hash({at, bytes}) != (frame & kHashMask)) return std::nullopt;
   head_ = start + bytes;
