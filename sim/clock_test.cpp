@@ -217,7 +217,8 @@ TEST(ClockMessages, MayBeLeftInFlight) {
 /// Two hosts, one link "wire" with a profile. SimGrid cannot run anything after it: call in a death test's
 /// process.
 std::unique_ptr<Platform> wire_with_profile(const std::string& attribute, const std::string& profile) {
-  const auto directory = std::filesystem::path(testing::TempDir()) / ("verbtwin-clock-" + std::to_string(getpid()));
+  const auto directory =
+      std::filesystem::path(testing::TempDir()) / ("verbtwin-clock-" + std::to_string(getpid()));
   std::filesystem::create_directories(directory);
   std::ofstream(directory / (attribute + ".txt")) << profile;
   std::ofstream(directory / (attribute + ".xml"))

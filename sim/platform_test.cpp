@@ -42,7 +42,8 @@ std::vector<std::string> link_names(const Platform& platform, int from, int to) 
 
 std::filesystem::path file_with(const std::string& name, const std::string& text) {
   // Tests run side by side, each in a process of its own.
-  const auto directory = std::filesystem::path(testing::TempDir()) / ("verbtwin-platform-" + std::to_string(getpid()));
+  const auto directory =
+      std::filesystem::path(testing::TempDir()) / ("verbtwin-platform-" + std::to_string(getpid()));
   std::filesystem::create_directories(directory);
   const auto path = directory / name;
   std::ofstream(path) << text;
