@@ -71,12 +71,7 @@ int check(const CheckOptions& options) {
 void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
-  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required()->type_name("FILE");
-  command
-      ->add_option("--set", options->overrides,
-                   "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
-      ->allow_extra_args(false)
-      ->type_name("PATH=VALUE");
+  add_scenario_options(*command, options->scenario, options->overrides);
   command->add_flag("--json", options->json, "Print the whole scenario with every default filled in");
   command->footer(
       "Example:\n"

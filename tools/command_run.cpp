@@ -91,12 +91,7 @@ int run(const RunOptions& options) {
 void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
-  command->add_option("SCENARIO", options->scenario, "Scenario file (JSON)")->required()->type_name("FILE");
-  command
-      ->add_option("--set", options->overrides,
-                   "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
-      ->allow_extra_args(false)
-      ->type_name("PATH=VALUE");
+  add_scenario_options(*command, options->scenario, options->overrides);
   command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...")
       ->type_name("NAME");
   command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")

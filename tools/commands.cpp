@@ -1,5 +1,8 @@
 #include "tools/commands.hpp"
 
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -8,6 +11,15 @@
 #include <system_error>
 
 namespace verbtwin::tools {
+
+void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides) {
+  command.add_option("SCENARIO", scenario, "Scenario file (JSON)")->required()->type_name("FILE");
+  command
+      .add_option("--set", overrides,
+                  "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
+}
 
 int exit_code_of(const nlohmann::json& result, int signal_number) {
   const nlohmann::json checks = result.value("checks", nlohmann::json::array());

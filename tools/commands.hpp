@@ -8,7 +8,9 @@
 
 #include <CLI/App.hpp>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace verbtwin::tools {
 
@@ -22,6 +24,9 @@ void add_run_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 void add_list_command(CLI::App& app, int& exit_code);
+
+/// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
+void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);
 
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
 int exit_code_of(const nlohmann::json& result, int signal_number);
