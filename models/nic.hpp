@@ -34,7 +34,7 @@ class Nic {
   /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them.
   Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks) {
     if (takes_blueflame(requests, blocks)) return pcie_.store(posted, blocks * kWqeBlockBytes);
-    return pcie_.dma_read(pcie_.store(posted, 8), blocks * kWqeBlockBytes).done;
+    return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
@@ -58,6 +58,12 @@ class Nic {
     return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
   }
 
+  /// The ACK of a request whose requester waits for none: it takes its time of the engine, no more.
+  void send_ack_quietly() { send_engine_.owe(send_ack_ps_); }
+  void receive_ack_quietly(std::uint32_t context) {
+    recv_engine_.owe(recv_ack_ps_ + touch(context).occupancy_ps);
+  }
+
   /// A request or a response of `packets` has arrived in full: when the engine has dealt with it.
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets) {
     return pass_receive_engine(context, arrived, packets * recv_packet_ps_);
@@ -68,12 +74,14 @@ class Nic {
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets) {
-    pcie_.dma_read(arrived, kRecvWqeBytes);
+    pcie_.prefetch(kRecvWqeBytes);
     return pass_receive_engine(context, arrived, packets * recv_packet_ps_ + recv_wqe_ps_);
   }
 
-  /// Writes a completion; when a CPU can see it.
-  Moment write_completion(Moment ready) { return pcie_.dma_write(ready, kCqeBytes); }
+  /// Writes `payload_b` and a completion behind it; when a CPU can see the completion.
+  Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
+    return pcie_.dma_write_both(ready, payload_b, kCqeBytes);
+  }
 
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }

@@ -20,7 +20,7 @@ constexpr Parameter<N> kNicParameters[] = {
     {"blueflame_b", "B", 0, 4096, &N::blueflame_b, "largest request copied to the device whole; 0: none"},
     {"max_inline_b", "B", 0, 1024, &N::max_inline_b, "largest inline payload"},
     {"max_send_wr", "count", 1, 32768, &N::max_send_wr, "send queue depth a queue pair may ask for"},
-    {"max_rd_atomic", "count", 1, 255, &N::max_rd_atomic, "READs and ATOMICs in flight per queue pair"},
+    {"max_rd_atomic", "count", 1, 16, &N::max_rd_atomic, "READs and ATOMICs in flight per queue pair"},
     {"send_wqe_ns", "ns", 0, 10000, &N::send_wqe_ns, "send engine occupancy of one request"},
     {"send_wqe_block_ns", "ns", 0, 10000, &N::send_wqe_block_ns,
      "send engine occupancy of each 64 B WQE block"},
