@@ -198,7 +198,7 @@ std::size_t NodeProgram::unfinished() const {
   return sum;
 }
 
-std::uint64_t NodeProgram::committed_ever() const {
+std::uint64_t NodeProgram::finished_ever() const {
   std::uint64_t sum = 0;
   for (const auto& thread : threads_) sum += thread->statistics.committed_ever;
   return sum;

@@ -48,7 +48,7 @@ struct Scenario {
   std::string description;
   std::string backend;  // "sim" | "ibverbs"
   Cluster cluster;
-  nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}
+  nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}; null: a micro-benchmark
   nlohmann::json workload;  // likewise
   Run run;
 

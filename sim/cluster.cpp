@@ -47,7 +47,11 @@ class Cluster::Worker final : public WorkerPort {
   QueuePair& rc_queue_pair(int node, int nic, int index) override {
     return cluster_.connect(*this, node, nic, index);
   }
-  void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    connected_ = wanted;
+    connected_.max_inline_data = device_.attributes().max_inline_data;
+    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;
@@ -65,13 +69,8 @@ class Cluster::Worker final : public WorkerPort {
   }
 
   SimQueuePair& make_queue_pair() {
-    assert(cq_ != nullptr && "use_cq() comes first");
-    QpInitAttributes attributes;
-    attributes.send_cq = cq_;
-    attributes.recv_cq = cq_;
-    attributes.max_inline_data = device_.attributes().max_inline_data;
-    attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
-    owned_.push_back(device_.create_qp(attributes));
+    assert(connected_.send_cq != nullptr && "use_cq() comes first");
+    owned_.push_back(device_.create_qp(connected_));
     return static_cast<SimQueuePair&>(*owned_.back());
   }
 
@@ -79,7 +78,7 @@ class Cluster::Worker final : public WorkerPort {
   int node_, thread_;
   Core& core_;
   SimDevice device_;
-  CompletionQueue* cq_ = nullptr;
+  QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<std::unique_ptr<QueuePair>> owned_;

@@ -39,7 +39,7 @@ json latency_json(const Samples& sorted) {
 /// The samples that `pick` takes from each committed transaction, sorted; it returns a negative number for
 /// none.
 template <typename Pick>
-Samples gather(const ResultInput& input, Pick&& pick) {
+Samples gather(const TransactionsInput& input, Pick&& pick) {
   Samples all;
   for (const protocols::WorkerStatistics* worker : input.workers) {
     for (const protocols::TransactionSample& sample : worker->committed) {
@@ -50,7 +50,7 @@ Samples gather(const ResultInput& input, Pick&& pick) {
   return all;
 }
 
-void add_transactions(const ResultInput& input, json& result) {
+void add_transactions(const TransactionsInput& input, json& result) {
   std::uint64_t user_aborts = 0;
   json& types = result["transactions"] = json::object();
   for (std::uint32_t type = 0; type < input.transaction_names.size(); ++type) {
@@ -87,7 +87,7 @@ void add_transactions(const ResultInput& input, json& result) {
   result["latency_us"] = latency_json(every);
 }
 
-void add_phases(const ResultInput& input, json& result) {
+void add_phases(const TransactionsInput& input, json& result) {
   constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging",
                                                                   "commit"};
   for (std::size_t phase = 0; phase < kNames.size(); ++phase) {
@@ -102,7 +102,7 @@ json count_json(const sim::VerbCounts::Count& before, const sim::VerbCounts::Cou
   return {{"count", after.count - before.count}, {"bytes", after.bytes - before.bytes}};
 }
 
-void add_verbs(const ResultInput& input, json& result) {
+void add_verbs(const RunInput& input, json& result) {
   const sim::VerbCounts& before = input.before->verbs;
   const sim::VerbCounts& after = input.after->verbs;
   const auto sum = [&](const char* name, std::initializer_list<Opcode> opcodes) {
@@ -130,7 +130,8 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
   return all == 0 ? 1.0 : static_cast<double>(hits) / static_cast<double>(all);
 }
 
-void add_resources(const ResultInput& input, json& result) {
+/// `one_machine`: what is full on one machine limits the run, the others face it.
+void add_resources(const RunInput& input, bool one_machine, json& result) {
   // A queue that grows makes a resource look busier than the window is long: it is full.
   constexpr double kSaturated = 0.8;
   json& resources = result["resources"] = json::array();
@@ -151,9 +152,9 @@ void add_resources(const ResultInput& input, json& result) {
     }
     const double mean = after.busy_ps.empty() ? 0 : sum / static_cast<double>(after.busy_ps.size());
     resources.push_back({{"name", after.name}, {"utilization_mean", mean}, {"utilization_max", max}});
-    if (mean > busiest_share) {
+    if (const double judged = one_machine ? max : mean; judged > busiest_share) {
       busiest = after.name;
-      busiest_share = mean;
+      busiest_share = judged;
     }
   }
   const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
@@ -167,14 +168,9 @@ void add_resources(const ResultInput& input, json& result) {
   result["bottleneck"] = {{"resource", full ? busiest : "round_trips"},
                           {"utilization", std::max(0.0, busiest_share)},
                           {"busiest", busiest}};
-  result["location_cache"] = {
-      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
 }
 
-}  // namespace
-
-json make_result(const ResultInput& input) {
-  json result;
+void add_run(const RunInput& input, json& result) {
   result["format"] = "verbtwin-result";
   result["version"] = 1;
   result["scenario"] = input.scenario->resolved;
@@ -182,10 +178,37 @@ json make_result(const ResultInput& input) {
   result["seed"] = input.scenario->run.seed;
   result["partial"] = input.partial;
   result["window_us"] = us(input.window_ps);
+}
+
+void add_operations(const OperationsInput& input, json& result) {
+  Samples latency;
+  std::uint64_t operations = 0, failed = 0;
+  for (const protocols::OperationStatistics* worker : input.workers) {
+    latency.insert(latency.end(), worker->latency_ps.begin(), worker->latency_ps.end());
+    operations += worker->operations;
+    failed += worker->failed;
+  }
+  std::ranges::sort(latency);
+  const double window_s = static_cast<double>(input.window_ps) / 1e12;
+  result["operations"] = operations;
+  result["operations_failed"] = failed;
+  result["machines"] = input.machines;
+  result["operations_per_s"] =
+      input.window_ps == 0 ? 0.0 : static_cast<double>(operations) / window_s / input.machines;
+  result["latency_us"] = latency_json(latency);
+}
+
+}  // namespace
+
+json make_result(const TransactionsInput& input) {
+  json result;
+  add_run(input, result);
   add_transactions(input, result);
   add_phases(input, result);
   add_verbs(input, result);
-  add_resources(input, result);
+  add_resources(input, false, result);
+  result["location_cache"] = {
+      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
   result["checks"] = json::array();
   for (const protocols::CheckReport& check : input.checks) {
     result["checks"].push_back({{"name", check.name},
@@ -193,6 +216,16 @@ json make_result(const ResultInput& input) {
                                 {"violations", check.violations},
                                 {"examples", check.examples}});
   }
+  return result;
+}
+
+json make_result(const OperationsInput& input) {
+  json result;
+  add_run(input, result);
+  add_operations(input, result);
+  add_verbs(input, result);
+  add_resources(input, input.machines == 1, result);
+  result["checks"] = json::array();
   return result;
 }
 
