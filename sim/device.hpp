@@ -6,9 +6,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/verbs.hpp"
+#include "models/doorbell.hpp"
 #include "models/nic.hpp"
 #include "sim/core.hpp"
 #include "sim/fabric.hpp"
@@ -23,6 +25,8 @@ struct Port {
   models::Nic nic;
   Memory* memory;  // the node's; not owned
   int endpoint;
+  std::optional<models::DoorbellRegisters> doorbells = {};  // where the node's threads share a context
+  std::uint32_t threads = 1;                                // of the node
 };
 
 class SimCompletionQueue final : public CompletionQueue {
@@ -102,6 +106,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   };
 
   bool acceptable(const SendWr& wr) const;
+  void ring(std::size_t requests, std::uint32_t blocks);
 
   // What a request reads or changes on its way comes first, in three cache lines.
   static constexpr std::size_t kHotBytes = 192;
@@ -136,6 +141,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_, max_inline_b_;
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;
+  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
 };
 
 class SimDevice final : public Device {
