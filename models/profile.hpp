@@ -34,6 +34,8 @@ struct NicProfile {
   double dma_write_ns = 0;
   double dma_reads_outstanding = 0;
   double mmio_ns = 0;
+  double doorbell_registers_dedicated = 0;
+  double doorbell_registers_shared = 0;
 
   // Send side
   double blueflame_b = 0;
@@ -94,6 +96,10 @@ struct HostProfile {
   double index_lookup_ns = 0;
   double cache_lookup_ns = 0;
   double local_atomic_ns = 0;
+  double cores_per_socket = 0;
+  double lock_ns = 0;
+  double lock_handover_ns = 0;
+  double lock_handover_far_ns = 0;
   double copy_block_ns = 0;
   double transaction_begin_ns = 0;
   double transaction_end_ns = 0;

@@ -19,6 +19,8 @@ inline NicProfile round_nic() {
   nic.dma_write_ns = 200;
   nic.dma_reads_outstanding = 64;
   nic.mmio_ns = 100;
+  nic.doorbell_registers_dedicated = 4;
+  nic.doorbell_registers_shared = 11;
   nic.blueflame_b = 256;
   nic.max_inline_b = 188;
   nic.max_send_wr = 4096;
@@ -51,6 +53,7 @@ inline HostProfile free_host() {
   HostProfile host;
   host.name = "free";
   host.clock_ghz = 1;
+  host.cores_per_socket = 12;
   return host;
 }
 
