@@ -133,7 +133,8 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster.nodes="),
             "--set cluster.nodes=: /cluster/nodes: wrong type: string \"\"; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_set("cluster.nodse=80"),
-            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, host, "
+            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
+            "device_context, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, threads; did you mean \"nodes\"?");
   EXPECT_EQ(error_of_set("cluster.nodes.x=80"),
