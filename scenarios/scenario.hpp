@@ -31,6 +31,7 @@ struct Cluster {
   int nics_per_node = 0;
   std::string host;  // as `nic`
   int qps_per_peer = 0;
+  bool shared_contexts = false;  // device_context = shared
   Network network;
 };
 

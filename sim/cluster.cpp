@@ -117,6 +117,8 @@ Cluster::Cluster(const ClusterParameters& p)
     for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
       ports_.push_back(std::make_unique<Port>(
           Port{models::Nic(p.nic), &nodes_.back()->regions(), platform_->endpoint(node, nic)}));
+      ports_.back()->threads = static_cast<std::uint32_t>(shape_.threads);
+      if (p.shared_contexts) ports_.back()->doorbells.emplace(p.nic, p.host);
     }
   }
   for (int node = 0; node < shape_.nodes; ++node) {
@@ -167,7 +169,10 @@ Usage Cluster::usage() const {
   Usage usage;
   usage.resources = {{"core", {}},      {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
                      {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}}};
-  for (const auto& core : cores_) usage.resources[0].busy_ps.push_back(core->busy_ps());
+  for (const auto& core : cores_) {
+    usage.resources[0].busy_ps.push_back(core->busy_ps());
+    usage.lock_wait_ps.push_back(core->waited_ps());
+  }
   for (const auto& port : ports_) {
     const models::Nic& nic = port->nic;
     usage.resources[1].busy_ps.push_back(nic.send_engine().busy_ps());
@@ -180,6 +185,14 @@ Usage Cluster::usage() const {
   }
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
     usage.resources[6].busy_ps.push_back(fabric_->link_busy_ps(link));
+  }
+  if (ports_.front()->doorbells) {
+    Usage::Resource& doorbells = usage.resources.emplace_back(Usage::Resource{"doorbell", {}});
+    for (const auto& port : ports_) {
+      for (std::size_t shared = 0; shared < port->doorbells->shared(); ++shared) {
+        doorbells.busy_ps.push_back(port->doorbells->busy_ps(shared));
+      }
+    }
   }
   usage.verbs = transport_->counts();
   return usage;

@@ -88,7 +88,8 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       retry_cnt_(attributes.retry_cnt),
       held_first_(Transport::kNone),
       max_recv_wr_(attributes.max_recv_wr),
-      max_inline_b_(attributes.max_inline_data) {}
+      max_inline_b_(attributes.max_inline_data),
+      doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn) {}
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
@@ -171,14 +172,25 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
     ++result.posted;
   }
   if (result.posted == 0) return result;
-  if (port_.nic.takes_blueflame(result.posted, blocks)) {
+  ring(result.posted, blocks);
+  transport_.post(*this, list.first(result.posted), posted_, blocks, core_.now_ps());
+  posted_ += static_cast<std::uint32_t>(result.posted);
+  return result;
+}
+
+/// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
+void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks) {
+  const std::int64_t before_ps = core_.now_ps();
+  if (port_.nic.takes_blueflame(requests, blocks)) {
     core_.charge(Cost::kBlueFlame, blocks);
   } else {
     core_.charge(Cost::kDoorbell);
   }
-  transport_.post(*this, list.first(result.posted), posted_, blocks, core_.now_ps());
-  posted_ += static_cast<std::uint32_t>(result.posted);
-  return result;
+  if (doorbell_ == models::DoorbellRegisters::kOwn) return;
+  const auto hold =
+      port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);
+  core_.charge_ps(hold.lock_ps);
+  core_.wait_ps(hold.wait_ps);
 }
 
 void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {

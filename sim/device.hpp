@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/verbs.hpp"
+#include "models/doorbell.hpp"
 #include "models/nic.hpp"
 #include "sim/core.hpp"
 #include "sim/fabric.hpp"
@@ -25,6 +27,8 @@ struct Port {
   models::Nic nic;
   Memory* memory;  // the node's; not owned
   int endpoint;
+  std::optional<models::DoorbellRegisters> doorbells = {};  // where the node's threads share a context
+  std::uint32_t threads = 1;                                // of the node
 };
 
 class SimCompletionQueue final : public CompletionQueue {
@@ -107,6 +111,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   };
 
   bool acceptable(const SendWr& wr) const;
+  void ring(std::size_t requests, std::uint32_t blocks);
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 
@@ -149,6 +154,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_, max_inline_b_;
+  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
 };
 
 class SimDevice final : public Device {

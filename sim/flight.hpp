@@ -42,6 +42,7 @@ struct alignas(64) Transport::Flight {
   std::uint32_t position = 0;            // in the origin's send queue
   Path path;
   std::uint32_t length = 0;
+  std::uint32_t wqe = 0;       // its number on the origin's NIC
   std::uint32_t next = kNone;  // in the list of free flights, or of those that wait behind this one
   std::byte* local = nullptr;  // READ, ATOMIC: where the result lands; else the payload
   std::uint64_t remote_addr = 0;

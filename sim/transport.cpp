@@ -132,6 +132,7 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
 void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
                      std::uint32_t blocks, std::int64_t rung_ps) {
   const models::Moment rung = now().plus_delay(rung_ps - calendar_.now_ps());
+  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
   const models::Moment fetched = qp.port_.nic.fetch_wqes(rung, list.size(), blocks);
   for (const SendWr& wr : list) {
     VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
@@ -139,6 +140,7 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     count.bytes += wr.sge.length;
     const std::uint32_t index = new_flight(qp, wr, position++);
     Flight& f = flight(index);
+    f.wqe = ++wqe;
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
@@ -384,11 +386,11 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, model
   models::Nic& nic = origin.port_.nic;
   if (returns_data(f.opcode) && f.status == WcStatus::kSuccess) {
     const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
-    const models::Moment done = nic.receive(origin.context_, tail, packets);
+    const models::Moment done = nic.receive_response(origin.context_, tail, packets, f.length, f.wqe);
     read_done(f, origin, done.at());
     finish(index, origin, done, f.length);
   } else {
-    const models::Moment done = nic.receive_ack(origin.context_, tail);
+    const models::Moment done = nic.receive_ack(origin.context_, tail, f.wqe);
     if (returns_data(f.opcode)) read_done(f, origin, done.at());
     finish(index, origin, done, 0);
   }

@@ -125,7 +125,7 @@ class Transport final : public EventHandler {
   void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status);
 
   void respond(std::uint32_t index, SimQueuePair& target, models::Moment ready);
-  void acknowledge_quietly(SimQueuePair& target);
+  void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
   void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready, std::uint32_t landed_b);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);

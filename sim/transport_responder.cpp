@@ -31,7 +31,9 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, models
   }
   models::Nic& nic = origin.peer_port_->nic;
   const std::uint32_t packets = is_write(f.opcode) ? models::packets_of(f.length, mtu_b_) : 1;
-  const models::Moment in = nic.receive(origin.peer_context_, tail, packets);
+  const std::uint32_t bytes = is_write(f.opcode) ? f.length : 0;
+  models::Moment in = nic.receive(origin.peer_context_, tail, packets, bytes);
+  in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
   if (is_write(f.opcode)) {
     const models::Moment visible = nic.pcie().dma_write(in, f.length);
     schedule_touch(index, origin, visible, visible);
@@ -120,7 +122,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
   if (f.type != QpType::kRc) {
     release(index);
   } else if (is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr) {
-    acknowledge_quietly(target);
+    acknowledge_quietly(f, target);
     release(index);
   } else {
     respond(index, target, now().plus_delay(std::max<std::int64_t>(0, f.done_ps - calendar_.now_ps())));
@@ -212,7 +214,8 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (!take_recv(index, target, recv)) return;
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const models::Moment done = nic.receive_send(target.context_, now(), models::packets_of(f.length, mtu_b_));
+  const models::Moment done =
+      nic.receive_send(target.context_, now(), models::packets_of(f.length, mtu_b_), f.length);
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;
@@ -276,10 +279,10 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
 
 /// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a
 /// later completion does not.
-void Transport::acknowledge_quietly(SimQueuePair& target) {
+void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   target.port_.nic.send_ack_quietly();
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
-  target.peer_port_->nic.receive_ack_quietly(target.peer_context_);
+  target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
 }
 
 void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Moment ready) {

@@ -130,31 +130,43 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
   return all == 0 ? 1.0 : static_cast<double>(hits) / static_cast<double>(all);
 }
 
+/// How much of the window each instance of a resource was in use.
+struct Shares {
+  double mean = 0, max = 0;
+};
+
+Shares shares_of(const std::vector<std::int64_t>& before_ps, const std::vector<std::int64_t>& after_ps,
+                 std::int64_t window_ps) {
+  Shares shares;
+  if (after_ps.empty() || window_ps == 0) return shares;
+  for (std::size_t i = 0; i < after_ps.size(); ++i) {
+    const std::int64_t earlier = i < before_ps.size() ? before_ps[i] : 0;
+    // A queue that grows makes a resource look busier than the window is long: it is full.
+    const double share =
+        std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(window_ps));
+    shares.mean += share;
+    shares.max = std::max(shares.max, share);
+  }
+  shares.mean /= static_cast<double>(after_ps.size());
+  return shares;
+}
+
 /// `one_machine`: what is full on one machine limits the run, the others face it.
 void add_resources(const RunInput& input, bool one_machine, json& result) {
-  // A queue that grows makes a resource look busier than the window is long: it is full.
   constexpr double kSaturated = 0.8;
+  const auto judged = [&](const Shares& shares) { return one_machine ? shares.max : shares.mean; };
   json& resources = result["resources"] = json::array();
   std::string busiest = "none";
-  double busiest_share = -1;
+  double busiest_share = 0, core_share = 0;
   for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
     const sim::Usage::Resource& after = input.after->resources[r];
-    const sim::Usage::Resource& before = input.before->resources[r];
-    double sum = 0, max = 0;
-    for (std::size_t i = 0; i < after.busy_ps.size(); ++i) {
-      const std::int64_t earlier = i < before.busy_ps.size() ? before.busy_ps[i] : 0;
-      const double share = input.window_ps == 0
-                               ? 0
-                               : std::min(1.0, static_cast<double>(after.busy_ps[i] - earlier) /
-                                                   static_cast<double>(input.window_ps));
-      sum += share;
-      max = std::max(max, share);
-    }
-    const double mean = after.busy_ps.empty() ? 0 : sum / static_cast<double>(after.busy_ps.size());
-    resources.push_back({{"name", after.name}, {"utilization_mean", mean}, {"utilization_max", max}});
-    if (const double judged = one_machine ? max : mean; judged > busiest_share) {
+    const Shares shares = shares_of(input.before->resources[r].busy_ps, after.busy_ps, input.window_ps);
+    resources.push_back(
+        {{"name", after.name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
+    if (after.name == "core") core_share = judged(shares);
+    if (judged(shares) > busiest_share) {
       busiest = after.name;
-      busiest_share = judged;
+      busiest_share = judged(shares);
     }
   }
   const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
@@ -163,11 +175,15 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
                        {"utilization_mean", 0.0},
                        {"utilization_max", 0.0},
                        {"hit_ratio", hit_ratio(hits, misses)}});
-  // Where nothing is full, transactions spend their time waiting for round trips.
-  const bool full = busiest_share >= kSaturated;
-  result["bottleneck"] = {{"resource", full ? busiest : "round_trips"},
-                          {"utilization", std::max(0.0, busiest_share)},
-                          {"busiest", busiest}};
+  // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
+  std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
+  const double waiting =
+      judged(shares_of(input.before->lock_wait_ps, input.after->lock_wait_ps, input.window_ps));
+  if (busiest_share < kSaturated && waiting > 0 && core_share + waiting >= kSaturated) {
+    limit = busiest = "doorbell";
+    busiest_share = waiting;
+  }
+  result["bottleneck"] = {{"resource", limit}, {"utilization", busiest_share}, {"busiest", busiest}};
 }
 
 void add_run(const RunInput& input, json& result) {

@@ -44,6 +44,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario) {
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
+  p.shared_contexts = c.shared_contexts;
   return p;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/multi_object.hpp"
 #include "protocols/micro/primitive.hpp"
 
 namespace verbtwin::protocols {
@@ -15,7 +16,8 @@ struct Registered {
 };
 
 const std::vector<Registered>& registered() {
-  static const std::vector<Registered> all = {{primitive_entry(), make_primitive}};
+  static const std::vector<Registered> all = {{primitive_entry(), make_primitive},
+                                              {multi_object_entry(), make_multi_object}};
   return all;
 }
 

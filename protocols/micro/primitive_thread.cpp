@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/coroutine_thread.hpp"
 
 namespace verbtwin::protocols {
 
@@ -157,9 +158,7 @@ void PrimitiveThread::post() {
 
 int PrimitiveThread::pick_node() {
   if (options_.pattern == PrimitiveOptions::Pattern::kManyToOne) return 0;
-  const auto others = static_cast<std::uint32_t>(port_.shape().nodes - 1);
-  const int other = static_cast<int>(random_(others));
-  return other < port_.node() ? other : other + 1;
+  return pick_other_node(random_, port_.node(), port_.shape().nodes);
 }
 
 PrimitiveThread::Line& PrimitiveThread::line(int node, int index) {
