@@ -1,0 +1,124 @@
+#include "calibration/published.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "backend/user_error.hpp"
+#include "scenarios/text.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+}  // namespace
+
+PublishedTable PublishedTable::read(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw UserError("", scenarios::one_line(file.string()) + ": cannot be read");
+  PublishedTable table = parse(file.string(), text.str());
+  table.name_ = file.filename().string();
+  return table;
+}
+
+PublishedTable PublishedTable::parse(std::string name, const std::string& text) {
+  PublishedTable table;
+  table.name_ = std::move(name);
+  std::istringstream in(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.starts_with("#")) {
+      if (!table.columns_.empty()) table.refuse(number, "a comment behind the column names");
+      table.header_.push_back(trimmed(line.substr(1)));
+    } else if (table.columns_.empty()) {
+      table.columns_ = table.split(number, line);
+      auto sorted = table.columns_;
+      std::sort(sorted.begin(), sorted.end());
+      const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+      if (twice != sorted.end())
+        table.refuse(number, "column " + scenarios::in_quotes(*twice) + " stands twice");
+    } else {
+      table.rows_.push_back({number, table.split(number, line)});
+      const std::size_t fields = table.rows_.back().cells.size();
+      if (fields != table.columns_.size()) {
+        table.refuse(number, std::to_string(fields) + " fields; as many as columns are allowed: " +
+                                 std::to_string(table.columns_.size()));
+      }
+    }
+  }
+  if (table.header_.empty()) table.refuse(1, "no '#' line that names the source");
+  if (table.rows_.empty()) table.refuse(number, "no rows");
+  return table;
+}
+
+std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text) const {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  if (quoted) refuse(line, "a quote is not closed");
+  for (std::string& cell : cells) {
+    cell = trimmed(cell);
+    if (cell.empty()) refuse(line, "an empty field");
+  }
+  return cells;
+}
+
+bool PublishedTable::has_column(const std::string& column) const {
+  return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
+}
+
+std::size_t PublishedTable::index_of(const std::string& column) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  if (found == columns_.end()) {
+    throw UserError("", name_ + ": no column " + scenarios::in_quotes(column) + "; there are " +
+                            scenarios::listed(columns_) + scenarios::did_you_mean(column, columns_));
+  }
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+const std::string& PublishedTable::cell(const PublishedRow& row, const std::string& column) const {
+  return row.cells[index_of(column)];
+}
+
+double PublishedTable::number(const PublishedRow& row, const std::string& column, std::size_t part) const {
+  std::istringstream parts(cell(row, column));
+  std::string text;
+  for (std::size_t i = 0; i <= part; ++i) {
+    if (!std::getline(parts, text, '/')) {
+      refuse(row.line, "column " + scenarios::in_quotes(column) + " has no part " + std::to_string(part));
+    }
+  }
+  text = trimmed(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    refuse(row.line,
+           "column " + scenarios::in_quotes(column) + ": " + scenarios::in_quotes(text) + " is no number");
+  }
+  return value;
+}
+
+void PublishedTable::refuse(std::size_t line, const std::string& what) const {
+  throw UserError("", scenarios::one_line(name_) + ":" + std::to_string(line) + ": " + what);
+}
+
+}  // namespace verbtwin::calibration

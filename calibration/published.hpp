@@ -1,0 +1,46 @@
+// Published measurements: the CSV files under calibration/published/, as their sources give them.
+//
+// Values, const use from any thread. A file opens with '#' lines (cluster, source, units, conditions), then a
+// line of column names, then rows. What is malformed is refused: a UserError of one line, "file:line: ...".
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace verbtwin::calibration {
+
+struct PublishedRow {
+  std::size_t line = 0;  // in the file, from 1
+  std::vector<std::string> cells;
+};
+
+class PublishedTable {
+ public:
+  /// `name` is what errors and reports call the file.
+  static PublishedTable parse(std::string name, const std::string& text);
+  static PublishedTable read(const std::filesystem::path& file);
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& header() const { return header_; }  // the '#' lines without their mark
+  const std::vector<std::string>& columns() const { return columns_; }
+  const std::vector<PublishedRow>& rows() const { return rows_; }
+
+  bool has_column(const std::string& column) const;
+  const std::string& cell(const PublishedRow& row, const std::string& column) const;
+  /// The number in a cell; of "1.12 / 2.04" its part 0 or 1.
+  double number(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
+
+ private:
+  [[noreturn]] void refuse(std::size_t line, const std::string& what) const;
+  std::vector<std::string> split(std::size_t line, const std::string& text) const;
+  std::size_t index_of(const std::string& column) const;
+
+  std::string name_;
+  std::vector<std::string> header_;
+  std::vector<std::string> columns_;
+  std::vector<PublishedRow> rows_;
+};
+
+}  // namespace verbtwin::calibration
