@@ -275,6 +275,7 @@ void Transport::touch(std::uint32_t index) {
     // nothing to touch
   } else if (is_write(f.opcode)) {
     if (f.length > 0) std::memcpy(remote, f.local, f.length);
+    if (Core* core = target->port_.memory->watcher_of(remote)) core->wake(calendar_.now_ps(), 0);
   } else if (f.opcode == Opcode::kRdmaRead) {
     if (f.length > 0) std::memcpy(f.local, remote, f.length);
   } else {
