@@ -50,7 +50,8 @@ class DoorbellRegisters {
       lock_ps += near ? handover_ps_ : handover_far_ps_;
     }
     r.last_core = core;
-    return {r.lock.reserve(now_ps, lock_ps + ring_ps) - now_ps, lock_ps};
+    const std::int64_t held_ps = lock_ps + ring_ps;
+    return {r.lock.serve({now_ps, 0, 0}, held_ps).at() - held_ps - now_ps, lock_ps};
   }
 
   std::size_t shared() const { return shared_.size(); }

@@ -53,12 +53,23 @@ struct NicProfile {
   double recv_packet_ns = 0;
   double recv_ack_ns = 0;
   double recv_wqe_ns = 0;
+  double recv_tlp_ns = 0;
   double recv_pipeline_ns = 0;
 
-  // Contexts and atomics
+  // On-chip caches
   double qp_cache_entries = 0;
   double qp_miss_ns = 0;
   double qp_miss_occupancy_ns = 0;
+  double qp_miss_growth_ns = 0;
+  double wqe_cache_entries = 0;
+  double wqe_miss_response_ns = 0;
+  double wqe_miss_ack_ns = 0;
+  double translation_cache_entries = 0;
+  double translation_page_b = 0;
+  double translation_miss_ns = 0;
+  double translation_miss_occupancy_ns = 0;
+
+  // Atomics
   double atomic_locks = 0;
   double atomic_engine_ns = 0;
 

@@ -38,6 +38,9 @@ inline NicProfile round_nic() {
   nic.qp_cache_entries = 1024;
   nic.qp_miss_ns = 300;
   nic.qp_miss_occupancy_ns = 11;
+  nic.wqe_cache_entries = 1e6;
+  nic.translation_cache_entries = 1e6;
+  nic.translation_page_b = 1 << 30;
   nic.atomic_locks = 4096;
   nic.atomic_engine_ns = 40;
   nic.mtu_b = 4096;
