@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <set>
 
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
@@ -190,12 +191,15 @@ void Machines::build_parameters(Machine& machine) {
 }
 
 std::vector<std::string> Machines::parameters_of(const Machine& machine, const json& named) const {
-  const auto table = table_of(machine.kind);
+  std::set<std::string> taken;  // said by the file, or by name in a factor: a unit does not mean them
+  for (const auto& item : member(machine.wanted, "parameters").items()) taken.insert(item.key());
+  for (const json& factor : member(machine.wanted, "factors")) {
+    for (const std::string parameter : factor.at("parameters")) taken.insert(parameter);
+  }
   std::vector<std::string> all;
   for (const std::string one : named) {
-    for (const auto& [name, bounds] : table) {
-      const bool own = member(machine.wanted, "parameters").contains(name);
-      if (name == one || (bounds.unit == one && !own)) all.push_back(name);
+    for (const auto& [name, bounds] : table_of(machine.kind)) {
+      if (name == one || (bounds.unit == one && !taken.contains(name))) all.push_back(name);
     }
   }
   return all;
