@@ -2,10 +2,11 @@
 // experiments.
 //
 // Weighted least squares of log(simulated / published), robust against points that the model cannot explain:
-// every experiment counts alike, whatever its number of points. Derivative-free (NLopt's BOBYQA: Powell, "The
-// BOBYQA algorithm for bound constrained optimization without derivatives", 2009), in the logarithms of the
-// parameters, inside their ranges; a fixed number of evaluations, so that the same data give the same values.
-// One thread, which starts processes (Evaluator).
+// every experiment counts alike, whatever its number of points. Gauss-Newton in the logarithms of the
+// parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
+// (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
+// trust. A fixed number of rounds, so that the same data give the same values. One thread, which starts
+// processes (Evaluator).
 #pragma once
 
 #include <functional>

@@ -101,8 +101,8 @@ json read_groups(const fs::path& file) {
   if (!document.root().is_array()) refuse(document, "", "a list of groups is allowed");
   for (const json& group : document.root()) {
     if (!group.is_object() || !group.contains("name") || !group.contains("machines") ||
-        !group.contains("evaluations")) {
-      refuse(document, "", "each group has name, machines and evaluations");
+        !group.contains("rounds")) {
+      refuse(document, "", "each group has name, machines and rounds");
     }
   }
   return document.root();
@@ -134,7 +134,7 @@ Machines Machines::read(const fs::path& directory) {
   }
   if (error) throw UserError("", directory.string() + ": cannot be read: " + error.message());
   for (const json& group : read_groups(directory / kGroupsFile)) {
-    all.groups_.push_back({group.at("name"), group.at("machines"), group.at("evaluations")});
+    all.groups_.push_back({group.at("name"), group.at("machines"), group.at("rounds")});
     for (const std::string& name : all.groups_.back().machines) {
       if (all.machines_.contains(name)) continue;
       throw UserError("", (directory / kGroupsFile).string() + ": no machine " + scenarios::in_quotes(name));

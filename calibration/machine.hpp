@@ -9,7 +9,7 @@
 //  "..."}]}
 // "from": what is not said here is as in that machine, as fitted. A factor scales what is taken from there:
 // the parameters it names, or all of a unit. groups.json beside them lists what is fitted together, in order:
-// [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "evaluations": 500}].
+// [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "rounds": 8}].
 //
 // One thread. Errors are UserErrors of one line with their place.
 #pragma once
@@ -44,7 +44,7 @@ struct FitVariable {
 struct MachineGroup {
   std::string name;
   std::vector<std::string> machines;
-  int evaluations = 0;  // of the whole group, each all of its points; 0: nothing is fitted
+  int rounds = 0;  // of the fit at most; 0: nothing is fitted
 };
 
 class Machines {
