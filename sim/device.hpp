@@ -101,8 +101,6 @@ class alignas(64) SimQueuePair final : public QueuePair {
     std::uint32_t head_ = 0, count_ = 0;
   };
 
-  bool acceptable(const SendWr& wr) const;
-
   // What a request reads or changes on its way comes first, in three cache lines.
   static constexpr std::size_t kHotBytes = 192;
   Transport& transport_;

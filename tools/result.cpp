@@ -98,15 +98,15 @@ void add_phases(const ResultInput& input, json& result) {
   }
 }
 
-json count_json(const sim::VerbCounts::Count& before, const sim::VerbCounts::Count& after) {
+json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after) {
   return {{"count", after.count - before.count}, {"bytes", after.bytes - before.bytes}};
 }
 
 void add_verbs(const ResultInput& input, json& result) {
-  const sim::VerbCounts& before = input.before->verbs;
-  const sim::VerbCounts& after = input.after->verbs;
+  const VerbCounts& before = input.before->verbs;
+  const VerbCounts& after = input.after->verbs;
   const auto sum = [&](const char* name, std::initializer_list<Opcode> opcodes) {
-    sim::VerbCounts::Count b, a;
+    VerbCounts::Count b, a;
     for (const Opcode opcode : opcodes) {
       const auto i = static_cast<std::size_t>(opcode);
       b.count += before.by_opcode[i].count;
