@@ -228,10 +228,32 @@ struct DeviceAttributes {
 struct VerbCounts {
   struct Count {
     std::uint64_t count = 0, bytes = 0;
+    Count& operator+=(const Count& more) {
+      count += more.count;
+      bytes += more.bytes;
+      return *this;
+    }
+    Count operator-(const Count& less) const { return {count - less.count, bytes - less.bytes}; }
   };
   std::array<Count, 7> by_opcode;  // Opcode
   Count recv;
   std::uint64_t datagrams_dropped = 0;  // where the binding can know
+
+  VerbCounts& operator+=(const VerbCounts& more) {
+    for (std::size_t i = 0; i < by_opcode.size(); ++i) by_opcode[i] += more.by_opcode[i];
+    recv += more.recv;
+    datagrams_dropped += more.datagrams_dropped;
+    return *this;
+  }
+  VerbCounts operator-(const VerbCounts& less) const {
+    VerbCounts difference;
+    for (std::size_t i = 0; i < by_opcode.size(); ++i) {
+      difference.by_opcode[i] = by_opcode[i] - less.by_opcode[i];
+    }
+    difference.recv = recv - less.recv;
+    difference.datagrams_dropped = datagrams_dropped - less.datagrams_dropped;
+    return difference;
+  }
 };
 
 /// An opened device with one protection domain, used by one thread (a context per thread, as fast systems do

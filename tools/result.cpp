@@ -158,10 +158,12 @@ void add_resources(const ResultInput& input, json& result) {
   }
   const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
   const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
-  resources.push_back({{"name", "qp_cache"},
-                       {"utilization_mean", 0.0},
-                       {"utilization_max", 0.0},
-                       {"hit_ratio", hit_ratio(hits, misses)}});
+  if (input.scenario->backend == "sim") {  // a real device does not tell
+    resources.push_back({{"name", "qp_cache"},
+                         {"utilization_mean", 0.0},
+                         {"utilization_max", 0.0},
+                         {"hit_ratio", hit_ratio(hits, misses)}});
+  }
   // Where nothing is full, transactions spend their time waiting for round trips.
   const bool full = busiest_share >= kSaturated;
   result["bottleneck"] = {{"resource", full ? busiest : "round_trips"},

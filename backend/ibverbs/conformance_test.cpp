@@ -30,6 +30,12 @@ class IbverbsBinding final : public ConformanceBinding {
   /// on one machine nothing is lost, so what is under way ends in a fraction of one.
   void settle() override { std::this_thread::sleep_for(std::chrono::milliseconds(40)); }
 
+  Deviations deviations() override {
+    constexpr std::uint32_t kSoftRoceVendor = 0xFFFFFF;
+    const bool soft = devices_[0].context().device_attributes().vendor_id == kSoftRoceVendor;
+    return {!soft, !soft, !soft, !soft};
+  }
+
  private:
   static constexpr std::chrono::seconds kLimit{20};
   std::array<ibverbs::IbvDevice, kEndpoints> devices_{ibverbs::IbvDevice({}), ibverbs::IbvDevice({}),
