@@ -230,7 +230,7 @@ std::vector<std::string> RankRun::ask(std::vector<std::string> questions) {
 json RankRun::make(const std::vector<RankReport>& reports, std::vector<protocols::CheckReport> checks) const {
   ResultInput input;
   sim::Usage before, after;
-  after.resources = {{"core", {}}};
+  before.resources = after.resources = {{"core", {}}};
   input.scenario = &scenario_;
   input.before = &before;
   input.after = &after;
