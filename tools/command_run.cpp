@@ -94,24 +94,6 @@ int run(const RunOptions& options) {
   return exit_code_of(result, signals.signal_number());
 }
 
-void add_rank_options(CLI::App& command, RankFlags& rank) {
-  constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
-  command.add_option("--rank", rank.rank, "This process's number; from Slurm or Open MPI where absent")
-      ->type_name("R")
-      ->group(kGroup);
-  command.add_option("--ranks", rank.ranks, "How many there are: the scenario's nodes")
-      ->type_name("N")
-      ->group(kGroup);
-  command.add_option("--rendezvous", rank.rendezvous, "Where rank 0 listens and the others find it")
-      ->type_name("HOST:PORT")
-      ->group(kGroup);
-  command.add_option("--device", rank.devices, "RDMA device, or one for each NIC of the node: a,b")
-      ->type_name("NAME")
-      ->group(kGroup);
-  command.add_option("--port", rank.port, "Port of the device")->type_name("N")->group(kGroup);
-  command.add_option("--gid-index", rank.gid_index, "GID of the port")->type_name("N")->group(kGroup);
-}
-
 }  // namespace
 
 void add_run_command(CLI::App& app, int& exit_code) {
@@ -126,7 +108,18 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
-  add_rank_options(*command, options->rank);
+  constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
+  command
+      ->add_option("--rank", options->rank.rank, "This process's number; from Slurm or Open MPI where absent")
+      ->type_name("R")
+      ->group(kGroup);
+  command->add_option("--ranks", options->rank.ranks, "How many there are: the scenario's nodes")
+      ->type_name("N")
+      ->group(kGroup);
+  command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens and the others find it")
+      ->type_name("HOST:PORT")
+      ->group(kGroup);
+  add_device_options(*command, options->rank, kGroup);
   command->footer(
       "Example:\n"
       "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"
