@@ -12,9 +12,6 @@ namespace verbtwin::ibverbs {
 
 namespace {
 
-/// RC queue pairs carry one-sided verbs: nobody posts a RECV on them.
-constexpr std::uint32_t kRcRecvs = 1;
-
 /// What one worker tells a peer node of itself; the addresses of its RC queue pairs towards it follow.
 struct Card {
   std::uint64_t memory_addr = 0;
@@ -49,7 +46,12 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   QueuePair& rc_queue_pair(int node, int nic, int index) override {
     return *queue_pairs_[at(node, nic, index)];
   }
-  void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    if (wanted.type != QpType::kRc) {
+      throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
+    }
+    connected_ = wanted;
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return ud_of_[static_cast<std::size_t>(node * shape().threads + thread)];
@@ -63,10 +65,8 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   }
 
   void make_queue_pairs() {
-    assert(cq_ != nullptr && "use_cq() comes first");
-    QpInitAttributes attributes;
-    attributes.send_cq = attributes.recv_cq = cq_;
-    attributes.max_recv_wr = kRcRecvs;
+    assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
+    QpInitAttributes attributes = connected_;
     attributes.max_inline_data = device_.attributes().max_inline_data;
     attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
     for (int node = 0; node < shape().nodes; ++node) {
@@ -126,7 +126,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   RealCpu cpu_;
   IbvDevice device_;
   std::unique_ptr<MemoryRegion> region_;
-  CompletionQueue* cq_ = nullptr;
+  QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
   std::vector<QpAddress> ud_of_;      // by node, thread
   std::vector<RemoteMemory> remote_;  // by node, NIC
