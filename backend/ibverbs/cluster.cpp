@@ -49,7 +49,12 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   QueuePair& rc_queue_pair(int node, int nic, int index) override {
     return *queue_pairs_[at(node, nic, index)];
   }
-  void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    connected_ = wanted;
+    connected_.max_recv_wr = std::max(connected_.max_recv_wr, kRcRecvs);
+    connected_.max_inline_data = device_.attributes().max_inline_data;
+    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return ud_of_[static_cast<std::size_t>(node * shape().threads + thread)];
@@ -63,15 +68,10 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   }
 
   void make_queue_pairs() {
-    assert(cq_ != nullptr && "use_cq() comes first");
-    QpInitAttributes attributes;
-    attributes.send_cq = attributes.recv_cq = cq_;
-    attributes.max_recv_wr = kRcRecvs;
-    attributes.max_inline_data = device_.attributes().max_inline_data;
-    attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+    assert(connected_.send_cq != nullptr && "use_cq() comes first");
     for (int node = 0; node < shape().nodes; ++node) {
       for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
-        auto made = device_.create_qp(attributes);
+        auto made = device_.create_qp(connected_);
         queue_pairs_.emplace_back(static_cast<IbvQueuePair*>(made.release()));
         queue_pairs_.back()->set_peer_node(node);
       }
@@ -126,7 +126,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   RealCpu cpu_;
   IbvDevice device_;
   std::unique_ptr<MemoryRegion> region_;
-  CompletionQueue* cq_ = nullptr;
+  QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
   std::vector<QpAddress> ud_of_;      // by node, thread
   std::vector<RemoteMemory> remote_;  // by node, NIC
