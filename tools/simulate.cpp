@@ -163,25 +163,6 @@ nlohmann::json Simulation::result(double setup_s, double wall_s) {
 
 }  // namespace
 
-protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
-                                              const RunControl& control) {
-  protocols::SystemParameters p;
-  const scenarios::Cluster& c = scenario.cluster;
-  if (c.threads % c.nics_per_node != 0) {
-    throw UserError("/cluster/threads",
-                    fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
-                                c.threads, c.nics_per_node, c.nics_per_node));
-  }
-  p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
-  p.coroutines = c.coroutines;
-  p.replicas = c.replicas;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
-  p.options = protocols::OccOptions::from_json(scenario.protocol);
-  p.options.sabotage = control.sabotage;
-  return p;
-}
-
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);

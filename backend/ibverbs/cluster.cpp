@@ -12,6 +12,9 @@ namespace verbtwin::ibverbs {
 
 namespace {
 
+/// RC queue pairs carry one-sided verbs: nobody posts a RECV on them.
+constexpr std::uint32_t kRcRecvs = 1;
+
 /// What one worker tells a peer node of itself; the addresses of its RC queue pairs towards it follow.
 struct Card {
   std::uint64_t memory_addr = 0;
@@ -51,6 +54,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
     connected_ = wanted;
+    connected_.max_recv_wr = std::max(connected_.max_recv_wr, kRcRecvs);
+    connected_.max_inline_data = device_.attributes().max_inline_data;
+    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
@@ -66,12 +72,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
 
   void make_queue_pairs() {
     assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
-    QpInitAttributes attributes = connected_;
-    attributes.max_inline_data = device_.attributes().max_inline_data;
-    attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
     for (int node = 0; node < shape().nodes; ++node) {
       for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
-        auto made = device_.create_qp(attributes);
+        auto made = device_.create_qp(connected_);
         queue_pairs_.emplace_back(static_cast<IbvQueuePair*>(made.release()));
         queue_pairs_.back()->set_peer_node(node);
       }
