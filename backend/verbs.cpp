@@ -24,6 +24,18 @@ std::string_view to_string(WcStatus status) {
       return "transport retry counter exceeded";
     case WcStatus::kRnrRetryExcErr:
       return "RNR retry counter exceeded";
+    case WcStatus::kBadRespErr:
+      return "bad response error";
+    case WcStatus::kLocAccessErr:
+      return "local access error";
+    case WcStatus::kRemAbortErr:
+      return "aborted error";
+    case WcStatus::kFatalErr:
+      return "fatal error";
+    case WcStatus::kRespTimeoutErr:
+      return "response timeout error";
+    case WcStatus::kGeneralErr:
+      return "general error";
   }
   return "unknown";
 }
@@ -58,6 +70,22 @@ std::string_view to_string(QpType type) {
       return "UD";
   }
   return "unknown";
+}
+
+bool type_allows(QpType type, const SendWr& wr, std::uint32_t max_inline_data, std::uint32_t mtu) {
+  const bool is_send = wr.opcode == Opcode::kSend || wr.opcode == Opcode::kSendWithImm;
+  const bool is_write = wr.opcode == Opcode::kRdmaWrite || wr.opcode == Opcode::kRdmaWriteWithImm;
+  const bool is_inline = (wr.flags & kInline) != 0;
+  if (is_inline && (!(is_send || is_write) || wr.sge.length > max_inline_data)) return false;
+  switch (type) {
+    case QpType::kRc:
+      return true;
+    case QpType::kUc:
+      return is_send || is_write;
+    case QpType::kUd:
+      return is_send && wr.ah != nullptr && wr.sge.length <= mtu;
+  }
+  return false;
 }
 
 }  // namespace verbtwin

@@ -55,11 +55,17 @@ enum class WcStatus : std::uint8_t {
   kLocQpOpErr = 2,
   kLocProtErr = 4,
   kWrFlushErr = 5,
+  kBadRespErr = 7,
+  kLocAccessErr = 8,
   kRemInvReqErr = 9,
   kRemAccessErr = 10,
   kRemOpErr = 11,
   kRetryExcErr = 12,
   kRnrRetryExcErr = 13,
+  kRemAbortErr = 16,
+  kFatalErr = 19,
+  kRespTimeoutErr = 20,
+  kGeneralErr = 21,
 };
 
 /// As ibv_wc_status_str: the words libibverbs uses.
@@ -151,6 +157,7 @@ struct QpAddress {
   std::uint16_t lid = 0;
   std::uint32_t qp_num = 0;
   std::uint32_t qkey = 0;  // UD
+  std::uint32_t psn = 0;   // RC, UC: its first packet's number, another one in each life (24 bits)
 };
 
 class MemoryRegion {
@@ -204,6 +211,10 @@ struct QpInitAttributes {
   std::uint8_t retry_cnt = 6;       // RC: and given up after that many retries
 };
 
+/// Whether a queue pair of this type may be given this request at all: what its type can do, what may be
+/// inline, and a datagram's destination and size. The same in every binding.
+bool type_allows(QpType type, const SendWr& wr, std::uint32_t max_inline_data, std::uint32_t mtu);
+
 /// What the device allows, as ibv_device_attr and ibv_port_attr.
 struct DeviceAttributes {
   std::uint32_t max_inline_data = 0;
@@ -211,6 +222,38 @@ struct DeviceAttributes {
   std::uint32_t max_cqe = 0;
   std::uint8_t max_qp_rd_atom = 0;
   std::uint32_t mtu = 4096;
+};
+
+/// Requests posted and messages received since the start, by kind.
+struct VerbCounts {
+  struct Count {
+    std::uint64_t count = 0, bytes = 0;
+    Count& operator+=(const Count& more) {
+      count += more.count;
+      bytes += more.bytes;
+      return *this;
+    }
+    Count operator-(const Count& less) const { return {count - less.count, bytes - less.bytes}; }
+  };
+  std::array<Count, 7> by_opcode;  // Opcode
+  Count recv;
+  std::uint64_t datagrams_dropped = 0;  // where the binding can know
+
+  VerbCounts& operator+=(const VerbCounts& more) {
+    for (std::size_t i = 0; i < by_opcode.size(); ++i) by_opcode[i] += more.by_opcode[i];
+    recv += more.recv;
+    datagrams_dropped += more.datagrams_dropped;
+    return *this;
+  }
+  VerbCounts operator-(const VerbCounts& less) const {
+    VerbCounts difference;
+    for (std::size_t i = 0; i < by_opcode.size(); ++i) {
+      difference.by_opcode[i] = by_opcode[i] - less.by_opcode[i];
+    }
+    difference.recv = recv - less.recv;
+    difference.datagrams_dropped = datagrams_dropped - less.datagrams_dropped;
+    return difference;
+  }
 };
 
 /// An opened device with one protection domain, used by one thread (a context per thread, as fast systems do

@@ -198,6 +198,10 @@ std::size_t NodeProgram::unfinished() const {
   return sum;
 }
 
+std::size_t NodeProgram::unfinished(int thread) const {
+  return threads_[static_cast<std::size_t>(thread)]->worker.unfinished();
+}
+
 std::uint64_t NodeProgram::finished_ever() const {
   std::uint64_t sum = 0;
   for (const auto& thread : threads_) sum += thread->statistics.committed_ever;
@@ -220,26 +224,22 @@ std::uint64_t NodeProgram::location_cache_misses() const {
   return shared_->cache.misses();
 }
 
-std::vector<CheckReport> run_checks(const System& system,
-                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
+FinalRecord final_record(NodeStore& store, RecordId record) {
+  const std::byte* at = store.primary_record(record.table(), store.find_slot(record.table(), record.key()));
+  const std::uint32_t value_b = store.layout().table(record.table()).spec.value_b;
+  return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
+}
+
+std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
+                                    std::span<const LoggedWrite> logged,
+                                    const std::function<FinalRecord(RecordId)>& find) {
   const SystemParameters& p = system.parameters();
-  std::vector<const History*> histories;
-  std::vector<LoggedWrite> logged;
-  for (const auto& node : nodes) {
-    for (int thread = 0; thread < p.shape.threads; ++thread) histories.push_back(&node->history(thread));
-    node->store().drain_logs();
-    logged.insert(logged.end(), node->store().logged().begin(), node->store().logged().end());
-  }
-  const auto primary = [&](RecordId record) {
-    NodeStore& store = nodes[record.partition()]->store();
-    return store.primary_record(record.table(), store.find_slot(record.table(), record.key()));
-  };
   const auto value_of = [&](RecordId record, std::span<std::byte> value) {
-    const std::byte* at = primary(record);
-    if (load_word(at + 8) == 0) {
+    const FinalRecord last = find(record);
+    if (last.version == 0) {
       system.workload().initial_value(record, value);
     } else {
-      std::ranges::copy(std::span(at + kRecordHeaderBytes, value.size()), value.begin());
+      std::ranges::copy(last.value.first(value.size()), value.begin());
     }
   };
   const auto digest_of = [&](RecordId record, auto&& fill) {
@@ -252,12 +252,28 @@ std::vector<CheckReport> run_checks(const System& system,
         record, [&](RecordId id, std::span<std::byte> value) { system.workload().initial_value(id, value); });
   };
   const auto read_primary = [&](RecordId record) {
-    const std::byte* at = primary(record);
-    return PrimaryRecord{load_word(at + 8), digest_of(record, value_of), load_word(at) != 0};
+    const FinalRecord last = find(record);
+    return PrimaryRecord{last.version, digest_of(record, value_of), last.lock != 0};
   };
   return {check_serializable(histories, initial_digest), check_final_state(histories, read_primary),
           check_logs(histories, logged, p.replicas, p.shape.nodes),
           system.workload().check_invariant(histories, value_of)};
+}
+
+std::vector<CheckReport> run_checks(const System& system,
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
+  std::vector<const History*> histories;
+  std::vector<LoggedWrite> logged;
+  for (const auto& node : nodes) {
+    for (int thread = 0; thread < system.parameters().shape.threads; ++thread) {
+      histories.push_back(&node->history(thread));
+    }
+    node->store().drain_logs();
+    logged.insert(logged.end(), node->store().logged().begin(), node->store().logged().end());
+  }
+  return run_checks(system, histories, logged, [&](RecordId record) {
+    return final_record(nodes[record.partition()]->store(), record);
+  });
 }
 
 }  // namespace verbtwin::protocols

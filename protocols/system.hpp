@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <vector>
 
 #include "backend/cluster.hpp"
@@ -66,6 +67,7 @@ class NodeProgram final : public Program {
   std::uint64_t finished_ever() const override;
 
   // Afterwards, when all workers have stopped:
+  std::size_t unfinished(int thread) const;  // by the worker's own thread at any time
   const WorkerStatistics& statistics(int thread) const;
   const History& history(int thread) const;
   NodeStore& store();
@@ -79,7 +81,21 @@ class NodeProgram final : public Program {
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 
-/// Every check of a finished run; drains the logs first.
+/// A record at its primary when the run has ended.
+struct FinalRecord {
+  std::uint64_t lock = 0;
+  std::uint64_t version = 0;  // 0: never written, and `value` counts for nothing
+  std::span<const std::byte> value;
+};
+FinalRecord final_record(NodeStore& store, RecordId record);
+
+/// Every check of a finished run, from what was gathered of it: all workers' histories (by node, then
+/// thread), what all logs held, and a way to look up each record that a history has written.
+std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
+                                    std::span<const LoggedWrite> logged,
+                                    const std::function<FinalRecord(RecordId)>& find);
+
+/// The same where all nodes are in this process; drains the logs first.
 std::vector<CheckReport> run_checks(const System& system,
                                     const std::vector<std::unique_ptr<NodeProgram>>& nodes);
 

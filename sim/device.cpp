@@ -128,22 +128,6 @@ void SimQueuePair::reset() {
   retired_ = posted_;
 }
 
-bool SimQueuePair::acceptable(const SendWr& wr) const {
-  const bool is_send = wr.opcode == Opcode::kSend || wr.opcode == Opcode::kSendWithImm;
-  const bool is_write = wr.opcode == Opcode::kRdmaWrite || wr.opcode == Opcode::kRdmaWriteWithImm;
-  const bool is_inline = (wr.flags & kInline) != 0;
-  if (is_inline && (!(is_send || is_write) || wr.sge.length > max_inline_b_)) return false;
-  switch (type()) {
-    case QpType::kRc:
-      return true;
-    case QpType::kUc:
-      return is_send || is_write;
-    case QpType::kUd:
-      return is_send && wr.ah != nullptr && wr.sge.length <= transport_.mtu_b();
-  }
-  return false;
-}
-
 PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
   PostResult result;
   if (state_ == QpState::kError) {
@@ -162,7 +146,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
       result.error = PostError::kQueueFull;
       break;
     }
-    if (!acceptable(wr)) {
+    if (!type_allows(type_, wr, max_inline_b_, transport_.mtu_b())) {
       result.error = PostError::kInvalid;
       break;
     }

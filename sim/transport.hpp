@@ -30,16 +30,6 @@ namespace verbtwin::sim {
 
 class Clock;
 
-/// Requests and messages since the start, by kind.
-struct VerbCounts {
-  struct Count {
-    std::uint64_t count = 0, bytes = 0;
-  };
-  std::array<Count, 7> by_opcode;  // Opcode
-  Count recv;
-  std::uint64_t datagrams_dropped = 0;
-};
-
 class Transport final : public EventHandler {
  public:
   static constexpr std::uint32_t kNone = ~0U;  // no flight

@@ -1,4 +1,4 @@
-// verbtwin run: simulates one scenario, shows the result and keeps it.
+// verbtwin run: runs one scenario, simulated or as a rank of a real run, shows the result and keeps it.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
+#include "tools/ibverbs_run.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
+#include "tools/rank_options.hpp"
 #include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
@@ -35,6 +38,7 @@ struct RunOptions {
   std::optional<std::string> out;
   bool json = false;
   bool quiet = false;
+  RankFlags rank;
 };
 
 scenarios::Scenario load(const RunOptions& options) {
@@ -42,15 +46,16 @@ scenarios::Scenario load(const RunOptions& options) {
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
   if (!options.seed.empty()) overrides.push_back("run.seed=" + options.seed);
   scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
-  if (scenario.backend != "sim") {
-    const UserError error("/backend", "this build has no libibverbs binding; allowed: \"sim\"");
-    throw UserError("", scenarios::describe(scenario, error));
+  if (scenario.backend == "sim" && options.rank.any()) {
+    throw UserError("",
+                    "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
+                    "--backend ibverbs");
   }
   return scenario;
 }
 
-nlohmann::json simulate_watched(const scenarios::Scenario& scenario, const StopSignals& signals,
-                                bool show_progress) {
+nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
+                           const StopSignals& signals, bool show_progress) {
   RunControl control;
   control.stop = &signals.stop();
   std::optional<Progress> progress;
@@ -61,7 +66,8 @@ nlohmann::json simulate_watched(const scenarios::Scenario& scenario, const StopS
     };
   }
   try {
-    return simulate(scenario, control);
+    if (scenario.backend == "sim") return simulate(scenario, control);
+    return run_on_ibverbs(scenario, complete_rank(flags, scenario.cluster.nodes), control);
   } catch (const UserError& error) {
     throw UserError("", scenarios::describe(scenario, error));
   }
@@ -73,7 +79,8 @@ int run(const RunOptions& options) {
   const StopSignals signals;
   if (options.out) prepare_output_directory(*options.out, kResultFile);
   const nlohmann::json result =
-      simulate_watched(scenario, signals, !options.quiet && isatty(STDERR_FILENO) != 0);
+      run_watched(scenario, options.rank, signals, !options.quiet && isatty(STDERR_FILENO) != 0);
+  if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   const std::string text = result.dump(2) + "\n";
   if (options.out) write_file_whole(file, text);
@@ -83,6 +90,7 @@ int run(const RunOptions& options) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
     if (options.out) print(fmt::format("wrote {}\n", file.string()));
   }
+  if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
   return exit_code_of(result, signals.signal_number());
 }
 
@@ -100,6 +108,18 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
+  constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
+  command
+      ->add_option("--rank", options->rank.rank, "This process's number; from Slurm or Open MPI where absent")
+      ->type_name("R")
+      ->group(kGroup);
+  command->add_option("--ranks", options->rank.ranks, "How many there are: the scenario's nodes")
+      ->type_name("N")
+      ->group(kGroup);
+  command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens and the others find it")
+      ->type_name("HOST:PORT")
+      ->group(kGroup);
+  add_device_options(*command, options->rank, kGroup);
   command->footer(
       "Example:\n"
       "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"

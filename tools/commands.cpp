@@ -21,6 +21,14 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
       ->type_name("PATH=VALUE");
 }
 
+void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group) {
+  command.add_option("--device", rank.devices, "RDMA device, or one for each NIC of a node: a,b")
+      ->type_name("NAME")
+      ->group(group);
+  command.add_option("--port", rank.port, "Port of the device")->type_name("N")->group(group);
+  command.add_option("--gid-index", rank.gid_index, "GID of the port")->type_name("N")->group(group);
+}
+
 int exit_code_of(const nlohmann::json& result, int signal_number) {
   const nlohmann::json checks = result.value("checks", nlohmann::json::array());
   const bool violated = std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {

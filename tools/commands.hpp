@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/rank_options.hpp"
+
 namespace verbtwin::tools {
 
 inline constexpr int kExitDone = 0;
@@ -25,9 +27,14 @@ void add_check_command(CLI::App& app, int& exit_code);
 void add_schema_command(CLI::App& app, int& exit_code);
 void add_list_command(CLI::App& app, int& exit_code);
 void add_calibrate_command(CLI::App& app, int& exit_code);
+void add_launch_command(CLI::App& app, int& exit_code);
 
 /// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);
+
+/// Which RDMA device a command on real verbs uses: --device, --port, --gid-index. `rank` outlives the
+/// command.
+void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group = "Options");
 
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
 int exit_code_of(const nlohmann::json& result, int signal_number);

@@ -11,10 +11,27 @@ ClusterShape shape_of(const scenarios::Cluster& c) {
   return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
 }
 
+}  // namespace
+
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
+                                              const RunControl& control) {
+  protocols::SystemParameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.coroutines = scenario.cluster.coroutines;
+  p.replicas = scenario.cluster.replicas;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  p.options = protocols::OccOptions::from_json(scenario.protocol);
+  p.options.sabotage = control.sabotage;
+  return p;
+}
+
+namespace {
+
 class Transactions final : public Job {
  public:
   Transactions(const scenarios::Scenario& scenario, const RunControl& control)
-      : system_(parameters(scenario, control), scenario.workload) {}
+      : system_(system_parameters(scenario, control), scenario.workload) {}
 
   std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
 
@@ -38,19 +55,6 @@ class Transactions final : public Job {
   }
 
  private:
-  static protocols::SystemParameters parameters(const scenarios::Scenario& scenario,
-                                                const RunControl& control) {
-    protocols::SystemParameters p;
-    p.shape = shape_of(scenario.cluster);
-    p.coroutines = scenario.cluster.coroutines;
-    p.replicas = scenario.cluster.replicas;
-    p.seed = scenario.run.seed;
-    p.check = scenario.run.check != "none";
-    p.options = protocols::OccOptions::from_json(scenario.protocol);
-    p.options.sabotage = control.sabotage;
-    return p;
-  }
-
   protocols::System system_;
   std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
 };

@@ -100,15 +100,15 @@ void add_phases(const TransactionsInput& input, json& result) {
   }
 }
 
-json count_json(const sim::VerbCounts::Count& before, const sim::VerbCounts::Count& after) {
+json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after) {
   return {{"count", after.count - before.count}, {"bytes", after.bytes - before.bytes}};
 }
 
 void add_verbs(const RunInput& input, json& result) {
-  const sim::VerbCounts& before = input.before->verbs;
-  const sim::VerbCounts& after = input.after->verbs;
+  const VerbCounts& before = input.before->verbs;
+  const VerbCounts& after = input.after->verbs;
   const auto sum = [&](const char* name, std::initializer_list<Opcode> opcodes) {
-    sim::VerbCounts::Count b, a;
+    VerbCounts::Count b, a;
     for (const Opcode opcode : opcodes) {
       const auto i = static_cast<std::size_t>(opcode);
       b.count += before.by_opcode[i].count;
@@ -174,7 +174,7 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
   }
   const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
   const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
-  by_name["qp_cache"];
+  if (input.scenario->backend == "sim") by_name["qp_cache"];  // a real device does not tell
   for (const auto& [name, shares] : by_name) {
     resources.push_back({{"name", name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
     if (name == "qp_cache") resources.back()["hit_ratio"] = hit_ratio(hits, misses);

@@ -19,6 +19,20 @@
 
 namespace verbtwin::conformance {
 
+/// Where a real device departs from the specification in a way that protocols can live with. Everything else
+/// that differs between two bindings is a fault of one of them. Soft-RoCE is Linux 6.1's rdma_rxe.
+struct Deviations {
+  /// Soft-RoCE: most local failures of any kind are LOC_QP_OP_ERR, and who sent to a RECV that failed sees
+  /// REM_OP_ERR.
+  bool tells_local_errors_apart = true;
+  /// Soft-RoCE: its library refuses a misaligned ATOMIC at once, as EINVAL.
+  bool posts_misaligned_atomics = true;
+  /// Soft-RoCE: a RECV posted to a failed queue pair stays there until the queue pair is reset.
+  bool flushes_late_recvs = true;
+  /// Soft-RoCE: the RECV that a refused WRITE_WITH_IMM would have used says REM_ACCESS_ERR.
+  bool flushes_recv_of_refused_imm = true;
+};
+
 class ConformanceBinding {
  public:
   static constexpr int kEndpoints = 3;
@@ -35,6 +49,8 @@ class ConformanceBinding {
 
   /// Lets the devices work for so long that whatever is under way, retries included, has come to its end.
   virtual void settle() = 0;
+
+  virtual Deviations deviations() { return {}; }
 };
 
 /// One way to run the suite. A factory that cannot run here (no device) returns null: its tests are skipped.

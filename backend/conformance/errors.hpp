@@ -70,7 +70,8 @@ TEST_P(VerbsConformance, WhatTheTargetDoesNotGrantIsARemoteAccessError) {
     post(ends.near, wr);
     EXPECT_EQ(statuses_of(sent(a(), 1)), statuses({WcStatus::kRemAccessErr}));
     EXPECT_EQ(ends.near.state(), QpState::kError);
-    EXPECT_EQ(ends.far.state(), QpState::kError) << "a responder that refuses fails too";
+    EXPECT_TRUE(eventually([&] { return ends.far.state() == QpState::kError; }))
+        << "a responder that refuses fails too";
   }
   EXPECT_TRUE(requests.untouched());
   EXPECT_TRUE(a().holds(0, 64, 1)) << "nothing was read";
@@ -96,6 +97,10 @@ TEST_P(VerbsConformance, AMisalignedAtomicIsAnInvalidRequest) {
   for (const SendWr& wr :
        {compare_swap(1, a().sge(0, 8), b(), 4, 0, 1), fetch_add(1, a().sge(0, 8), b(), 1, 1)}) {
     const Ends ends = connect();
+    if (!binding->deviations().posts_misaligned_atomics) {
+      expect_refused(ends.near, wr, "misaligned");
+      continue;
+    }
     post(ends.near, wr);
     EXPECT_EQ(statuses_of(sent(a(), 1)), statuses({WcStatus::kRemInvReqErr}));
     EXPECT_EQ(ends.near.state(), QpState::kError);
@@ -172,7 +177,11 @@ TEST_P(VerbsConformance, ARecvPostedInTheErrorStateIsFlushed) {
   sent(a(), 1);
   const RecvWr wr = recv(5, a().sge(1024, 64));
   EXPECT_EQ(ends.near.post_recv({&wr, 1}).posted, 1U);
-  EXPECT_EQ(statuses_of(received(a(), 1)), statuses({WcStatus::kWrFlushErr}));
+  if (binding->deviations().flushes_late_recvs) {
+    EXPECT_EQ(statuses_of(received(a(), 1)), statuses({WcStatus::kWrFlushErr}));
+  } else {
+    expect_silence();
+  }
 }
 
 TEST_P(VerbsConformance, ARefusedWriteWithImmUsesUpNoRecv) {
@@ -184,7 +193,9 @@ TEST_P(VerbsConformance, ARefusedWriteWithImmUsesUpNoRecv) {
   EXPECT_EQ(statuses_of(sent(a(), 1)), statuses({WcStatus::kRemAccessErr}));
   const auto at_b = received(b(), 1);
   EXPECT_EQ(ids_of(at_b), range(5, 1));
-  EXPECT_EQ(statuses_of(at_b), statuses({WcStatus::kWrFlushErr})) << "every RECV is accounted for";
+  const bool flushed = binding->deviations().flushes_recv_of_refused_imm;
+  EXPECT_EQ(statuses_of(at_b), statuses({flushed ? WcStatus::kWrFlushErr : WcStatus::kRemAccessErr}))
+      << "every RECV is accounted for";
 }
 
 TEST_P(VerbsConformance, LocalMemoryThatIsNotOursIsALocalProtectionError) {
@@ -206,7 +217,8 @@ TEST_P(VerbsConformance, LocalMemoryThatIsNotOursIsALocalProtectionError) {
     SCOPED_TRACE(why);
     const Ends ends = connect();
     post(ends.near, wr);
-    EXPECT_EQ(statuses_of(sent(a(), 1)), statuses({WcStatus::kLocProtErr}));
+    EXPECT_THAT(statuses_of(sent(a(), 1)),
+                testing::AnyOf(statuses({WcStatus::kLocProtErr}), statuses({local(WcStatus::kLocProtErr)})));
     EXPECT_EQ(ends.near.state(), QpState::kError);
   }
   EXPECT_TRUE(b().zero(0, 64));
@@ -221,8 +233,8 @@ TEST_P(VerbsConformance, ALocalErrorWaitsForTheRequestsBeforeIt) {
                    write(3, bad_key, b(), 0), write(4, a().sge(0, 8), b(), 8192)});
   const auto at_a = sent(a(), 4);
   EXPECT_EQ(ids_of(at_a), range(1, 4));
-  EXPECT_EQ(statuses_of(at_a),
-            statuses({WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kLocProtErr, WcStatus::kWrFlushErr}));
+  EXPECT_EQ(statuses_of(at_a), statuses({WcStatus::kSuccess, WcStatus::kSuccess, local(WcStatus::kLocProtErr),
+                                         WcStatus::kWrFlushErr}));
   EXPECT_TRUE(b().holds(0, 4096, 1));
   EXPECT_EQ(b().word(8192), 0U);
 }

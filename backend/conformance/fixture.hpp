@@ -149,6 +149,13 @@ class VerbsConformance : public testing::TestWithParam<BindingCase> {
       EXPECT_THAT(ids_of(drain(*endpoint.recv_cq)), testing::IsEmpty());
     }
   }
+  /// The status of a local failure, or of its consequence for the peer, where devices tell them apart.
+  WcStatus local(WcStatus specified) {
+    return binding->deviations().tells_local_errors_apart ? specified : WcStatus::kLocQpOpErr;
+  }
+  WcStatus at_peer(WcStatus specified) {
+    return binding->deviations().tells_local_errors_apart ? specified : WcStatus::kRemOpErr;
+  }
   bool eventually(const std::function<bool()>& holds) { return binding->run_until(holds); }
 
   std::unique_ptr<ConformanceBinding> binding;

@@ -132,9 +132,11 @@ EchoOptions EchoOptions::from_json(const json& workload) {
   }
   const bool polled = o.transport == Transport::kRcWritePoll || o.transport == Transport::kHerd;
   if (o.reply_b > o.payload_b || (polled && o.reply_b != o.payload_b)) {
-    throw UserError("/workload/reply_b", "a reply of " + name + " is " +
-                                             (polled ? "as long as its request: 0" : "no longer than its request: 0 to " +
-                                             std::to_string(o.payload_b)) + " is allowed");
+    throw UserError("/workload/reply_b",
+                    "a reply of " + name + " is " +
+                        (polled ? "as long as its request: 0"
+                                : "no longer than its request: 0 to " + std::to_string(o.payload_b)) +
+                        " is allowed");
   }
   const bool datagrams = o.transport == Transport::kUdSend || o.transport == Transport::kHerd;
   if (datagrams && o.payload_b + kHeadersMaxBytes > kDatagramMaxBytes) {

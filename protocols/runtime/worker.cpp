@@ -66,7 +66,14 @@ void Worker::prefetch(std::uint64_t wr_id, int steps) const {
 }
 
 void Worker::handle(const WorkCompletion& wc) {
-  switch (static_cast<WrKind>(wc.wr_id & 7)) {
+  const auto kind = static_cast<WrKind>(wc.wr_id & 7);
+  // A datagram queue pair that failed carries nothing any more: its RECVs are empty, and each of its sends
+  // completes, signalled or not.
+  if (wc.status != WcStatus::kSuccess && kind != WrKind::kOneSided) {
+    failures_.push_back({-1, wc.status});
+    return;
+  }
+  switch (kind) {
     case WrKind::kRecv:
       messages_->on_recv(wc);
       break;

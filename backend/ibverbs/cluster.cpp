@@ -1,0 +1,220 @@
+#include "backend/ibverbs/cluster.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "backend/ibverbs/bytes.hpp"
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+/// RC queue pairs carry one-sided verbs: nobody posts a RECV on them.
+constexpr std::uint32_t kRcRecvs = 1;
+
+/// What one worker tells a peer node of itself; the addresses of its RC queue pairs towards it follow.
+struct Card {
+  std::uint64_t memory_addr = 0;
+  std::uint32_t memory_rkey = 0;
+  QpAddress ud;
+};
+
+}  // namespace
+
+/// A worker's device and what the other nodes' workers are to it. Its NodeMemory is the node's memory as this
+/// worker's device has registered it.
+class Cluster::Worker final : public WorkerPort, public NodeMemory {
+ public:
+  Worker(const Cluster& cluster, int thread, const PortChoice& choice)
+      : cluster_(cluster),
+        thread_(thread),
+        device_(choice),
+        region_(device_.register_memory(cluster.area_.bytes(), kAccessAll)) {
+    device_.set_node_memory_key(region_->lkey());
+    const auto nodes = static_cast<std::size_t>(shape().nodes);
+    ud_of_.resize(nodes * static_cast<std::size_t>(shape().threads));
+    remote_.resize(nodes * static_cast<std::size_t>(shape().nics_per_node));
+  }
+
+  // WorkerPort
+  const ClusterShape& shape() const override { return cluster_.shape_; }
+  int node() const override { return cluster_.node_; }
+  int thread() const override { return thread_; }
+  RealCpu& cpu() override { return cpu_; }
+  IbvDevice& device() override { return device_; }
+  NodeMemory& memory() override { return *this; }
+  QueuePair& rc_queue_pair(int node, int nic, int index) override {
+    return *queue_pairs_[at(node, nic, index)];
+  }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    if (wanted.type != QpType::kRc) {
+      throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
+    }
+    connected_ = wanted;
+    connected_.max_recv_wr = std::max(connected_.max_recv_wr, kRcRecvs);
+    connected_.max_inline_data = device_.attributes().max_inline_data;
+    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+  }
+  void publish_ud(const QpAddress& address) override { ud_ = address; }
+  QpAddress ud_address(int node, int thread) override {
+    return ud_of_[static_cast<std::size_t>(node * shape().threads + thread)];
+  }
+
+  // NodeMemory
+  std::span<std::byte> local() override { return cluster_.area_.bytes(); }
+  std::uint32_t lkey() const override { return kNodeMemoryKey; }
+  RemoteMemory remote(int node, int nic) const override {
+    return remote_[static_cast<std::size_t>(node * shape().nics_per_node + nic)];
+  }
+
+  void make_queue_pairs() {
+    assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
+    for (int node = 0; node < shape().nodes; ++node) {
+      for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
+        auto made = device_.create_qp(connected_);
+        queue_pairs_.emplace_back(static_cast<IbvQueuePair*>(made.release()));
+        queue_pairs_.back()->set_peer_node(node);
+      }
+    }
+  }
+
+  void write_card(int node, ByteWriter& writer) const {
+    writer.put(Card{reinterpret_cast<std::uint64_t>(region_->addr()), region_->rkey(), ud_});
+    for (int nic = 0; nic < shape().nics_per_node; ++nic) {
+      for (int index = 0; index < shape().qps_per_peer; ++index) {
+        writer.put(queue_pairs_[at(node, nic, index)]->address());
+      }
+    }
+  }
+
+  /// `cards` and `addresses` of all workers of `node`, as write_card() wrote them. The far end of a queue
+  /// pair is the worker with the same place on its NIC (WorkerPort::rc_queue_pair).
+  void connect(int node, const std::vector<Card>& cards, const std::vector<QpAddress>& addresses) {
+    const ClusterShape& s = shape();
+    for (int thread = 0; thread < s.threads; ++thread) {
+      ud_of_[static_cast<std::size_t>(node * s.threads + thread)] =
+          cards[static_cast<std::size_t>(thread)].ud;
+    }
+    const int per_nic = s.threads / s.nics_per_node;
+    const int my_nic = s.nic_of_thread(thread_);
+    for (int nic = 0; nic < s.nics_per_node; ++nic) {
+      const int peer = nic * per_nic + thread_ % per_nic;
+      const Card& card = cards[static_cast<std::size_t>(peer)];
+      remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
+      for (int index = 0; index < s.qps_per_peer; ++index) {
+        const int theirs = (peer * s.nics_per_node + my_nic) * s.qps_per_peer + index;
+        queue_pairs_[at(node, nic, index)]->connect(addresses[static_cast<std::size_t>(theirs)]);
+      }
+    }
+  }
+
+  void disconnect() { queue_pairs_.clear(); }
+  void post_fences() {
+    for (const auto& queue_pair : queue_pairs_) queue_pair->post_fence();
+  }
+  bool fenced() const {
+    return std::ranges::all_of(queue_pairs_, [](const auto& queue_pair) { return queue_pair->idle(); });
+  }
+
+ private:
+  std::size_t at(int node, int nic, int index) const {
+    return static_cast<std::size_t>((node * shape().nics_per_node + nic) * shape().qps_per_peer + index);
+  }
+
+  const Cluster& cluster_;
+  int thread_;
+  RealCpu cpu_;
+  IbvDevice device_;
+  std::unique_ptr<MemoryRegion> region_;
+  QpInitAttributes connected_;  // what connected queue pairs are made with
+  QpAddress ud_;
+  std::vector<QpAddress> ud_of_;      // by node, thread
+  std::vector<RemoteMemory> remote_;  // by node, NIC
+  std::vector<std::unique_ptr<IbvQueuePair>> queue_pairs_;
+};
+
+Cluster::Cluster(const ClusterParameters& p) : shape_(p.shape), node_(p.node), area_(p.node_memory_b) {
+  const auto nics = static_cast<std::size_t>(shape_.nics_per_node);
+  if (p.nics.size() != 1 && p.nics.size() != nics) {
+    throw UserError("",
+                    fmt::format("--device: {} devices for {} NICs per node (cluster.nics_per_node); allowed: "
+                                "one for each, or one for all",
+                                p.nics.size(), nics));
+  }
+  for (int thread = 0; thread < shape_.threads; ++thread) {
+    const auto nic = static_cast<std::size_t>(shape_.nic_of_thread(thread));
+    workers_.push_back(std::make_unique<Worker>(*this, thread, p.nics[p.nics.size() == 1 ? 0 : nic]));
+  }
+}
+
+Cluster::~Cluster() = default;
+
+WorkerPort& Cluster::port(int thread) {
+  return *workers_[static_cast<std::size_t>(thread)];
+}
+NodeMemory& Cluster::memory() {
+  return *workers_.front();
+}
+
+void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  for (const auto& worker : workers_) worker->make_queue_pairs();
+  std::vector<std::string> mine;
+  for (int node = 0; node < shape_.nodes; ++node) {
+    ByteWriter writer;
+    for (const auto& worker : workers_) worker->write_card(node, writer);
+    mine.push_back(writer.take());
+  }
+  const std::vector<std::string> theirs =
+      rendezvous.exchange("exchanging addresses", std::move(mine), timeout);
+  for (int node = 0; node < shape_.nodes; ++node) {
+    ByteReader reader(theirs[static_cast<std::size_t>(node)]);
+    std::vector<Card> cards;
+    std::vector<QpAddress> addresses;
+    for (std::size_t thread = 0; thread < workers_.size(); ++thread) {
+      cards.push_back(reader.get<Card>());
+      for (int i = 0; i < shape_.nics_per_node * shape_.qps_per_peer; ++i) {
+        addresses.push_back(reader.get<QpAddress>());
+      }
+    }
+    for (const auto& worker : workers_) worker->connect(node, cards, addresses);
+  }
+  // Nobody sends before everybody can receive.
+  rendezvous.share("connecting", "", timeout);
+}
+
+void Cluster::disconnect() {
+  for (const auto& worker : workers_) worker->disconnect();
+}
+
+void Cluster::start_clock() {
+  const auto now = std::chrono::steady_clock::now();
+  for (const auto& worker : workers_) worker->cpu().start_clock(now);
+}
+
+void Cluster::post_fences(int thread) {
+  workers_[static_cast<std::size_t>(thread)]->post_fences();
+}
+bool Cluster::fenced(int thread) const {
+  return workers_[static_cast<std::size_t>(thread)]->fenced();
+}
+const VerbCounts& Cluster::counts(int thread) const {
+  return workers_[static_cast<std::size_t>(thread)]->device().counts();
+}
+const Failure& Cluster::first_failure(int thread) const {
+  return workers_[static_cast<std::size_t>(thread)]->device().first_failure();
+}
+
+std::vector<PortDescription> Cluster::descriptions() const {
+  std::vector<PortDescription> all;
+  const int per_nic = shape_.threads / shape_.nics_per_node;
+  for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
+    const auto thread = static_cast<std::size_t>(nic * per_nic);
+    all.push_back(workers_[thread]->device().context().description());
+  }
+  return all;
+}
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,84 @@
+// Cluster: this process's node of a real cluster: a device and a door (WorkerPort) for each worker thread,
+// the node's registered memory, and the connected queue pairs to every other node.
+//
+// The program that runs a rank owns it; it owns everything below. One thread makes it, connects it and reads
+// it out; in between each WorkerPort belongs to its thread. Errors throw UserError.
+//
+// The order: construct; make the workers (they call use_queue_pairs() and publish_ud()); connect() with a rendezvous;
+// start the clock; run. Every queue pair is made before the run: its number has to be known to the peer.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cluster.hpp"
+#include "backend/ibverbs/device.hpp"
+#include "backend/ibverbs/memory.hpp"
+#include "backend/ibverbs/queue_pair.hpp"
+#include "backend/ibverbs/rendezvous.hpp"
+
+namespace verbtwin::ibverbs {
+
+struct ClusterParameters {
+  ClusterShape shape;
+  int node = 0;                  // this process's
+  std::vector<PortChoice> nics;  // one for each NIC of the node, or one that plays all of them
+  std::size_t node_memory_b = 1 << 20;
+};
+
+/// A core of a real machine: the work itself takes the time.
+class RealCpu final : public Cpu {
+ public:
+  RealCpu() : Cpu(kFree) {}
+  std::int64_t now_ps() const override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - origin_).count() * 1000;
+  }
+  void start_clock(std::chrono::steady_clock::time_point origin) { origin_ = origin; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr CpuPrices kFree{};
+  Clock::time_point origin_ = Clock::now();
+};
+
+class Cluster {
+ public:
+  explicit Cluster(const ClusterParameters& parameters);
+  ~Cluster();
+
+  WorkerPort& port(int thread);
+  NodeMemory& memory();
+
+  /// Exchanges addresses and keys with every rank and connects all queue pairs.
+  void connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+
+  /// Destroys the queue pairs; called before the workers go, whose completion queues they use.
+  void disconnect();
+
+  /// All workers' clocks are 0 now.
+  void start_clock();
+
+  /// By the worker's thread, when nobody posts any more: a fence on each of its queue pairs; all it wrote has
+  /// landed when fenced() holds (polling is the caller's).
+  void post_fences(int thread);
+  bool fenced(int thread) const;
+
+  const VerbCounts& counts(int thread) const;
+  /// The first completion of the worker that failed and was no flush; by its thread, or when it has stopped.
+  const Failure& first_failure(int thread) const;
+
+  std::vector<PortDescription> descriptions() const;
+  const std::string& warning() const { return area_.warning(); }
+
+ private:
+  class Worker;
+
+  ClusterShape shape_;
+  int node_;
+  NodeArea area_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace verbtwin::ibverbs

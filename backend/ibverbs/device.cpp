@@ -1,0 +1,208 @@
+#include "backend/ibverbs/device.hpp"
+
+#include <endian.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "backend/ibverbs/queue_pair.hpp"
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+/// Four WQE blocks of a UD SEND: more would take room from every queue for a copy that DMA does better.
+constexpr std::uint32_t kInlineMax = 188;
+
+WcOpcode opcode_of(ibv_wc_opcode opcode) {
+  switch (opcode) {
+    case IBV_WC_RDMA_WRITE:
+      return WcOpcode::kRdmaWrite;
+    case IBV_WC_RDMA_READ:
+      return WcOpcode::kRdmaRead;
+    case IBV_WC_COMP_SWAP:
+      return WcOpcode::kCompSwap;
+    case IBV_WC_FETCH_ADD:
+      return WcOpcode::kFetchAdd;
+    case IBV_WC_RECV:
+      return WcOpcode::kRecv;
+    case IBV_WC_RECV_RDMA_WITH_IMM:
+      return WcOpcode::kRecvRdmaWithImm;
+    default:
+      return WcOpcode::kSend;
+  }
+}
+
+/// libibverbs does not tell the limit: it is tried out.
+std::uint32_t probe_inline(const Context& context) {
+  struct CqFreer {
+    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
+  };
+  const std::unique_ptr<ibv_cq, CqFreer> cq(ibv_create_cq(context.context(), 1, nullptr, nullptr, 0));
+  if (!cq) return 0;
+  for (std::uint32_t bytes : {kInlineMax, 128U, 60U, 28U}) {
+    ibv_qp_init_attr attributes{};
+    attributes.qp_type = IBV_QPT_UD;
+    attributes.send_cq = attributes.recv_cq = cq.get();
+    attributes.cap = {1, 1, 1, 1, bytes};
+    if (ibv_qp* qp = ibv_create_qp(context.pd(), &attributes)) {
+      ibv_destroy_qp(qp);
+      return bytes;
+    }
+  }
+  return 0;
+}
+
+class IbvMemoryRegion final : public MemoryRegion {
+ public:
+  explicit IbvMemoryRegion(ibv_mr* mr) : mr_(mr) {}
+  std::byte* addr() const override { return static_cast<std::byte*>(mr_->addr); }
+  std::size_t length() const override { return mr_->length; }
+  std::uint32_t lkey() const override { return mr_->lkey; }
+  std::uint32_t rkey() const override { return mr_->rkey; }
+
+ private:
+  struct Freer {
+    void operator()(ibv_mr* mr) const { ibv_dereg_mr(mr); }
+  };
+  std::unique_ptr<ibv_mr, Freer> mr_;
+};
+
+}  // namespace
+
+ibv_ah_attr path_to(const Context& context, const QpAddress& peer) {
+  ibv_ah_attr path{};
+  path.dlid = peer.lid;
+  path.port_num = context.port();
+  path.is_global = context.routes_by_gid() ? 1 : 0;
+  std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
+  path.grh.sgid_index = context.gid_index();
+  path.grh.hop_limit = 64;
+  return path;
+}
+
+IbvDevice::IbvDevice(const PortChoice& choice) : context_(choice) {
+  const ibv_device_attr& device = context_.device_attributes();
+  attributes_.max_inline_data = probe_inline(context_);
+  attributes_.max_qp_wr = static_cast<std::uint32_t>(device.max_qp_wr) - IbvQueuePair::kExtraSlots;
+  attributes_.max_cqe = static_cast<std::uint32_t>(device.max_cqe);
+  attributes_.max_qp_rd_atom =
+      static_cast<std::uint8_t>(std::min({device.max_qp_rd_atom, device.max_qp_init_rd_atom, 255}));
+  attributes_.mtu = context_.mtu_b();
+}
+
+std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
+  if (cqe == 0 || cqe > attributes_.max_cqe) {
+    throw UserError("", fmt::format("a completion queue of {} entries: the device allows 1 to {}", cqe,
+                                    attributes_.max_cqe));
+  }
+  return std::make_unique<IbvCompletionQueue>(*this, cqe);
+}
+
+std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
+  if (wanted.max_inline_data > attributes_.max_inline_data || wanted.max_send_wr > attributes_.max_qp_wr ||
+      wanted.max_recv_wr > attributes_.max_qp_wr || wanted.max_rd_atomic > attributes_.max_qp_rd_atom) {
+    throw UserError(
+        "", fmt::format("a queue pair beyond what the device allows: max_inline_data {}, work "
+                        "requests {}, max_rd_atomic {}",
+                        attributes_.max_inline_data, attributes_.max_qp_wr, attributes_.max_qp_rd_atom));
+  }
+  return std::make_unique<IbvQueuePair>(*this, wanted);
+}
+
+std::unique_ptr<AddressHandle> IbvDevice::create_ah(const QpAddress& peer) {
+  ibv_ah_attr path = path_to(context_, peer);
+  ibv_ah* ah = ibv_create_ah(context_.pd(), &path);
+  if (ah == nullptr) throw UserError("", "cannot make an address handle" + reason(errno));
+  return std::make_unique<IbvAddressHandle>(ah);
+}
+
+std::unique_ptr<MemoryRegion> IbvDevice::register_memory(std::span<std::byte> memory, unsigned access) {
+  // Access has the values of ibv_access_flags.
+  ibv_mr* mr = ibv_reg_mr(context_.pd(), memory.data(), memory.size(), static_cast<int>(access));
+  if (mr == nullptr) {
+    throw UserError("",
+                    fmt::format("cannot register {} KiB of memory{}", memory.size() >> 10, reason(errno)));
+  }
+  return std::make_unique<IbvMemoryRegion>(mr);
+}
+
+IbvCompletionQueue::IbvCompletionQueue(IbvDevice& device, std::uint32_t cqe)
+    : device_(device),
+      cq_(ibv_create_cq(device.context().context(), static_cast<int>(cqe), nullptr, nullptr, 0)) {
+  if (!cq_) throw UserError("", fmt::format("cannot make a completion queue of {}{}", cqe, reason(errno)));
+}
+
+void IbvCompletionQueue::add_room(std::uint32_t requests) {
+  promised_ += requests;
+  if (promised_ <= static_cast<std::uint32_t>(cq_->cqe)) return;
+  const std::uint32_t most = device_.attributes().max_cqe;
+  const std::uint32_t wanted = std::min(std::max(promised_, std::bit_ceil(promised_)), most);
+  if (wanted >= promised_ && ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0) return;
+  const std::uint32_t needed = promised_;
+  promised_ -= requests;
+  throw UserError("", fmt::format("more queue pairs than a completion queue of this device holds: {} "
+                                  "completions, at most {}; use fewer nodes, threads or cluster.qps_per_peer",
+                                  needed, most));
+}
+
+int IbvCompletionQueue::poll_device(int most) {
+  const int count = ibv_poll_cq(cq_.get(), most, batch_.data());
+  if (count < 0) throw std::runtime_error("ibv_poll_cq failed: the completion queue is broken");
+  return count;
+}
+
+std::size_t IbvCompletionQueue::poll(std::span<WorkCompletion> wc) {
+  std::size_t taken = 0;
+  while (taken < wc.size() && !held_.empty()) {
+    wc[taken++] = held_.front().wc;
+    held_.pop_front();
+  }
+  if (taken == wc.size()) return taken;
+  const int count = poll_device(static_cast<int>(std::min<std::size_t>(kBatch, wc.size() - taken)));
+  for (int i = 0; i < count; ++i) {
+    if (translate(batch_[static_cast<std::size_t>(i)], wc[taken])) ++taken;
+  }
+  return taken;
+}
+
+bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
+  const Slot& slot = *reinterpret_cast<const Slot*>(from.wr_id);
+  to.wr_id = slot.wr_id;
+  to.status = static_cast<WcStatus>(from.status);
+  to.qp_num = from.qp_num;
+  if (from.status == IBV_WC_SUCCESS) {
+    to.opcode = opcode_of(from.opcode);
+    to.has_imm = (from.wc_flags & IBV_WC_WITH_IMM) != 0;
+    to.byte_len = from.byte_len;
+    to.imm_data = to.has_imm ? be32toh(from.imm_data) : 0;
+    to.src_qp = from.src_qp;
+  } else if (from.status != IBV_WC_WR_FLUSH_ERR) {
+    device_.note_failure({slot.owner->peer_node(), to.status});
+  }
+  if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
+    ++device_.counts().recv.count;
+    device_.counts().recv.bytes += from.byte_len;
+  }
+  slot.owner->retire(slot);
+  return slot.kind != Slot::Kind::kFence;
+}
+
+void IbvCompletionQueue::purge(const IbvQueuePair& gone) {
+  std::erase_if(held_, [&](const Held& held) { return held.owner == &gone; });
+  while (const int count = poll_device(kBatch)) {
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& from = batch_[static_cast<std::size_t>(i)];
+      const IbvQueuePair* owner = reinterpret_cast<const Slot*>(from.wr_id)->owner;
+      Held held{owner, {}};
+      if (owner != &gone && translate(from, held.wc)) held_.push_back(held);
+    }
+  }
+}
+
+}  // namespace verbtwin::ibverbs

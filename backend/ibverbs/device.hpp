@@ -1,0 +1,122 @@
+// IbvDevice: backend/verbs.hpp on libibverbs: one context, its protection domain, its completion queues and
+// memory regions. Queue pairs are in queue_pair.hpp.
+//
+// Everything here belongs to one worker thread. What the interface promises and devices do differently is
+// made good here, so that the conformance suite holds:
+//  * a completion queue never overflows: it is as deep as all that its queue pairs may have outstanding
+//    (ibv_resize_cq(3) when one is added), because an overrun loses completions on soft-RoCE without a word
+//    and kills the queue on others;
+//  * a full send queue is counted here: soft-RoCE takes requests beyond its depth and loses them;
+//  * a queue pair that is reset or destroyed leaves no completion behind.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "backend/ibverbs/port.hpp"
+#include "backend/verbs.hpp"
+
+namespace verbtwin::ibverbs {
+
+class IbvQueuePair;
+
+/// Stands for the node's registered memory in an Sge: every queue pair puts its own device's key in its
+/// place. One memory is registered once per context, with a key each, while protocols know one.
+inline constexpr std::uint32_t kNodeMemoryKey = 0xFFFFFFFE;
+
+/// One request on a queue pair's send or receive queue: what the device's wr_id points to.
+struct Slot {
+  enum class Kind : std::uint8_t { kSend, kRecv, kFence };
+  IbvQueuePair* owner = nullptr;
+  std::uint64_t wr_id = 0;  // the caller's
+  std::uint32_t position = 0;
+  Kind kind = Kind::kSend;
+};
+
+/// A completion that failed, for whoever watches over the run.
+struct Failure {
+  int peer = -1;  // node, -1: not known
+  WcStatus status = WcStatus::kSuccess;
+};
+
+class IbvDevice final : public Device {
+ public:
+  explicit IbvDevice(const PortChoice& choice);
+
+  const DeviceAttributes& attributes() const override { return attributes_; }
+  std::unique_ptr<CompletionQueue> create_cq(std::uint32_t cqe) override;
+  std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override;
+  std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override;
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override;
+
+  /// What kNodeMemoryKey stands for from now on.
+  void set_node_memory_key(std::uint32_t lkey) { node_memory_key_ = lkey; }
+  std::uint32_t key_of(std::uint32_t lkey) const { return lkey == kNodeMemoryKey ? node_memory_key_ : lkey; }
+
+  const Context& context() const { return context_; }
+  VerbCounts& counts() { return counts_; }
+  const Failure& first_failure() const { return first_failure_; }
+  void note_failure(const Failure& failure) {
+    if (first_failure_.status == WcStatus::kSuccess) first_failure_ = failure;
+  }
+
+ private:
+  Context context_;
+  DeviceAttributes attributes_;
+  std::uint32_t node_memory_key_ = 0;
+  VerbCounts counts_;
+  Failure first_failure_;
+};
+
+class IbvCompletionQueue final : public CompletionQueue {
+ public:
+  IbvCompletionQueue(IbvDevice& device, std::uint32_t cqe);
+  std::size_t poll(std::span<WorkCompletion> wc) override;
+
+  ibv_cq* get() const { return cq_.get(); }
+  /// Makes room for all that a queue pair may have outstanding; throws UserError where the device has none.
+  void add_room(std::uint32_t requests);
+  void give_back_room(std::uint32_t requests) { promised_ -= requests; }
+  /// Drops the completions of a queue pair that posts no more.
+  void purge(const IbvQueuePair& gone);
+
+ private:
+  struct Held {
+    const IbvQueuePair* owner;
+    WorkCompletion wc;
+  };
+  static constexpr int kBatch = 32;
+
+  struct Freer {
+    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
+  };
+
+  int poll_device(int most);
+  /// The caller's view of a device's completion; false: it is nobody's business.
+  bool translate(const ibv_wc& from, WorkCompletion& to);
+
+  IbvDevice& device_;
+  std::unique_ptr<ibv_cq, Freer> cq_;
+  std::uint32_t promised_ = 0;
+  std::deque<Held> held_;  // taken from the device while purging, not asked for yet
+  std::array<ibv_wc, kBatch> batch_{};
+};
+
+class IbvAddressHandle final : public AddressHandle {
+ public:
+  explicit IbvAddressHandle(ibv_ah* ah) : ah_(ah) {}
+  ibv_ah* get() const { return ah_.get(); }
+
+ private:
+  struct Freer {
+    void operator()(ibv_ah* ah) const { ibv_destroy_ah(ah); }
+  };
+  std::unique_ptr<ibv_ah, Freer> ah_;
+};
+
+/// The path to `peer`, for a queue pair or an address handle.
+ibv_ah_attr path_to(const Context& context, const QpAddress& peer);
+
+}  // namespace verbtwin::ibverbs

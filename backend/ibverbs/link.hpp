@@ -1,0 +1,69 @@
+// Link: one TCP connection between two ranks, as frames: what has come is in an inbox, what is to go in an
+// outbox, and both move while the io_context runs.
+//
+// Owned by the rendezvous through a shared_ptr (Asio's handlers hold one too); the thread that runs the
+// io_context. A frame that is longer than the limit, or of no known kind, ends the link.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+
+namespace verbtwin::ibverbs {
+
+struct Frame {
+  enum class Kind : std::uint32_t { kHello = 1, kWelcome, kRefused, kData, kGiveUp };
+  Kind kind = Kind::kData;
+  std::uint32_t phase = 0;  // kData: a hash of the phase's name
+  std::string body;
+};
+
+class Link : public std::enable_shared_from_this<Link> {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+  static constexpr std::uint64_t kDataMaxBytes = std::uint64_t{1} << 30;
+
+  /// Until admit(), no frame may be longer than `limit_b`.
+  Link(Socket socket, std::uint64_t limit_b) : socket_(std::move(socket)), limit_b_(limit_b) {}
+
+  void start() { read_header(); }
+  void send(Frame frame);
+  void admit() { limit_b_ = kDataMaxBytes; }
+  void close();
+
+  std::deque<Frame>& inbox() { return inbox_; }
+  bool sent_all() const { return outbox_.empty() || lost_; }
+  bool lost() const { return lost_; }
+  const std::string& address() const { return address_; }
+  void remember_address();
+
+ private:
+  struct Header {
+    std::uint32_t magic;
+    Frame::Kind kind;
+    std::uint32_t phase;
+    std::uint32_t reserved;
+    std::uint64_t bytes;
+  };
+  static constexpr std::uint32_t kMagic = 0x31575456;  // "VTW1"
+  static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+  void read_header();
+  void read_body();
+  void write_next();
+
+  Socket socket_;
+  std::uint64_t limit_b_;
+  bool lost_ = false;
+  std::string address_;
+  Header header_{};
+  std::string body_;
+  std::deque<Frame> inbox_;
+  std::deque<std::string> outbox_;
+};
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,193 @@
+#include "backend/ibverbs/port.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+struct DeviceList {
+  DeviceList() : devices(ibv_get_device_list(&count)) {}
+  ~DeviceList() {
+    if (devices != nullptr) ibv_free_device_list(devices);
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+  std::span<ibv_device*> all() const {
+    return {devices, devices == nullptr ? 0 : static_cast<std::size_t>(count)};
+  }
+  int count = 0;
+  ibv_device** devices;
+};
+
+std::string names_of(const DeviceList& list) {
+  std::vector<std::string> names;
+  for (ibv_device* device : list.all()) names.emplace_back(ibv_get_device_name(device));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool has_active_port(ibv_device* device) {
+  ibv_context* context = ibv_open_device(device);
+  if (context == nullptr) return false;
+  ibv_device_attr attributes{};
+  bool active = false;
+  if (ibv_query_device(context, &attributes) == 0) {
+    for (int port = 1; port <= attributes.phys_port_cnt && !active; ++port) {
+      ibv_port_attr port_attributes{};
+      active = ibv_query_port(context, static_cast<std::uint8_t>(port), &port_attributes) == 0 &&
+               port_attributes.state == IBV_PORT_ACTIVE;
+    }
+  }
+  ibv_close_device(context);
+  return active;
+}
+
+ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
+  if (list.all().empty()) {
+    throw UserError("",
+                    "no RDMA device: `ibv_devices` lists none; load the NIC's driver, or soft-RoCE with "
+                    "`rdma link add rxe0 type rxe netdev DEV`, and install ibverbs-providers");
+  }
+  for (ibv_device* device : list.all()) {
+    if (wanted.empty() ? has_active_port(device) : wanted == ibv_get_device_name(device)) return device;
+  }
+  if (wanted.empty()) throw UserError("", "no RDMA device has an active port; there are: " + names_of(list));
+  throw UserError("", fmt::format("--device: no RDMA device \"{}\"; there are: {}", wanted, names_of(list)));
+}
+
+std::string text_of(const ibv_gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
+  return text.data();
+}
+
+bool is_ipv4(const ibv_gid& gid) {
+  constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
+  return std::memcmp(gid.raw, kMapped.data(), kMapped.size()) == 0;
+}
+
+/// How good a GID is to be chosen without being asked for; 0: it is none.
+int rank_of(const ibv_gid_entry& entry) {
+  constexpr ibv_gid kNone{};
+  if (std::memcmp(entry.gid.raw, kNone.raw, sizeof kNone.raw) == 0) return 0;
+  const bool link_local = entry.gid.raw[0] == 0xFE && (entry.gid.raw[1] & 0xC0) == 0x80;
+  if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) return 1;
+  return is_ipv4(entry.gid) ? 4 : link_local ? 2 : 3;
+}
+
+double lanes(std::uint8_t width) {
+  return width == 1 ? 1 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12 : width == 16 ? 2 : 0;
+}
+double lane_gbps(std::uint8_t speed) {
+  switch (speed) {
+    case 1:
+      return 2.5;
+    case 2:
+      return 5;
+    case 4:
+    case 8:
+      return 10;
+    case 16:
+      return 14;
+    case 32:
+      return 25;
+    case 64:
+      return 50;
+    case 128:
+      return 100;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+std::string reason(int error) {
+  std::string text = fmt::format(" ({})", std::strerror(error));
+  if (error != ENOMEM && error != EAGAIN && error != EPERM) return text;
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return text;
+  return text + fmt::format("; this user may lock {} KiB of memory: raise `ulimit -l`", limit.rlim_cur >> 10);
+}
+
+Context::Context(const PortChoice& choice) {
+  const DeviceList list;
+  ibv_device* device = find_device(list, choice.device);
+  const std::string name = ibv_get_device_name(device);
+  context_.reset(ibv_open_device(device));
+  if (!context_) throw UserError("", fmt::format("cannot open RDMA device {}{}", name, reason(errno)));
+  if (ibv_query_device(context_.get(), &device_attributes_) != 0) {
+    throw UserError("", fmt::format("cannot query RDMA device {}{}", name, reason(errno)));
+  }
+  choose_port(choice.port);
+  choose_gid(choice.gid_index);
+  pd_.reset(ibv_alloc_pd(context_.get()));
+  if (!pd_) throw UserError("", fmt::format("{}: no protection domain{}", name, reason(errno)));
+}
+
+void Context::choose_port(int wanted) {
+  const std::string name = ibv_get_device_name(context_->device);
+  const int ports = device_attributes_.phys_port_cnt;
+  if (wanted < 0 || wanted > ports) {
+    throw UserError("", fmt::format("--port: {} has no port {}; allowed: 1 to {}", name, wanted, ports));
+  }
+  for (int port = wanted > 0 ? wanted : 1; port <= (wanted > 0 ? wanted : ports); ++port) {
+    port_ = static_cast<std::uint8_t>(port);
+    if (ibv_query_port(context_.get(), port_, &port_attributes_) == 0 &&
+        port_attributes_.state == IBV_PORT_ACTIVE) {
+      return;
+    }
+  }
+  throw UserError("", fmt::format("{} port {} is down: bring its network interface up", name, port_));
+}
+
+void Context::choose_gid(int wanted) {
+  const std::string name = ibv_get_device_name(context_->device);
+  const int count = port_attributes_.gid_tbl_len;
+  std::vector<std::string> usable;
+  int best = 0;
+  for (int index = 0; index < count; ++index) {
+    ibv_gid_entry entry{};
+    if (ibv_query_gid_ex(context_.get(), port_, static_cast<std::uint32_t>(index), &entry, 0) != 0) continue;
+    const int rank = rank_of(entry);
+    if (rank == 0) continue;
+    usable.push_back(std::to_string(index));
+    if (wanted >= 0 ? index != wanted : rank <= best) continue;
+    best = rank;
+    gid_ = entry.gid;
+    gid_index_ = static_cast<std::uint8_t>(index);
+  }
+  if (best > 0) return;
+  if (usable.empty()) {
+    throw UserError("", fmt::format("{} port {} has no GID: give its interface an address", name, port_));
+  }
+  throw UserError("", fmt::format("--gid-index: {} port {} has no GID {}; allowed: {}", name, port_, wanted,
+                                  fmt::join(usable, ", ")));
+}
+
+PortDescription Context::description() const {
+  PortDescription d;
+  d.device = ibv_get_device_name(context_->device);
+  d.firmware = device_attributes_.fw_ver;
+  d.link_layer = routes_by_gid() ? "Ethernet" : "InfiniBand";
+  d.gid = text_of(gid_);
+  d.port = port_;
+  d.gid_index = gid_index_;
+  d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
+  d.mtu = mtu_b();
+  return d;
+}
+
+}  // namespace verbtwin::ibverbs

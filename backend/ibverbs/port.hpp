@@ -1,0 +1,75 @@
+// PortChoice and Context: which port of which device a run uses, and one opened context with its protection
+// domain.
+//
+// A Context belongs to one worker thread, as everything made from it: fast systems open the device once per
+// thread, so that each has doorbell registers and locks of its own (reference: ibv_open_device(3); FaSST,
+// OSDI 2016, section 4). What cannot be opened throws UserError, naming what there is.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace verbtwin::ibverbs {
+
+/// What the user asked for; what is left open is chosen: the first device with an active port, that port, and
+/// a GID that routes (RoCE v2 over IPv4 before other RoCE v2 before the rest).
+struct PortChoice {
+  std::string device;  // empty: chosen
+  int port = 0;        // 0: chosen
+  int gid_index = -1;  // -1: chosen
+};
+
+/// For reports.
+struct PortDescription {
+  std::string device;
+  std::string firmware;
+  std::string link_layer;  // "Ethernet" or "InfiniBand"
+  std::string gid;         // as an IPv6 address
+  int port = 0;
+  int gid_index = 0;
+  double link_gbps = 0;  // active width times speed
+  std::uint32_t mtu = 0;
+};
+
+class Context {
+ public:
+  explicit Context(const PortChoice& choice);
+
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+  const ibv_device_attr& device_attributes() const { return device_attributes_; }
+  const ibv_port_attr& port_attributes() const { return port_attributes_; }
+  const ibv_gid& gid() const { return gid_; }
+  std::uint8_t port() const { return port_; }
+  std::uint8_t gid_index() const { return gid_index_; }
+  bool routes_by_gid() const { return port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
+  std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
+
+  PortDescription description() const;
+
+ private:
+  template <auto kFree>
+  struct Freer {
+    void operator()(auto* object) const { kFree(object); }
+  };
+
+  void choose_port(int wanted);
+  void choose_gid(int wanted);
+
+  std::unique_ptr<ibv_context, Freer<ibv_close_device>> context_;
+  std::unique_ptr<ibv_pd, Freer<ibv_dealloc_pd>> pd_;
+  ibv_device_attr device_attributes_{};
+  ibv_port_attr port_attributes_{};
+  ibv_gid gid_{};
+  std::uint8_t port_ = 1;
+  std::uint8_t gid_index_ = 0;
+};
+
+/// " (Cannot allocate memory)" and, where it helps, what to do about it: for messages about a verbs call that
+/// failed with `error`.
+std::string reason(int error);
+
+}  // namespace verbtwin::ibverbs

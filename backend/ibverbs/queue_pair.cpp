@@ -1,0 +1,306 @@
+#include "backend/ibverbs/queue_pair.hpp"
+
+#include <endian.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+/// What every UD queue pair of a run answers to.
+constexpr std::uint32_t kQkey = 0x11111111;
+/// 0.01 ms, the shortest: a peer without a RECV is asked again soon (ibv_modify_qp(3), min_rnr_timer).
+constexpr std::uint8_t kMinRnrTimer = 1;
+
+ibv_qp_type type_of(QpType type) {
+  return type == QpType::kRc ? IBV_QPT_RC : type == QpType::kUc ? IBV_QPT_UC : IBV_QPT_UD;
+}
+
+ibv_wr_opcode opcode_of(Opcode opcode) {
+  switch (opcode) {
+    case Opcode::kSend:
+      return IBV_WR_SEND;
+    case Opcode::kSendWithImm:
+      return IBV_WR_SEND_WITH_IMM;
+    case Opcode::kRdmaWrite:
+      return IBV_WR_RDMA_WRITE;
+    case Opcode::kRdmaWriteWithImm:
+      return IBV_WR_RDMA_WRITE_WITH_IMM;
+    case Opcode::kRdmaRead:
+      return IBV_WR_RDMA_READ;
+    case Opcode::kAtomicCmpAndSwp:
+      return IBV_WR_ATOMIC_CMP_AND_SWP;
+    case Opcode::kAtomicFetchAndAdd:
+      return IBV_WR_ATOMIC_FETCH_AND_ADD;
+  }
+  return IBV_WR_SEND;
+}
+
+unsigned flags_of(std::uint8_t flags) {
+  unsigned to = 0;
+  if ((flags & kFence) != 0) to |= IBV_SEND_FENCE;
+  if ((flags & kSignaled) != 0) to |= IBV_SEND_SIGNALED;
+  if ((flags & kInline) != 0) to |= IBV_SEND_INLINE;
+  return to;
+}
+
+}  // namespace
+
+IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes)
+    : device_(device),
+      attributes_(attributes),
+      send_cq_(static_cast<IbvCompletionQueue&>(*attributes.send_cq)),
+      recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)) {
+  send_cq_.add_room(attributes_.max_send_wr + kExtraSlots);
+  recv_cq_.add_room(attributes_.max_recv_wr);
+  ibv_qp_init_attr init{};
+  init.qp_type = type_of(attributes.type);
+  init.send_cq = send_cq_.get();
+  init.recv_cq = recv_cq_.get();
+  init.cap = {attributes.max_send_wr + kExtraSlots, std::max(1U, attributes.max_recv_wr), 1, 1,
+              attributes.max_inline_data};
+  qp_.reset(ibv_create_qp(device.context().pd(), &init));
+  if (!qp_) {
+    const int error = errno;
+    send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
+    recv_cq_.give_back_room(attributes_.max_recv_wr);
+    throw UserError("", fmt::format("cannot make another {} queue pair: the device has {} at most{}",
+                                    to_string(attributes.type), device.context().device_attributes().max_qp,
+                                    reason(error)));
+  }
+  send_slots_.resize(attributes_.max_send_wr + kExtraSlots);
+  recv_slots_.resize(attributes_.max_recv_wr);
+  new_life();
+}
+
+IbvQueuePair::~IbvQueuePair() {
+  if (connected_) {
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_RESET;
+    ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE);
+  }
+  purge();
+  send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
+  recv_cq_.give_back_room(attributes_.max_recv_wr);
+}
+
+void IbvQueuePair::purge() {
+  send_cq_.purge(*this);
+  if (&recv_cq_ != &send_cq_) recv_cq_.purge(*this);
+}
+
+void IbvQueuePair::new_life() {
+  posted_ = retired_ = recv_posted_ = recv_retired_ = 0;
+  // Far from the numbers of the life before, so that none of its packets passes for one of this life.
+  psn_ = (psn_ + qp_->qp_num * 7919 + 0x400000) & 0xFFFFFF;
+}
+
+QpAddress IbvQueuePair::address() const {
+  QpAddress address;
+  const Context& context = device_.context();
+  std::copy(std::begin(context.gid().raw), std::end(context.gid().raw), address.gid.begin());
+  address.lid = context.port_attributes().lid;
+  address.qp_num = qp_->qp_num;
+  address.qkey = attributes_.type == QpType::kUd ? kQkey : 0;
+  address.psn = psn_;
+  return address;
+}
+
+QpState IbvQueuePair::state() const {
+  if (!connected_) return QpState::kReset;
+  ibv_qp_attr attributes{};
+  ibv_qp_init_attr init{};
+  if (ibv_query_qp(qp_.get(), &attributes, IBV_QP_STATE, &init) != 0) return QpState::kError;
+  switch (attributes.qp_state) {
+    case IBV_QPS_RESET:
+      return QpState::kReset;
+    case IBV_QPS_INIT:
+      return QpState::kInit;
+    case IBV_QPS_RTR:
+      return QpState::kRtr;
+    case IBV_QPS_RTS:
+    case IBV_QPS_SQD:
+      return QpState::kRts;
+    default:
+      return QpState::kError;
+  }
+}
+
+void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state) {
+  if (const int error = ibv_modify_qp(qp_.get(), &attributes, mask); error != 0) {
+    throw UserError("", fmt::format("a queue pair does not go to {}{}", state, reason(error)));
+  }
+}
+
+void IbvQueuePair::to_init() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = device_.context().port();
+  int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+  if (attributes_.type == QpType::kUd) {
+    attributes.qkey = kQkey;
+    mask |= IBV_QP_QKEY;
+  } else {
+    const bool reliable = attributes_.type == QpType::kRc;
+    attributes.qp_access_flags = reliable ? kAccessAll : kAccessLocalWrite | kAccessRemoteWrite;
+    mask |= IBV_QP_ACCESS_FLAGS;
+  }
+  modify(attributes, mask, "INIT");
+}
+
+void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTR;
+  int mask = IBV_QP_STATE;
+  if (attributes_.type != QpType::kUd) {
+    attributes.path_mtu = device_.context().port_attributes().active_mtu;
+    attributes.dest_qp_num = peer.qp_num;
+    attributes.rq_psn = peer.psn;
+    attributes.ah_attr = path_to(device_.context(), peer);
+    mask |= IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_AV;
+  }
+  if (attributes_.type == QpType::kRc) {
+    attributes.max_dest_rd_atomic = device_.attributes().max_qp_rd_atom;
+    attributes.min_rnr_timer = kMinRnrTimer;
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  }
+  modify(attributes, mask, "RTR");
+}
+
+void IbvQueuePair::to_ready_to_send() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.sq_psn = psn_;
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (attributes_.type == QpType::kRc) {
+    attributes.max_rd_atomic = attributes_.max_rd_atomic;
+    attributes.timeout = attributes_.timeout;
+    attributes.retry_cnt = attributes_.retry_cnt;
+    attributes.rnr_retry = attributes_.rnr_retry;
+    mask |= IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+  }
+  modify(attributes, mask, "RTS");
+}
+
+void IbvQueuePair::connect(const QpAddress& peer) {
+  to_init();
+  to_ready_to_receive(peer);
+  to_ready_to_send();
+  connected_ = true;
+}
+
+void IbvQueuePair::reset() {
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_RESET;
+  modify(attributes, IBV_QP_STATE, "RESET");
+  connected_ = false;
+  purge();
+  new_life();
+}
+
+void IbvQueuePair::fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge) {
+  to = {};
+  sge = {reinterpret_cast<std::uint64_t>(from.sge.addr), from.sge.length, device_.key_of(from.sge.lkey)};
+  to.sg_list = &sge;
+  to.num_sge = from.sge.length > 0 ? 1 : 0;
+  to.opcode = opcode_of(from.opcode);
+  to.send_flags = flags_of(from.flags);
+  to.imm_data = htobe32(from.imm_data);
+  switch (from.opcode) {
+    case Opcode::kAtomicCmpAndSwp:
+    case Opcode::kAtomicFetchAndAdd:
+      to.wr.atomic = {from.remote_addr, from.compare_add, from.swap, from.rkey};
+      break;
+    case Opcode::kSend:
+    case Opcode::kSendWithImm:
+      if (attributes_.type != QpType::kUd) break;
+      to.wr.ud = {static_cast<IbvAddressHandle*>(from.ah)->get(), from.remote_qpn, from.remote_qkey};
+      break;
+    default:
+      to.wr.rdma = {from.remote_addr, from.rkey};
+  }
+}
+
+PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
+  if (!connected_) return {0, PostError::kInvalid};
+  PostResult result;
+  send_wrs_.resize(std::max(send_wrs_.size(), list.size()));
+  sges_.resize(std::max(sges_.size(), list.size()));
+  VerbCounts& counts = device_.counts();
+  for (const SendWr& wr : list) {
+    if (posted_ + result.posted - retired_ >= attributes_.max_send_wr) result.error = PostError::kQueueFull;
+    if (result.error == PostError::kNone &&
+        !type_allows(attributes_.type, wr, attributes_.max_inline_data, device_.attributes().mtu)) {
+      result.error = PostError::kInvalid;
+    }
+    if (result.error != PostError::kNone) break;
+    const std::uint32_t position = posted_ + static_cast<std::uint32_t>(result.posted);
+    Slot& slot = send_slots_[position % send_slots_.size()];
+    slot = {this, wr.wr_id, position, Slot::Kind::kSend};
+    ibv_send_wr& to = send_wrs_[result.posted];
+    fill(wr, to, sges_[result.posted]);
+    to.wr_id = reinterpret_cast<std::uint64_t>(&slot);
+    if (result.posted > 0) send_wrs_[result.posted - 1].next = &to;
+    VerbCounts::Count& count = counts.by_opcode[static_cast<std::size_t>(wr.opcode)];
+    ++count.count;
+    count.bytes += wr.sge.length;
+    ++result.posted;
+  }
+  if (result.posted == 0) return result;
+  ibv_send_wr* refused = nullptr;
+  if (const int error = ibv_post_send(qp_.get(), send_wrs_.data(), &refused); error != 0) {
+    result.posted = static_cast<std::size_t>(refused - send_wrs_.data());
+    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+  }
+  posted_ += static_cast<std::uint32_t>(result.posted);
+  return result;
+}
+
+PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
+  PostResult result;
+  recv_wrs_.resize(std::max(recv_wrs_.size(), list.size()));
+  sges_.resize(std::max(sges_.size(), list.size()));
+  for (const RecvWr& wr : list) {
+    const std::uint32_t position = recv_posted_ + static_cast<std::uint32_t>(result.posted);
+    if (position - recv_retired_ >= attributes_.max_recv_wr) {
+      result.error = PostError::kQueueFull;
+      break;
+    }
+    Slot& slot = recv_slots_[position % recv_slots_.size()];
+    slot = {this, wr.wr_id, position, Slot::Kind::kRecv};
+    ibv_sge& sge = sges_[result.posted];
+    sge = {reinterpret_cast<std::uint64_t>(wr.sge.addr), wr.sge.length, device_.key_of(wr.sge.lkey)};
+    recv_wrs_[result.posted] = {reinterpret_cast<std::uint64_t>(&slot), nullptr, &sge,
+                                wr.sge.length > 0 ? 1 : 0};
+    if (result.posted > 0) recv_wrs_[result.posted - 1].next = &recv_wrs_[result.posted];
+    ++result.posted;
+  }
+  if (result.posted == 0) return result;
+  ibv_recv_wr* refused = nullptr;
+  if (const int error = ibv_post_recv(qp_.get(), recv_wrs_.data(), &refused); error != 0) {
+    result.posted = static_cast<std::size_t>(refused - recv_wrs_.data());
+    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+  }
+  recv_posted_ += static_cast<std::uint32_t>(result.posted);
+  return result;
+}
+
+void IbvQueuePair::post_fence() {
+  assert(attributes_.type == QpType::kRc);
+  Slot& slot = send_slots_[posted_ % send_slots_.size()];
+  slot = {this, 0, posted_, Slot::Kind::kFence};
+  ibv_send_wr wr{};
+  wr.wr_id = reinterpret_cast<std::uint64_t>(&slot);
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* refused = nullptr;
+  if (ibv_post_send(qp_.get(), &wr, &refused) == 0) ++posted_;
+}
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,75 @@
+// IbvQueuePair: a queue pair of a real device, with its own account of what is on its queues.
+//
+// Belongs to one worker thread; made by IbvDevice. Its completion queues outlive it. Every request sits in a
+// Slot until it is retired, and the device's wr_id points there: so a completion finds its queue pair, the
+// caller's wr_id and the place it frees the queue up to, without a look-up.
+#pragma once
+
+#include <vector>
+
+#include "backend/ibverbs/device.hpp"
+
+namespace verbtwin::ibverbs {
+
+class IbvQueuePair final : public QueuePair {
+ public:
+  /// Room on the send queue for a fence beside what the caller may post.
+  static constexpr std::uint32_t kExtraSlots = 1;
+
+  IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes);
+  ~IbvQueuePair() override;
+  IbvQueuePair(const IbvQueuePair&) = delete;
+  IbvQueuePair& operator=(const IbvQueuePair&) = delete;
+
+  PostResult post_send(std::span<const SendWr> list) override;
+  PostResult post_recv(std::span<const RecvWr> list) override;
+  QpAddress address() const override;
+  QpType type() const override { return attributes_.type; }
+  QpState state() const override;
+  void connect(const QpAddress& peer) override;
+  void reset() override;
+
+  /// RC: posts an empty WRITE whose completion nobody sees; when idle() holds, all before it has been
+  /// acknowledged. Once at a time.
+  void post_fence();
+  bool idle() const { return posted_ == retired_; }
+
+  /// The node at the other end, for reports; -1: not known.
+  void set_peer_node(int node) { peer_node_ = node; }
+  int peer_node() const { return peer_node_; }
+
+  /// `slot`, one of this queue pair's, has completed (IbvCompletionQueue).
+  void retire(const Slot& slot) {
+    (slot.kind == Slot::Kind::kRecv ? recv_retired_ : retired_) = slot.position + 1;
+  }
+
+ private:
+  struct Freer {
+    void operator()(ibv_qp* qp) const { ibv_destroy_qp(qp); }
+  };
+
+  void to_init();
+  void to_ready_to_receive(const QpAddress& peer);
+  void to_ready_to_send();
+  void modify(ibv_qp_attr& attributes, int mask, const char* state);
+  void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);
+  void new_life();
+  void purge();
+
+  IbvDevice& device_;
+  QpInitAttributes attributes_;
+  IbvCompletionQueue& send_cq_;
+  IbvCompletionQueue& recv_cq_;
+  std::unique_ptr<ibv_qp, Freer> qp_;
+  bool connected_ = false;  // not in RESET
+  std::uint32_t psn_ = 0;
+  int peer_node_ = -1;
+  std::uint32_t posted_ = 0, retired_ = 0;            // send queue positions
+  std::uint32_t recv_posted_ = 0, recv_retired_ = 0;  // receive queue positions
+  std::vector<Slot> send_slots_, recv_slots_;         // by position
+  std::vector<ibv_send_wr> send_wrs_;                 // of the list that is being posted
+  std::vector<ibv_recv_wr> recv_wrs_;
+  std::vector<ibv_sge> sges_;
+};
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,74 @@
+// Rendezvous: where the ranks of a run meet, exchange what they must know of each other, and hear when one of
+// them fails. Rank 0 listens, the others connect to it over TCP (Boost.Asio) and stay connected to the end.
+//
+// Owned by the run; one thread. Every rank calls the same exchanges in the same order; each blocks until all
+// ranks are there or a time-out passes. Times in seconds.
+//
+// Who may join: whoever knows the run's token, which travels by environment (VERBTWIN_TOKEN) and is compared
+// in constant time; it is not encrypted: the network between the ranks is trusted as with MPI. Who joins must
+// be the same program version on the same scenario. Before that, a peer can make this process read one hello
+// of fixed size, within kHelloTimeout; afterwards, a message is read as it comes, so that a length that lies
+// takes no memory.
+//
+// Errors: what the user can mend (address, token, versions, numbers) throws UserError; a rank that is lost or
+// gives up throws RankFailure, on every rank within seconds.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbtwin::ibverbs {
+
+struct RendezvousOptions {
+  int rank = 0;
+  int ranks = 1;
+  std::string host = "127.0.0.1";  // rank 0 listens there and nowhere else
+  std::uint16_t port = 0;
+  std::string token;
+  std::string version;       // of the program
+  std::uint64_t digest = 0;  // of the resolved scenario
+  std::chrono::milliseconds timeout{60'000};
+};
+
+/// A rank is gone or gave up: the run cannot go on.
+class RankFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Rendezvous {
+ public:
+  static constexpr std::chrono::seconds kHelloTimeout{5};
+
+  /// Returns when every rank has joined.
+  explicit Rendezvous(const RendezvousOptions& options);
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  /// Piece i of `mine` goes to rank i; returns the pieces that the ranks had for this one, by rank. `phase`
+  /// is what the run is doing, for messages, and must be the same everywhere.
+  std::vector<std::string> exchange(std::string_view phase, std::vector<std::string> mine,
+                                    std::chrono::milliseconds timeout);
+
+  /// The same piece for all: what every rank gave.
+  std::vector<std::string> share(std::string_view phase, const std::string& mine,
+                                 std::chrono::milliseconds timeout);
+
+  /// Throws RankFailure if a rank was lost or gave up; does not wait.
+  void check(std::string_view phase);
+
+  /// Tells everybody that this rank gives up, and why, in one line; then only destruction is allowed.
+  void give_up(const std::string& why) noexcept;
+
+ private:
+  class Hub;
+  std::unique_ptr<Hub> hub_;
+};
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,207 @@
+// The rendezvous over the loopback interface: who is let in, what is exchanged, what happens when one goes.
+#include "backend/ibverbs/rendezvous.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+namespace {
+
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using testing::HasSubstr;
+
+std::uint16_t free_port() {
+  boost::asio::io_context io;
+  return tcp::acceptor(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0)).local_endpoint().port();
+}
+
+class RendezvousTest : public testing::Test {
+ protected:
+  RendezvousOptions options(int rank, int ranks = 3) const {
+    RendezvousOptions o;
+    o.rank = rank;
+    o.ranks = ranks;
+    o.port = port;
+    o.token = "0123456789abcdef";
+    o.version = "1.2.3";
+    o.digest = 42;
+    o.timeout = 10s;
+    return o;
+  }
+  /// What a rank with these options says of why it cannot join; empty where it can.
+  static std::future<std::string> joining(const RendezvousOptions& o) {
+    return std::async(std::launch::async, [o]() -> std::string {
+      try {
+        Rendezvous rendezvous(o);
+        rendezvous.share("ending", "", 10s);
+        return "";
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+    });
+  }
+  std::uint16_t port = free_port();
+};
+
+TEST_F(RendezvousTest, EveryRankGetsWhatEachHasForIt) {
+  std::vector<std::future<std::vector<std::string>>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [this, rank] {
+      Rendezvous rendezvous(options(rank));
+      std::vector<std::string> mine;
+      for (int to = 0; to < 3; ++to)
+        mine.push_back(std::string(static_cast<std::size_t>(to), 'x') + std::to_string(rank));
+      auto all = rendezvous.exchange("a", mine, 10s);
+      const auto shared =
+          rendezvous.share("b", std::string(std::size_t{3} << 20, static_cast<char>('0' + rank)), 10s);
+      for (const std::string& one : shared) all.push_back(std::to_string(one.size()) + one.back());
+      return all;
+    }));
+  }
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    const std::string prefix(rank, 'x');
+    EXPECT_THAT(ranks[rank].get(), testing::ElementsAre(prefix + "0", prefix + "1", prefix + "2", "31457280",
+                                                        "31457281", "31457282"));
+  }
+}
+
+TEST_F(RendezvousTest, OneRankNeedsNoNetwork) {
+  RendezvousOptions alone = options(0, 1);
+  alone.host = "no.such.host.invalid";
+  Rendezvous rendezvous(alone);
+  EXPECT_THAT(rendezvous.share("a", "me", 1s), testing::ElementsAre("me"));
+}
+
+TEST_F(RendezvousTest, AWrongTokenIsRefusedAndTheRunGoesOn) {
+  auto hub = joining(options(0, 2));
+  RendezvousOptions stranger = options(1, 2);
+  stranger.token = "0123456789abcdeg";
+  EXPECT_THAT(joining(stranger).get(), HasSubstr("the token (VERBTWIN_TOKEN) is not this run's"));
+  auto friendly = joining(options(1, 2));
+  EXPECT_EQ(friendly.get(), "");
+  EXPECT_EQ(hub.get(), "");
+}
+
+TEST_F(RendezvousTest, WhatDiffersIsRefusedByName) {
+  const auto refused = [this](const std::function<void(RendezvousOptions&)>& change) {
+    port = free_port();
+    auto hub = joining(options(0, 2));
+    RendezvousOptions other = options(1, 2);
+    change(other);
+    const std::string theirs = joining(other).get();
+    const std::string ours = hub.get();
+    EXPECT_THAT(theirs, HasSubstr(ours));
+    return ours;
+  };
+  EXPECT_EQ(refused([](RendezvousOptions& o) { o.version = "1.3.0"; }),
+            "rank 1 runs verbtwin 1.3.0, rank 0 runs 1.2.3");
+  EXPECT_THAT(refused([](RendezvousOptions& o) { o.digest = 43; }), HasSubstr("another scenario"));
+  EXPECT_EQ(refused([](RendezvousOptions& o) { o.ranks = 4; }), "rank 1 was told of 4 ranks, rank 0 of 2");
+}
+
+TEST_F(RendezvousTest, TwoRanksWithOneNumber) {
+  auto hub = joining(options(0));
+  auto first = joining(options(1));
+  std::this_thread::sleep_for(200ms);
+  EXPECT_THAT(joining(options(1)).get(), HasSubstr("there is a rank 1 already"));
+  auto last = joining(options(2));
+  EXPECT_EQ(last.get() + first.get() + hub.get(), "");
+}
+
+TEST_F(RendezvousTest, WhoNeverComesIsNamed) {
+  RendezvousOptions hurried = options(0);
+  hurried.timeout = 500ms;
+  auto hub = joining(hurried);
+  auto one = joining(options(1));
+  EXPECT_THAT(hub.get(), HasSubstr("rank 2 did not join within"));
+  EXPECT_THAT(one.get(), HasSubstr("rank 2 did not join within")) << "who has come hears of it";
+}
+
+TEST_F(RendezvousTest, ARankThatFindsNobody) {
+  RendezvousOptions hurried = options(1);
+  hurried.timeout = 300ms;
+  EXPECT_THAT(joining(hurried).get(), HasSubstr("rank 0 does not answer"));
+}
+
+TEST_F(RendezvousTest, APortInUse) {
+  boost::asio::io_context io;
+  const tcp::acceptor other(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0));
+  port = other.local_endpoint().port();
+  EXPECT_THAT(joining(options(0)).get(), HasSubstr("cannot listen: Address already in use"));
+}
+
+TEST_F(RendezvousTest, ALostRankEndsAllWaiting) {
+  auto hub = joining(options(0));
+  auto one = joining(options(1));
+  { Rendezvous two(options(2)); }
+  EXPECT_EQ(hub.get(), "rank 2 was lost while ending");
+  EXPECT_EQ(one.get(), "rank 2 was lost while ending");
+}
+
+TEST_F(RendezvousTest, ALostHubEndsAllWaiting) {
+  auto one = joining(options(1, 2));
+  { Rendezvous hub(options(0, 2)); }
+  EXPECT_EQ(one.get(), "rank 0 was lost while ending");
+}
+
+TEST_F(RendezvousTest, WhoGivesUpSaysWhy) {
+  auto hub = joining(options(0));
+  auto one = joining(options(1));
+  Rendezvous two(options(2));
+  two.give_up("rank 2: no RDMA device");
+  EXPECT_EQ(hub.get(), "rank 2: no RDMA device");
+  EXPECT_EQ(one.get(), "rank 2: no RDMA device");
+}
+
+TEST_F(RendezvousTest, CheckSeesALossWithoutWaiting) {
+  auto one = std::async(std::launch::async, [this] { Rendezvous rendezvous(options(1, 2)); });
+  Rendezvous hub(options(0, 2));
+  one.get();
+  const auto lost = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      hub.check("measuring");
+      std::this_thread::sleep_for(5ms);
+    }
+  };
+  EXPECT_THROW(lost(), RankFailure);
+}
+
+/// Sends bytes as no verbtwin would, and waits until the hub hangs up.
+void send_rubbish(std::uint16_t port, const std::string& bytes) {
+  boost::asio::io_context io;
+  tcp::socket socket(io);
+  boost::system::error_code error;
+  for (int i = 0; i < 100; ++i) {
+    socket.connect({boost::asio::ip::address_v4::loopback(), port}, error);
+    if (!error) break;
+    std::this_thread::sleep_for(20ms);
+  }
+  ASSERT_FALSE(error);
+  boost::asio::write(socket, boost::asio::buffer(bytes), error);
+  char answer = 0;
+  socket.read_some(boost::asio::buffer(&answer, 1), error);
+  EXPECT_TRUE(error) << "the hub answers rubbish";
+}
+
+TEST_F(RendezvousTest, RubbishIsHungUpOnAndTheRunGoesOn) {
+  auto hub = joining(options(0, 2));
+  send_rubbish(port, "GET / HTTP/1.1\r\nHost: here\r\n\r\n");
+  std::string huge("VTW1", 4);  // a frame that claims 2^60 bytes
+  huge += std::string("\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10", 20);
+  send_rubbish(port, huge);
+  EXPECT_EQ(joining(options(1, 2)).get(), "");
+  EXPECT_EQ(hub.get(), "");
+}
+
+}  // namespace
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,157 @@
+// verbtwin launch: starts every rank of a run on real verbs, here or over ssh.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/commands.hpp"
+#include "tools/launcher.hpp"
+#include "tools/rank_options.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+struct LaunchOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  int local = 0;
+  std::string hosts;
+  RankFlags rank;
+  std::string seed, out;
+  bool json = false, quiet = false;
+};
+
+/// One host a line; what follows a # is a comment.
+std::vector<std::string> read_hosts(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw UserError("", fmt::format("--hosts {}: cannot be read", file));
+  std::vector<std::string> hosts;
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    if (host.starts_with("-") || host.find_first_of(" \t\r") != std::string::npos) {
+      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file, host));
+    }
+    hosts.push_back(host);
+  }
+  if (hosts.empty()) throw UserError("", fmt::format("--hosts {}: no hosts; allowed: one host a line", file));
+  return hosts;
+}
+
+void check_nodes(const LaunchOptions& options, int ranks) {
+  std::vector<std::string> overrides = options.overrides;
+  overrides.push_back("backend=ibverbs");
+  const scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
+  if (scenario.cluster.nodes == ranks) return;
+  throw UserError("",
+                  fmt::format("{} ranks, but the scenario has {} nodes, one rank each; allowed: {}, or --set "
+                              "cluster.nodes={}",
+                              ranks, scenario.cluster.nodes, scenario.cluster.nodes, ranks));
+}
+
+std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,
+                                        const std::string& rendezvous) {
+  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                        "run",
+                                        options.scenario,
+                                        "--backend",
+                                        "ibverbs",
+                                        "--rank",
+                                        std::to_string(rank),
+                                        "--ranks",
+                                        std::to_string(ranks),
+                                        "--rendezvous",
+                                        rendezvous};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    arguments.push_back(flag);
+    arguments.push_back(value);
+  };
+  for (const std::string& override : options.overrides) add("--set", override);
+  if (!options.seed.empty()) add("--seed", options.seed);
+  if (!options.rank.devices.empty()) add("--device", options.rank.devices);
+  if (options.rank.port != 0) add("--port", std::to_string(options.rank.port));
+  if (options.rank.gid_index != -1) add("--gid-index", std::to_string(options.rank.gid_index));
+  if (rank == 0 && !options.out.empty()) add("--out", options.out);
+  if (rank == 0 && options.json) arguments.emplace_back("--json");
+  if (rank != 0 || options.quiet) arguments.emplace_back("--quiet");
+  return arguments;
+}
+
+/// Between the ports that systems give away and those of known services; another one for each run.
+std::uint16_t port_for(const std::string& token) {
+  constexpr unsigned kFirst = 20000, kCount = 10000;
+  return static_cast<std::uint16_t>(kFirst + std::stoul(token.substr(0, 6), nullptr, 16) % kCount);
+}
+
+int launch(const LaunchOptions& options) {
+  if ((options.local > 0) == !options.hosts.empty()) {
+    throw UserError("", "verbtwin launch: where? allowed: either --local N or --hosts FILE");
+  }
+  const std::vector<std::string> hosts =
+      options.hosts.empty() ? std::vector<std::string>(static_cast<std::size_t>(options.local))
+                            : read_hosts(options.hosts);
+  const int ranks = static_cast<int>(hosts.size());
+  check_nodes(options, ranks);
+  const StopSignals signals;
+  const std::string token = make_token();
+  std::string rendezvous = options.rank.rendezvous;
+  if (rendezvous.empty()) {
+    rendezvous = options.hosts.empty() ? fmt::format("127.0.0.1:{}", free_port())
+                                       : fmt::format("{}:{}", hosts.front(), port_for(token));
+  }
+  std::vector<RankCommand> commands;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<std::string> arguments = rank_arguments(options, rank, ranks, rendezvous);
+    const std::string& host = hosts[static_cast<std::size_t>(rank)];
+    if (host.empty()) {
+      commands.push_back({arguments, ""});
+    } else {
+      commands.push_back({over_ssh(host, std::filesystem::current_path(), arguments), token});
+    }
+  }
+  return launch_ranks(commands, token, signals);
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<LaunchOptions>();
+  CLI::App* command = app.add_subcommand("launch", "Run a scenario on real verbs: start all its ranks");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  command->add_option("--local", options->local, "Start that many ranks on this machine")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--hosts", options->hosts, "File with one host a line: a rank on each, over ssh")
+      ->type_name("FILE");
+  command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens; chosen where absent")
+      ->type_name("HOST:PORT");
+  add_device_options(*command, options->rank);
+  command->add_option("--seed", options->seed, "Seed of the run")->type_name("N");
+  command->add_option("--out", options->out, "Directory for result.json, on rank 0's machine")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
+  command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
+  command->footer(
+      "Examples:\n"
+      "  verbtwin launch --local 3 scenarios/smallbank-3-rxe.json\n"
+      "  verbtwin launch --hosts hosts.txt scenarios/smallbank-3-rxe.json --device mlx5_0\n"
+      "With --hosts the program and the scenario are at the same path everywhere, as on a shared file "
+      "system.");
+  command->callback([options, &exit_code] { exit_code = launch(*options); });
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,150 @@
+#include "tools/drivers.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace verbtwin::tools {
+
+namespace {
+
+/// Steps between two looks at the clock and the run's stage.
+constexpr int kSteps = 32;
+/// Looks in a row without work after which a thread offers its core: with a core of its own that costs
+/// nothing, and where threads share cores the others may have what this one waits for.
+constexpr int kIdleLooks = 4;
+
+std::uint64_t sum(const VerbCounts& counts) {
+  std::uint64_t all = counts.recv.count;
+  for (const VerbCounts::Count& count : counts.by_opcode) all += count.count;
+  return all;
+}
+
+}  // namespace
+
+Drivers::Drivers(ibverbs::Cluster& cluster, protocols::NodeProgram& program, const protocols::Window& window,
+                 int threads)
+    : cluster_(cluster), program_(program), window_(window) {
+  for (int i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>());
+  for (int i = 0; i < threads; ++i) {
+    threads_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { drive(i); });
+  }
+}
+
+Drivers::~Drivers() {
+  join();
+}
+
+void Drivers::join() {
+  stage_.store(Stage::kEnd);
+  for (const auto& thread : threads_) {
+    if (thread->thread.joinable()) thread->thread.join();
+  }
+}
+
+void Drivers::drive(int index) {
+  Thread& self = *threads_[static_cast<std::size_t>(index)];
+  try {
+    work(index);
+  } catch (const std::exception& error) {
+    self.failure = error.what();
+    self.failed.store(true, std::memory_order_release);
+  }
+}
+
+void Drivers::work(int index) {
+  Thread& self = *threads_[static_cast<std::size_t>(index)];
+  Steppable& worker = program_.worker(index);
+  Cpu& cpu = cluster_.port(index).cpu();
+  std::int64_t last_ps = cpu.now_ps();
+  int idle_looks = 0;
+  bool fences_posted = false;
+  for (;;) {
+    const Stage stage = stage_.load(std::memory_order_acquire);
+    if (stage == Stage::kEnd) return;
+    bool busy = false;
+    for (int i = 0; i < kSteps; ++i) busy |= worker.step();
+    const std::uint64_t activity = sum(cluster_.counts(index));
+    busy |= activity != self.activity.load(std::memory_order_relaxed);
+    self.activity.store(activity, std::memory_order_release);
+    self.committed.store(program_.statistics(index).committed_ever, std::memory_order_relaxed);
+
+    const std::int64_t now_ps = cpu.now_ps();
+    count(self, index, now_ps);
+    if (busy && window_.contains(last_ps)) self.busy_ps += now_ps - last_ps;
+    last_ps = now_ps;
+    idle_looks = busy ? 0 : idle_looks + 1;
+    if (idle_looks > kIdleLooks) std::this_thread::yield();
+
+    if (program_.unfinished(index) == 0) self.finished.store(true, std::memory_order_release);
+    if (stage == Stage::kFence && !fences_posted) {
+      cluster_.post_fences(index);
+      fences_posted = true;
+    }
+    if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
+    const ibverbs::Failure& failure = cluster_.first_failure(index);
+    if (failure.status != WcStatus::kSuccess && !self.failed.load(std::memory_order_relaxed)) {
+      self.failure = fmt::format("{} towards rank {}", to_string(failure.status), failure.peer);
+      self.failed.store(true, std::memory_order_release);
+    }
+  }
+}
+
+void Drivers::count(Thread& self, int index, std::int64_t now_ps) {
+  if (!self.counting && now_ps >= window_.begin_ps) {
+    self.counting = true;
+    self.before = cluster_.counts(index);
+  }
+  if (!self.counted && now_ps >= window_.end_ps) {
+    self.counted = true;
+    self.after = cluster_.counts(index);
+  }
+}
+
+bool Drivers::finished() const {
+  return std::ranges::all_of(threads_,
+                             [](const auto& t) { return t->finished.load(std::memory_order_acquire); });
+}
+bool Drivers::fenced() const {
+  return std::ranges::all_of(threads_,
+                             [](const auto& t) { return t->fenced.load(std::memory_order_acquire); });
+}
+std::uint64_t Drivers::activity() const {
+  std::uint64_t all = 0;
+  for (const auto& thread : threads_) all += thread->activity.load(std::memory_order_acquire);
+  return all;
+}
+std::uint64_t Drivers::committed() const {
+  std::uint64_t all = 0;
+  for (const auto& thread : threads_) all += thread->committed.load(std::memory_order_relaxed);
+  return all;
+}
+
+std::string Drivers::failure() const {
+  for (const auto& thread : threads_) {
+    if (thread->failed.load(std::memory_order_acquire)) return thread->failure;
+  }
+  return "";
+}
+
+VerbCounts Drivers::verbs_in_window() const {
+  VerbCounts all;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    const Thread& t = *threads_[i];
+    // A run that was stopped early has no end of its window.
+    const VerbCounts& after = t.counted    ? t.after
+                              : t.counting ? cluster_.counts(static_cast<int>(i))
+                                           : t.before;
+    all += after - t.before;
+  }
+  return all;
+}
+
+std::vector<std::int64_t> Drivers::core_busy_ps() const {
+  std::vector<std::int64_t> busy;
+  for (const auto& thread : threads_) busy.push_back(thread->busy_ps);
+  return busy;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,72 @@
+// Drivers: the threads of a real node, each driving its worker until the run is over.
+//
+// Owned by the run and used by its thread; each driver thread owns its worker meanwhile. Destruction ends and
+// joins the threads. Times in ps of the workers' clocks.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/ibverbs/cluster.hpp"
+#include "protocols/system.hpp"
+
+namespace verbtwin::tools {
+
+class Drivers {
+ public:
+  /// Starts the threads. `cluster`, `program` and `window` outlive them.
+  Drivers(ibverbs::Cluster& cluster, protocols::NodeProgram& program, const protocols::Window& window,
+          int threads);
+  ~Drivers();
+
+  /// All coroutines have ended; the workers go on serving others.
+  bool finished() const;
+  /// All that was posted has landed; ask once fence() has been called.
+  bool fenced() const;
+  void fence() { stage_.store(Stage::kFence); }
+  /// Requests posted and messages received so far.
+  std::uint64_t activity() const;
+  std::uint64_t committed() const;
+
+  /// A completion that failed, or an exception, in any thread; empty: all is well.
+  std::string failure() const;
+
+  /// Ends the threads.
+  void join();
+
+  // Afterwards:
+  VerbCounts verbs_in_window() const;
+  std::vector<std::int64_t> core_busy_ps() const;  // by thread, inside the window
+
+ private:
+  enum class Stage : std::uint8_t { kRun, kFence, kEnd };
+
+  /// What a driver tells the run's thread, in a cache line of its own.
+  struct alignas(64) Thread {
+    std::atomic<bool> finished{false}, fenced{false}, failed{false};
+    std::atomic<std::uint64_t> activity{0}, committed{0};
+    // the driver's own until it has been joined
+    bool counting = false, counted = false;
+    VerbCounts before, after;
+    std::int64_t busy_ps = 0;
+    std::string failure;
+    std::thread thread;
+  };
+
+  void drive(int index);
+  void work(int index);
+  void count(Thread& self, int index, std::int64_t now_ps);
+
+  ibverbs::Cluster& cluster_;
+  protocols::NodeProgram& program_;
+  const protocols::Window& window_;
+  std::atomic<Stage> stage_{Stage::kRun};
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+}  // namespace verbtwin::tools

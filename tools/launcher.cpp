@@ -1,0 +1,215 @@
+#include "tools/launcher.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <thread>
+
+#include "tools/rank_options.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+/// After the first rank has failed, the others hear of it; one that does not end is ended.
+constexpr auto kGrace = 15s;
+constexpr auto kTermGrace = 3s;
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+class Rank {
+ public:
+  Rank(int number, const RankCommand& command, const std::string& token) : number_(number) {
+    std::array<int, 2> input{-1, -1};
+    if (!command.token_on_input.empty() && pipe2(input.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
+    errors_ = number == 0 ? -1 : memfd_create("rank-stderr", MFD_CLOEXEC);
+    const pid_t parent = getpid();
+    pid_ = fork();
+    if (pid_ < 0) fail("cannot start a rank");
+    if (pid_ == 0) become(command, token, input[0], parent);
+    setpgid(pid_, pid_);
+    if (input[0] < 0) return;
+    close(input[0]);
+    input_ = input[1];
+    const std::string line = command.token_on_input + "\n";
+    if (write(input_, line.data(), line.size()) < 0) return;  // it has ended: its exit code says why
+  }
+  ~Rank() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    if (input_ >= 0) close(input_);
+    if (errors_ >= 0) close(errors_);
+  }
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  bool running() {
+    if (pid_ <= 0) return false;
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) return true;
+    pid_ = -1;
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    if (WIFSIGNALED(status)) killed_by_ = WTERMSIG(status);
+    return false;
+  }
+  void signal(int number) const {
+    if (pid_ > 0) kill(pid_, number);
+  }
+  int exit_code() const { return exit_code_; }
+  bool killed() const { return killed_by_ != 0; }
+
+  /// Says on standard error what this rank said, or what killed it.
+  void tell() const {
+    if (killed()) {
+      fmt::print(stderr, "verbtwin: rank {} was killed by signal {}\n", number_, killed_by_);
+      return;
+    }
+    std::array<char, 4096> text;
+    if (errors_ < 0) return;
+    const ssize_t length = pread(errors_, text.data(), text.size(), 0);
+    if (length > 0) std::fwrite(text.data(), 1, static_cast<std::size_t>(length), stderr);
+  }
+
+ private:
+  [[noreturn]] void become(const RankCommand& command, const std::string& token, int input,
+                           pid_t parent) const {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    dup2(input >= 0 ? input : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    if (errors_ >= 0) dup2(errors_, STDERR_FILENO);
+    setenv(kTokenVariable, token.c_str(), 1);
+    std::vector<char*> argv;
+    for (const std::string& argument : command.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    fmt::print(stderr, "verbtwin: cannot start {}: {}\n", argv[0], std::strerror(errno));
+    _exit(127);
+  }
+
+  int number_;
+  pid_t pid_ = -1;
+  int input_ = -1, errors_ = -1;
+  int exit_code_ = 0, killed_by_ = 0;
+};
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+/// Waits for all; returns the first that failed, or null. Ends the others if they do not end by themselves.
+Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
+  Rank* failed = nullptr;
+  Clock::time_point end_at = Clock::time_point::max();
+  int ended_with = 0;
+  bool forwarded = false;
+  for (;;) {
+    bool any = false;
+    for (const auto& rank : ranks) {
+      if (rank->running()) {
+        any = true;
+      } else if (failed == nullptr && rank->exit_code() != 0) {
+        failed = rank.get();
+        end_at = Clock::now() + kGrace;
+      }
+    }
+    if (!any) return failed;
+    if (signals.stop().load() && !forwarded) {
+      forwarded = true;
+      for (const auto& rank : ranks) rank->signal(signals.signal_number());
+    }
+    if (Clock::now() >= end_at) {
+      ended_with = ended_with == 0 ? SIGTERM : SIGKILL;
+      end_at = Clock::now() + kTermGrace;
+      for (const auto& rank : ranks) rank->signal(ended_with);
+    }
+    std::this_thread::sleep_for(10ms);
+  }
+}
+
+}  // namespace
+
+std::string make_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("no random bytes");
+  std::string token;
+  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  return token;
+}
+
+std::uint16_t free_port() {
+  const int socket_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const bool found = socket_fd >= 0 && bind(socket_fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                     getsockname(socket_fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  if (socket_fd >= 0) close(socket_fd);
+  if (!found) fail("no free TCP port");
+  return ntohs(address.sin_port);
+}
+
+std::vector<std::string> over_ssh(const std::string& host, const std::filesystem::path& directory,
+                                  const std::vector<std::string>& arguments) {
+  std::string run;
+  for (const std::string& argument : arguments) run += quoted(argument) + ' ';
+  // The token is read before anything starts; then whoever waits for more input sees the launcher's end.
+  const std::string script = fmt::format(
+      "IFS= read -r {0} && export {0} && cd {1} || exit 1; exec 3<&0; {2}</dev/null 3<&- & rank=$!; "
+      "{{ read -r end <&3; kill \"$rank\"; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
+      "kill \"$watch\" 2>/dev/null; exit \"$code\"",
+      kTokenVariable, quoted(directory.string()), run);
+  return {"ssh", "-o", "BatchMode=yes", host, script};
+}
+
+int launch_ranks(const std::vector<RankCommand>& commands, const std::string& token,
+                 const StopSignals& signals) {
+  Ranks ranks;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    ranks.push_back(std::make_unique<Rank>(static_cast<int>(i), commands[i], token));
+  }
+  const Rank* failed = wait_for_all(ranks, signals);
+  if (failed == nullptr) return 0;
+  const Rank& first = *ranks.front();
+  for (const auto& rank : ranks) {
+    if (rank->killed() && !signals.stop().load()) rank->tell();
+  }
+  const bool rank_0_said_it = first.exit_code() != 0 && !first.killed();
+  if (!rank_0_said_it && !failed->killed()) failed->tell();
+  return first.exit_code() != 0 ? first.exit_code() : failed->exit_code();
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,37 @@
+// launch_ranks(): starts the processes of a real run, watches over them and ends them together.
+//
+// Blocks; one thread. Every child is in a process group of its own, gets SIGINT and SIGTERM once each time
+// this process does, and dies with it. What ranks above 0 write to standard error is shown only where rank 0
+// has nothing to say: rank 0 hears of every failure through the rendezvous.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/stop_signals.hpp"
+
+namespace verbtwin::tools {
+
+struct RankCommand {
+  std::vector<std::string> arguments;  // the program first, looked up in PATH
+  std::string token_on_input;          // written to its standard input, which then stays open; or empty
+};
+
+/// 16 random bytes in hexadecimal. Throws std::system_error where the system has none.
+std::string make_token();
+
+/// A TCP port of the loopback interface that nobody listens on now.
+std::uint16_t free_port();
+
+/// The command that runs `arguments` in `directory` on `host` over ssh: the token comes on its standard
+/// input, and the end of that input ends the run there.
+std::vector<std::string> over_ssh(const std::string& host, const std::filesystem::path& directory,
+                                  const std::vector<std::string>& arguments);
+
+/// One process for each rank, VERBTWIN_TOKEN in the environment of all. Returns rank 0's exit code, or the
+/// first other one that is not 0; a rank that a signal killed counts as 1.
+int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,225 @@
+// Whole runs on real verbs: every protocol between local ranks, and what happens when a rank, a link or a
+// wish fails. Runs where there is a device: in tools/rxe-vm, by the tests labelled rxe.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "protocols/registry.hpp"
+#include "tools/child_process.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+class OnDevice : public testing::Test {
+ protected:
+  OnDevice() : directory_(fs::temp_directory_path() / ("on-device-" + std::to_string(getpid()))) {
+    fs::create_directories(directory_);
+  }
+  ~OnDevice() override { fs::remove_all(directory_); }
+
+  /// launch --local 3 of the scenario for soft-RoCE, with these flags behind.
+  std::unique_ptr<ChildProcess> launch(const std::vector<std::string>& flags, int ranks = 3) {
+    std::vector<std::string> arguments = {VERBTWIN_BINARY,
+                                          "launch",
+                                          "--local",
+                                          std::to_string(ranks),
+                                          VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json",
+                                          "--quiet",
+                                          "--out",
+                                          (directory_ / "result").string()};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    return std::make_unique<ChildProcess>(directory_, arguments);
+  }
+  json result() const { return json::parse(read_text(directory_ / "result" / "result.json")); }
+  std::string err() const { return read_text(directory_ / "err"); }
+
+  /// Processes whose command line has this directory's name in it, or which run a rank.
+  static std::vector<pid_t> ranks_running() {
+    std::vector<pid_t> found;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename().string();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      if (read_text(entry.path() / "cmdline").find(std::string("--rank") + '\0') == std::string::npos)
+        continue;
+      if (read_text(entry.path() / "stat").find(") Z ") != std::string::npos) continue;
+      found.push_back(std::stoi(name));
+    }
+    return found;
+  }
+  static pid_t find_rank(int rank) {
+    for (const pid_t pid : ranks_running()) {
+      const std::string line = read_text(fs::path("/proc") / std::to_string(pid) / "cmdline");
+      if (line.find(std::string("--rank") + '\0' + std::to_string(rank) + '\0') != std::string::npos)
+        return pid;
+    }
+    return 0;
+  }
+
+  /// Until every rank drives its workers, for a while.
+  static void wait_for_measuring() {
+    constexpr std::ptrdiff_t kThreads = 2 + 2;  // the workers', the run's, the one that waits for signals
+    const auto working = [](pid_t pid) {
+      std::error_code gone;
+      const fs::directory_iterator threads(fs::path("/proc") / std::to_string(pid) / "task", gone);
+      return !gone && std::distance(threads, fs::directory_iterator()) >= kThreads;
+    };
+    const Clock::time_point limit = Clock::now() + 60s;
+    for (std::size_t count = 0; count < 3;) {
+      ASSERT_LT(Clock::now(), limit);
+      std::this_thread::sleep_for(50ms);
+      const std::vector<pid_t> ranks = ranks_running();
+      count = static_cast<std::size_t>(std::count_if(ranks.begin(), ranks.end(), working));
+    }
+    std::this_thread::sleep_for(1s);
+  }
+
+  fs::path directory_;
+};
+
+const std::vector<std::string> kLong = {"--set", "run.measure_us=60000000"};
+
+class EveryProtocol : public OnDevice, public testing::WithParamInterface<std::string> {};
+
+TEST_P(EveryProtocol, CommitsSerializably) {
+  const auto run = launch({"--set", "protocol.name=" + GetParam()});
+  EXPECT_EQ(run->wait(), 0) << err();
+  const json r = result();
+  EXPECT_EQ(r.at("backend"), "ibverbs");
+  EXPECT_EQ(r.at("partial"), false);
+  EXPECT_GT(r.at("committed"), 100);
+  EXPECT_EQ(r.at("machines").size(), 3U);
+  EXPECT_FALSE(r.at("machines")[0].at("devices")[0].at("device").get<std::string>().empty());
+  EXPECT_EQ(r.at("checks").size(), 4U);
+  for (const json& check : r.at("checks")) {
+    EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
+    EXPECT_GT(check.at("transactions"), 100);
+  }
+  RecordProperty("committed_per_s", static_cast<int>(r.at("committed_per_s").get<double>()));
+}
+
+std::vector<std::string> protocol_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : protocols::protocol_entries()) names.push_back(entry.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(OnDevice, EveryProtocol, testing::ValuesIn(protocol_names()),
+                         [](const auto& protocol) {
+                           std::string name = protocol.param;
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+TEST_F(OnDevice, AKilledRankEndsTheRunAtOnce) {
+  const auto run = launch(kLong);
+  wait_for_measuring();
+  const pid_t victim = find_rank(1);
+  ASSERT_GT(victim, 0);
+  kill(victim, SIGKILL);
+  const Clock::time_point killed = Clock::now();
+  EXPECT_EQ(run->wait(), 1);
+  EXPECT_LT(Clock::now() - killed, 10s);
+  EXPECT_THAT(err(),
+              ContainsRegex("verbtwin: (rank 1 was lost|rank 0: .* towards rank 1) while measuring\n"));
+  EXPECT_TRUE(ranks_running().empty());
+  EXPECT_EQ(result().at("partial"), true);
+  EXPECT_THAT(result().at("failure").get<std::string>(), HasSubstr("rank 1"));
+}
+
+TEST_F(OnDevice, AKilledRankZeroLeavesNobodyBehind) {
+  const auto run = launch(kLong);
+  wait_for_measuring();
+  kill(find_rank(0), SIGKILL);
+  const Clock::time_point killed = Clock::now();
+  EXPECT_EQ(run->wait(), 1);
+  EXPECT_LT(Clock::now() - killed, 10s);
+  EXPECT_THAT(err(), HasSubstr("rank 0 was killed by signal 9\n"));
+  EXPECT_TRUE(ranks_running().empty());
+}
+
+TEST_F(OnDevice, AKilledLauncherLeavesNobodyBehind) {
+  const auto run = launch(kLong);
+  wait_for_measuring();
+  EXPECT_EQ(ranks_running().size(), 3U);
+  run->signal(SIGKILL);
+  run->wait();
+  const Clock::time_point limit = Clock::now() + 5s;
+  while (!ranks_running().empty() && Clock::now() < limit) std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(ranks_running().empty());
+}
+
+TEST_F(OnDevice, CtrlCKeepsWhatThereIs) {
+  const auto run = launch(kLong);
+  wait_for_measuring();
+  run->signal(SIGINT);
+  EXPECT_EQ(run->wait(), 128 + SIGINT) << err();
+  EXPECT_EQ(result().at("partial"), true);
+  EXPECT_FALSE(result().contains("failure"));
+  EXPECT_GT(result().at("committed"), 0);
+  for (const json& check : result().at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
+}
+
+TEST_F(OnDevice, ALinkThatGoesDownIsNamedWithItsStatus) {
+  const auto run = launch(kLong);
+  wait_for_measuring();
+  ASSERT_EQ(std::system("ip link set rdma0eth down"), 0);
+  const Clock::time_point down = Clock::now();
+  const int code = run->wait();
+  EXPECT_EQ(std::system("ip link set rdma0eth up"), 0);
+  EXPECT_EQ(code, 1);
+  EXPECT_LT(Clock::now() - down, 20s);
+  EXPECT_THAT(err(), ContainsRegex(
+                         "rank [0-2]: transport retry counter exceeded towards rank [0-2] while measuring"));
+  EXPECT_THAT(err(), testing::Not(HasSubstr("killed")));
+  EXPECT_TRUE(ranks_running().empty());
+}
+
+TEST_F(OnDevice, WhatCannotBeIsOneLine) {
+  struct Case {
+    std::vector<std::string> flags;
+    int code;
+    std::string line;
+  };
+  const std::vector<Case> cases = {
+      {{"--device", "mlx5_0"}, 2, "--device: no RDMA device \"mlx5_0\"; there are: rxe0\n"},
+      {{"--gid-index", "77"}, 2, "--gid-index: rxe0 port 1 has no GID 77; allowed: "},
+      {{"--port", "2"}, 2, "--port: rxe0 has no port 2; allowed: 1 to 1\n"},
+      {{"--device", "rxe0,rxe0"}, 2, "--device: 2 devices for 1 NICs per node"},
+      {{"--set", "cluster.qps_per_peer=64", "--set", "cluster.nics_per_node=2"},
+       2,
+       "more queue pairs than a completion queue of this device holds"},
+  };
+  for (const auto& [flags, code, line] : cases) {
+    SCOPED_TRACE(line);
+    const auto run = launch(flags);
+    EXPECT_EQ(run->wait(), code);
+    EXPECT_THAT(err(), HasSubstr(line));
+    const std::string text = err();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+    EXPECT_FALSE(fs::exists(directory_ / "result" / "result.json"));
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

@@ -1,0 +1,95 @@
+#include "tools/rank_options.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "backend/user_error.hpp"
+#include "scenarios/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+std::optional<int> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<int> from_environment(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    if (value == nullptr) continue;
+    if (const auto found = number(value)) return found;
+    throw UserError("", fmt::format("{}={}: not a number", name, scenarios::in_quotes(value)));
+  }
+  return std::nullopt;
+}
+
+void parse_rendezvous(const std::string& text, RankOptions& options) {
+  const std::size_t colon = text.rfind(':');
+  const auto port =
+      colon == std::string::npos ? std::nullopt : number(std::string_view(text).substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535 || colon == 0) {
+    throw UserError(
+        "", fmt::format("--rendezvous {}: allowed: HOST:PORT, where rank 0 listens, the port 1 to 65535",
+                        scenarios::in_quotes(text)));
+  }
+  options.host = text.substr(0, colon);
+  if (options.host.size() > 2 && options.host.front() == '[' && options.host.back() == ']') {
+    options.host = options.host.substr(1, options.host.size() - 2);  // an IPv6 address
+  }
+  options.tcp_port = static_cast<std::uint16_t>(*port);
+}
+
+}  // namespace
+
+RankOptions complete_rank(const RankFlags& flags, int nodes) {
+  RankOptions options;
+  const auto rank = flags.rank ? flags.rank : from_environment({"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
+  const auto ranks = flags.ranks ? flags.ranks : from_environment({"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+  if (!rank || !ranks) {
+    throw UserError(
+        "",
+        "--backend ibverbs: which rank is this? give --rank R --ranks N --rendezvous HOST:PORT, start it "
+        "under Slurm or Open MPI, or let `verbtwin launch` start all ranks");
+  }
+  if (*ranks != nodes) {
+    throw UserError("",
+                    fmt::format("--ranks {}: the scenario has {} nodes, one rank each; allowed: {}, or --set "
+                                "cluster.nodes={}",
+                                *ranks, nodes, nodes, *ranks));
+  }
+  if (*rank < 0 || *rank >= *ranks) {
+    throw UserError("", fmt::format("--rank {}: out of range; allowed: 0 to {}", *rank, *ranks - 1));
+  }
+  options.rank = *rank;
+  options.ranks = *ranks;
+  options.devices = flags.devices;
+  options.port = flags.port;
+  options.gid_index = flags.gid_index;
+  if (options.ranks == 1) return options;
+  if (flags.rendezvous.empty()) {
+    throw UserError("", "--rendezvous is missing; allowed: HOST:PORT, where rank 0 listens");
+  }
+  parse_rendezvous(flags.rendezvous, options);
+  const char* token = std::getenv(kTokenVariable);
+  constexpr std::size_t kTokenMin = 16, kTokenMax = 63;
+  const std::size_t length = token == nullptr ? 0 : std::string_view(token).size();
+  if (length < kTokenMin || length > kTokenMax) {
+    throw UserError(
+        "",
+        fmt::format("{}: the run's secret is {}; set the same {} to {} characters in every rank's "
+                    "environment (`verbtwin launch` does)",
+                    kTokenVariable, length == 0 ? "missing" : "of the wrong length", kTokenMin, kTokenMax));
+  }
+  options.token = token;
+  return options;
+}
+
+}  // namespace verbtwin::tools

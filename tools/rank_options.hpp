@@ -1,0 +1,40 @@
+// RankOptions: which rank of a real run this process is, where the ranks meet and which device it uses.
+//
+// A value; complete_rank() throws UserError where something is missing or cannot be, naming the flag.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace verbtwin::tools {
+
+/// As the command line has it; what is absent comes from the environment or is chosen.
+struct RankFlags {
+  std::optional<int> rank, ranks;
+  std::string rendezvous;  // HOST:PORT
+  std::string devices;     // names, separated by commas; empty: chosen
+  int port = 0;            // of the device; 0: chosen
+  int gid_index = -1;      // -1: chosen
+
+  bool any() const {
+    return rank || ranks || !rendezvous.empty() || !devices.empty() || port != 0 || gid_index != -1;
+  }
+};
+
+struct RankOptions {
+  int rank = 0, ranks = 1;
+  std::string host;
+  std::uint16_t tcp_port = 0;
+  std::string token;
+  std::string devices;
+  int port = 0, gid_index = -1;
+};
+
+inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";
+
+/// Adds what `flags` leave out from Slurm's or Open MPI's environment and the token from VERBTWIN_TOKEN;
+/// checks it against the number of nodes that the scenario has.
+RankOptions complete_rank(const RankFlags& flags, int nodes);
+
+}  // namespace verbtwin::tools
