@@ -262,7 +262,7 @@ void Machines::annotate(const FitVariable& variable, const std::string& source, 
   for (const std::string& parameter : variable.parameters) {
     json& item = machines_.at(variable.machine).document.at("parameters").at(parameter);
     item["source"] = source;
-    item["uncertainty"] = rounded(uncertainty, "");
+    item["uncertainty"] = rounded(std::min(uncertainty, kUncertaintyMax), "");
   }
 }
 

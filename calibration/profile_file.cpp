@@ -19,8 +19,6 @@ using scenarios::Document;
 using scenarios::Finding;
 namespace fs = std::filesystem;
 
-constexpr double kUncertaintyMax = 10;
-
 const char* format_of(ProfileKind kind) {
   return kind == ProfileKind::kNic ? "verbtwin-nic-profile" : "verbtwin-host-profile";
 }

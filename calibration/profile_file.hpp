@@ -19,6 +19,9 @@
 
 namespace verbtwin::calibration {
 
+/// The largest relative uncertainty that a profile may state.
+inline constexpr double kUncertaintyMax = 10;
+
 enum class ProfileKind { kNic, kHost };
 
 struct ProfileInfo {
