@@ -79,6 +79,8 @@ constexpr Parameter<H> kHostParameters[] = {
     {"poll_cqe_ns", "ns", 0, 10000, &H::poll_cqe_ns, "take one completion"},
     {"coroutine_switch_ns", "ns", 0, 10000, &H::coroutine_switch_ns, "resume a coroutine"},
     {"rpc_send_ns", "ns", 0, 10000, &H::rpc_send_ns, "build one RPC message"},
+    {"poll_slot_ns", "ns", 0, 10000, &H::poll_slot_ns,
+     "look whether a message has been written to a place in memory"},
     {"rpc_receive_ns", "ns", 0, 10000, &H::rpc_receive_ns,
      "take one RPC message apart and find who it is for"},
     {"index_lookup_ns", "ns", 0, 10000, &H::index_lookup_ns, "hash look-up in local memory"},

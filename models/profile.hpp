@@ -92,6 +92,7 @@ struct HostProfile {
   double poll_cqe_ns = 0;
   double coroutine_switch_ns = 0;
   double rpc_send_ns = 0;
+  double poll_slot_ns = 0;
   double rpc_receive_ns = 0;
   double index_lookup_ns = 0;
   double cache_lookup_ns = 0;

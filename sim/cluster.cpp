@@ -52,6 +52,9 @@ class Cluster::Worker final : public WorkerPort {
     connected_.max_inline_data = device_.attributes().max_inline_data;
     connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   }
+  void watch(std::span<const std::byte> memory) override {
+    cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;

@@ -84,6 +84,12 @@ void Transport::touch(std::uint32_t index) {
   }
 }
 
+/// Whoever polls the memory that was written finds it now.
+void Transport::wake_watcher(const Flight& f, const SimQueuePair& target) {
+  Core* core = target.port_.memory->watcher_of(reinterpret_cast<const std::byte*>(f.remote_addr));
+  if (core != nullptr) core->wake(calendar_.now_ps(), 0);
+}
+
 void Transport::execute(std::uint32_t index, SimQueuePair& target) {
   Flight& f = flight(index);
   if (f.status != WcStatus::kSuccess) {
@@ -118,6 +124,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at());
   } else {
     access_memory(f);
+    if (is_write(f.opcode)) wake_watcher(f, target);
   }
   if (f.type != QpType::kRc) {
     release(index);
