@@ -1,5 +1,8 @@
 #include "tools/job.hpp"
 
+#include <fmt/format.h>
+
+#include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/system.hpp"
 
@@ -8,6 +11,11 @@ namespace verbtwin::tools {
 namespace {
 
 ClusterShape shape_of(const scenarios::Cluster& c) {
+  if (c.threads % c.nics_per_node != 0) {
+    throw UserError("/cluster/threads",
+                    fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
+                                c.threads, c.nics_per_node, c.nics_per_node));
+  }
   return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
 }
 
