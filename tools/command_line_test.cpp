@@ -86,11 +86,13 @@ class CommandLine : public testing::Test {
 // --- the command line itself ---
 
 TEST_F(CommandLine, WhatItRefuses) {
-  EXPECT_THAT(refusal({}), testing::MatchesRegex("verbtwin: a command is missing; allowed: run, check, list, schema"
-                                        "(, [a-z-]+)* .see verbtwin --help."));
-  EXPECT_THAT(refusal({"chekc", scenario_}),
-              testing::AllOf(StartsWith("verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema"),
-                    testing::EndsWith("; did you mean \"check\"? (see verbtwin --help)")));
+  EXPECT_THAT(refusal({}),
+              testing::MatchesRegex("verbtwin: a command is missing; allowed: run, check, list, schema"
+                                    "(, [a-z-]+)* .see verbtwin --help."));
+  EXPECT_THAT(
+      refusal({"chekc", scenario_}),
+      testing::AllOf(StartsWith("verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema"),
+                     testing::EndsWith("; did you mean \"check\"? (see verbtwin --help)")));
   EXPECT_EQ(
       refusal({"--verion"}),
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "

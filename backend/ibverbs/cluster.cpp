@@ -50,6 +50,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     return *queue_pairs_[at(node, nic, index)];
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {
+    if (wanted.type != QpType::kRc) {
+      throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
+    }
     connected_ = wanted;
     connected_.max_recv_wr = std::max(connected_.max_recv_wr, kRcRecvs);
     connected_.max_inline_data = device_.attributes().max_inline_data;
@@ -68,7 +71,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   }
 
   void make_queue_pairs() {
-    assert(connected_.send_cq != nullptr && "use_cq() comes first");
+    assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
     for (int node = 0; node < shape().nodes; ++node) {
       for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
         auto made = device_.create_qp(connected_);

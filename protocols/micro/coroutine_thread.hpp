@@ -34,7 +34,7 @@ class CoroutineThread : public BenchmarkThread {
 
  protected:
   CoroutineThread(WorkerPort& port, std::uint32_t cqe, int coroutines, std::uint64_t seed,
-                  const QpInitAttributes& queue_pairs = {})
+                  const QpInitAttributes& queue_pairs = one_sided_queue_pairs())
       : port_(port),
         cpu_(port.cpu()),
         worker_(port, cqe, queue_pairs),

@@ -43,7 +43,7 @@ class EchoTransport {
 struct EchoNeeds {
   std::size_t memory_b = 0;
   std::uint32_t completions = 0;
-  QpInitAttributes queue_pairs;  // type and depths of the connected ones
+  QpInitAttributes queue_pairs = one_sided_queue_pairs();  // type and depths of the connected ones
 };
 EchoNeeds echo_needs(const EchoOptions& options, const ClusterShape& shape, int coroutines);
 std::unique_ptr<EchoTransport> make_echo_transport(const EchoOptions& options, int coroutines, Worker& worker,

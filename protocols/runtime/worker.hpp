@@ -105,10 +105,17 @@ struct VerbFailure {
   WcStatus status = WcStatus::kSuccess;
 };
 
+/// Connected queue pairs that take no messages.
+inline QpInitAttributes one_sided_queue_pairs() {
+  QpInitAttributes attributes;
+  attributes.max_recv_wr = 1;
+  return attributes;
+}
+
 class Worker final : public Steppable {
  public:
   /// `queue_pairs`: type and depths of its channels' queue pairs.
-  Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs = {});
+  Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs = one_sided_queue_pairs());
   ~Worker() override;
 
   bool step() override;
