@@ -54,13 +54,21 @@ class WorkerPort {
   virtual Device& device() = 0;
   virtual NodeMemory& memory() = 0;
 
-  /// The RC queue pair number `index` (< qps_per_peer) from this worker to NIC `nic` of `node` (which may be
-  /// this worker's own: loopback), connected. Its completions go to the queue given to use_cq(). Made on
-  /// first use where the binding can; owned by the binding.
+  /// The connected queue pair (RC unless use_queue_pairs() says UC) number `index` (< qps_per_peer) from this
+  /// worker to NIC `nic` of `node` (which may be this worker's own: loopback). Made as use_queue_pairs()
+  /// said, on first use where the binding can; owned by the binding.
   virtual QueuePair& rc_queue_pair(int node, int nic, int index) = 0;
 
-  /// Where the completions of this worker's RC queue pairs go; called once, before the first rc_queue_pair().
-  virtual void use_cq(CompletionQueue& cq) = 0;
+  /// What this worker's connected queue pairs are made with: type (RC or UC), completion queues, depths; the
+  /// other attributes are the binding's. Called once, before the first rc_queue_pair(). A binding without UC
+  /// refuses it (UserError).
+  virtual void use_queue_pairs(const QpInitAttributes& wanted) = 0;
+  /// RC queue pairs of the usual depths, with their completions in `cq`.
+  void use_cq(CompletionQueue& cq) {
+    QpInitAttributes wanted;
+    wanted.send_cq = wanted.recv_cq = &cq;
+    use_queue_pairs(wanted);
+  }
 
   /// Publishes this worker's UD queue pair, so that peers can find it; called once.
   virtual void publish_ud(const QpAddress& address) = 0;

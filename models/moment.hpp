@@ -1,9 +1,9 @@
-// Moment: when something happens, as a place in the queues plus fixed latencies passed on the way.
+// Moment: when something happens, as a place in the queues plus latencies passed on the way.
 //
 // A request crosses queues (engines, lanes) and fixed delays (a pipeline, a memory access) in turn. A queue
 // behind a fixed delay behaves as the same queue before it, so the delays are carried beside: every server
 // then sees its jobs in the order of queue_ps, close to the order of the calls, although their real times,
-// at(), lie far apart.
+// at(), lie far apart. A whole path can so be worked out when it is entered, without an event at each queue.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,15 @@ namespace verbtwin::models {
 struct Moment {
   std::int64_t queue_ps = 0;  // when it stands in front of the next server, delays left out
   std::int64_t delay_ps = 0;  // the delays
+  std::int64_t held_ps = 0;   // the part of them that was spent waiting for others, while servers worked on
 
   std::int64_t at() const { return queue_ps + delay_ps; }
-  Moment plus_delay(std::int64_t ps) const { return {queue_ps, delay_ps + ps}; }
-  /// Moved on in its queue until its real time is not before `ps`.
-  Moment not_before(std::int64_t ps) const { return at() >= ps ? *this : Moment{ps - delay_ps, delay_ps}; }
+  Moment plus_delay(std::int64_t ps) const { return {queue_ps, delay_ps + ps, held_ps}; }
+  /// Held back by something that is not a server until its real time is not before `ps`.
+  Moment not_before(std::int64_t ps) const {
+    const std::int64_t held = ps - at();
+    return held <= 0 ? *this : Moment{queue_ps, delay_ps + held, held_ps + held};
+  }
 };
 
 }  // namespace verbtwin::models

@@ -6,6 +6,7 @@ Nic::Nic(const NicProfile& profile)
     : pcie_(profile),
       atomic_unit_(profile),
       contexts_(static_cast<std::uint32_t>(profile.qp_cache_entries)),
+      translations_(profile),
       blueflame_b_(static_cast<std::uint32_t>(profile.blueflame_b)),
       send_wqe_ps_(to_ps(profile.send_wqe_ns)),
       send_wqe_block_ps_(to_ps(profile.send_wqe_block_ns)),
@@ -17,7 +18,15 @@ Nic::Nic(const NicProfile& profile)
       recv_ack_ps_(to_ps(profile.recv_ack_ns)),
       recv_wqe_ps_(to_ps(profile.recv_wqe_ns)),
       recv_pipeline_ps_(to_ps(profile.recv_pipeline_ns)),
+      tlp_payload_b_(static_cast<std::uint32_t>(profile.pcie_payload_b)),
+      recv_tlp_ps_(to_ps(profile.recv_tlp_ns)),
       qp_miss_ps_(to_ps(profile.qp_miss_ns)),
-      qp_miss_occupancy_ps_(to_ps(profile.qp_miss_occupancy_ns)) {}
+      qp_miss_occupancy_ps_(to_ps(profile.qp_miss_occupancy_ns)),
+      qp_miss_growth_ps_(to_ps(profile.qp_miss_growth_ns)),
+      wqe_cache_entries_(static_cast<std::uint32_t>(profile.wqe_cache_entries)),
+      wqe_miss_response_ps_(to_ps(profile.wqe_miss_response_ns)),
+      wqe_miss_ack_ps_(to_ps(profile.wqe_miss_ack_ns)),
+      translation_miss_ps_(to_ps(profile.translation_miss_ns)),
+      translation_miss_occupancy_ps_(to_ps(profile.translation_miss_occupancy_ns)) {}
 
 }  // namespace verbtwin::models

@@ -11,10 +11,11 @@
 #include <cstdint>
 
 #include "models/atomic_unit.hpp"
-#include "models/context_cache.hpp"
+#include "models/lru_cache.hpp"
 #include "models/pcie.hpp"
 #include "models/profile.hpp"
 #include "models/server.hpp"
+#include "models/translation_cache.hpp"
 #include "models/wqe.hpp"
 
 namespace verbtwin::models {
@@ -33,9 +34,12 @@ class Nic {
 
   /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them.
   Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks) {
+    wqes_fetched_ += static_cast<std::uint32_t>(requests);
     if (takes_blueflame(requests, blocks)) return pcie_.store(posted, blocks * kWqeBlockBytes);
-    return pcie_.dma_read(pcie_.store(posted, 8), blocks * kWqeBlockBytes).done;
+    return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
+  /// WQEs fetched so far: the number of the latest one (it wraps).
+  std::uint32_t wqes_fetched() const { return wqes_fetched_; }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
   /// wire. `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each
@@ -58,28 +62,50 @@ class Nic {
     return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
   }
 
-  /// A request or a response of `packets` has arrived in full: when the engine has dealt with it.
-  Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets) {
-    return pass_receive_engine(context, arrived, packets * recv_packet_ps_);
-  }
-  Moment receive_ack(std::uint32_t context, Moment arrived) {
-    return pass_receive_engine(context, arrived, recv_ack_ps_);
+  /// A request of `packets` with `bytes` of payload has arrived in full: when the engine has dealt with it.
+  Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes) {
+    return pass_receive_engine(context, arrived, packet_ps(packets, bytes));
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
-  Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets) {
-    pcie_.dma_read(arrived, kRecvWqeBytes);
-    return pass_receive_engine(context, arrived, packets * recv_packet_ps_ + recv_wqe_ps_);
+  Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes) {
+    pcie_.prefetch(kRecvWqeBytes);
+    return pass_receive_engine(context, arrived, packet_ps(packets, bytes) + recv_wqe_ps_);
+  }
+  /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
+  Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes,
+                          std::uint32_t wqe) {
+    const std::int64_t miss_ps = holds_wqe(wqe) ? 0 : wqe_miss_response_ps_;
+    return pass_receive_engine(context, arrived, packet_ps(packets, bytes) + miss_ps);
+  }
+  Moment receive_ack(std::uint32_t context, Moment arrived, std::uint32_t wqe) {
+    return pass_receive_engine(context, arrived, recv_ack_ps_ + (holds_wqe(wqe) ? 0 : wqe_miss_ack_ps_));
   }
 
-  /// Writes a completion; when a CPU can see it.
-  Moment write_completion(Moment ready) { return pcie_.dma_write(ready, kCqeBytes); }
+  /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
+  void send_ack_quietly() { send_engine_.owe(send_ack_ps_); }
+  void receive_ack_quietly(std::uint32_t context, std::uint32_t wqe) {
+    recv_engine_.owe(recv_ack_ps_ + touch(context).occupancy_ps + (holds_wqe(wqe) ? 0 : wqe_miss_ack_ps_));
+  }
+
+  /// A request that has passed the receive engine names host memory at `offset`: when its address is known.
+  Moment translate(Moment ready, std::uint64_t offset) {
+    if (translations_.touch(offset)) return ready;
+    recv_engine_.owe(translation_miss_occupancy_ps_);
+    return ready.plus_delay(translation_miss_ps_);
+  }
+
+  /// Writes `payload_b` and a completion behind it; when a CPU can see the completion.
+  Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
+    return pcie_.dma_write_both(ready, payload_b, kCqeBytes);
+  }
 
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }
   const Pcie& pcie() const { return pcie_; }
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
-  const ContextCache& contexts() const { return contexts_; }
+  const LruCache& contexts() const { return contexts_; }
+  const TranslationCache& translations() const { return translations_; }
   const Server& send_engine() const { return send_engine_; }
   const Server& recv_engine() const { return recv_engine_; }
 
@@ -90,7 +116,16 @@ class Nic {
 
   Miss touch(std::uint32_t context) {
     if (contexts_.touch(context)) return {};
-    return {qp_miss_occupancy_ps_, qp_miss_ps_};
+    return {qp_miss_occupancy_ps_ + contexts_.size() * qp_miss_growth_ps_, qp_miss_ps_};
+  }
+
+  /// The NIC keeps a request's WQE until a number of later ones have been fetched: it is used once more, when
+  /// the answer comes, so that first in, first out is also least recently used.
+  bool holds_wqe(std::uint32_t wqe) const { return wqes_fetched_ - wqe < wqe_cache_entries_; }
+
+  std::int64_t packet_ps(std::uint32_t packets, std::uint32_t bytes) const {
+    const std::uint32_t more_tlps = bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
+    return packets * recv_packet_ps_ + more_tlps * recv_tlp_ps_;
   }
 
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::int64_t service_ps) {
@@ -101,13 +136,19 @@ class Nic {
 
   Pcie pcie_;
   AtomicUnit atomic_unit_;
-  ContextCache contexts_;
+  LruCache contexts_;
+  TranslationCache translations_;
   Server send_engine_, recv_engine_;
   std::uint32_t blueflame_b_;
   std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_response_ps_, send_ack_ps_;
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_pipeline_ps_;
-  std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_;
+  std::uint32_t tlp_payload_b_;
+  std::int64_t recv_tlp_ps_;
+  std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
+  std::uint32_t wqe_cache_entries_, wqes_fetched_ = 0;
+  std::int64_t wqe_miss_response_ps_, wqe_miss_ack_ps_;
+  std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;
 };
 
 }  // namespace verbtwin::models

@@ -85,7 +85,7 @@ TEST(Nic, OneQueuePairSendsOnceAGap) {
   Sender sender(profile);
   EXPECT_EQ(sender.send_ns(0), 12 + 150);
   EXPECT_EQ(sender.send_ns(0), 30 + 12 + 150) << "its processing unit is busy";
-  EXPECT_EQ(sender.send_ns(1), 24 + 150) << "another queue pair's is not";
+  EXPECT_EQ(sender.send_ns(1), 36 + 150) << "another queue pair's is not: it meets the engine's work alone";
   EXPECT_EQ(sender.send_ns(0), 60 + 12 + 150);
 }
 
@@ -128,9 +128,9 @@ TEST(Nic, ReceivingUsesContextsToo) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
   Sender sender(profile);
-  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 1)), 7 + 160);
-  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart)), 7 + (4 + 11) + 160 + 300);
-  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 1)), 7 + 15 + 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 1, 0)), 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart, 0)), 7 + (4 + 11) + 160 + 300);
+  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 1, 0)), 7 + 15 + 7 + 160);
 }
 
 TEST(Nic, EnoughEntriesNeverMiss) {
@@ -142,11 +142,11 @@ TEST(Nic, EnoughEntriesNeverMiss) {
 // ---- receive engine
 
 TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
-  EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, 3)), 3 * 7 + 160);
-  EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart)), 4 + 160);
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, 3, 0)), 3 * 7 + 160);
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart, 0)), 4 + 160);
   Sender receiver(round_nic());
-  receiver.nic.receive(0, kStart, 3);
-  EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 1)), 4 * 7 + 160);
+  receiver.nic.receive(0, kStart, 3, 0);
+  EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 1, 0)), 4 * 7 + 160);
   EXPECT_EQ(receiver.nic.recv_engine().busy_ps(), 28 * kNs);
   EXPECT_EQ(receiver.nic.send_engine().busy_ps(), 0)
       << "serving costs the send engine nothing but the answer";
@@ -154,13 +154,73 @@ TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
 
 TEST(Nic, ARecvCostsEngineTimeAndPcieBandwidth) {
   Sender receiver(round_nic());
-  EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 1)), 7 + 2 + 160);
+  EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 1, 0)), 7 + 2 + 160);
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (kRecvWqeBytes + 20) * kNs);
 }
 
 TEST(Nic, ACompletionIsACqeWrittenToTheHost) {
   Nic nic(round_nic());
   EXPECT_EQ(ns(nic.write_completion(kStart)), 64 + 20 + 200);
+}
+
+TEST(Nic, EachFurtherTlpOfAPayloadCostsReceiveEngineTime) {
+  NicProfile profile = round_nic();
+  profile.recv_tlp_ns = 40;
+  const auto busy_ns = [&profile](std::uint32_t bytes) {
+    Sender receiver(profile);
+    receiver.nic.receive(0, kStart, 1, bytes);
+    return receiver.nic.recv_engine().busy_ps() / kNs;
+  };
+  EXPECT_EQ(busy_ns(8), 7);
+  EXPECT_EQ(busy_ns(256), 7);
+  EXPECT_EQ(busy_ns(264), 7 + 40) << "the step behind the largest payload of one TLP";
+  EXPECT_EQ(busy_ns(512), 7 + 40);
+  EXPECT_EQ(busy_ns(513), 7 + 80);
+}
+
+TEST(Nic, ContextMissesGrowDearerWithContexts) {
+  NicProfile profile = round_nic();
+  profile.qp_cache_entries = 1;
+  profile.qp_miss_growth_ns = 2;
+  Sender few(profile, 2), many(profile, 10);
+  EXPECT_EQ(ns(many.nic.receive(0, kStart, 1, 0)) - ns(few.nic.receive(0, kStart, 1, 0)), 8 * 2);
+  profile.qp_cache_entries = 10;
+  Sender all_in(profile, 10);
+  EXPECT_EQ(ns(all_in.nic.receive(0, kStart, 1, 0)), 7 + 160) << "no miss, no growth";
+}
+
+TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
+  NicProfile profile = round_nic();
+  profile.wqe_cache_entries = 16;
+  profile.wqe_miss_response_ns = 130;
+  profile.wqe_miss_ack_ns = 30;
+  Sender sender(profile);
+  for (int i = 0; i < 17; ++i) sender.nic.fetch_wqes(kStart, 1, 1);
+  const auto response_ns = [&sender](std::uint32_t wqe) {
+    const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
+    sender.nic.receive_response(0, kStart, 1, 0, wqe);
+    return (sender.nic.recv_engine().busy_ps() - before_ps) / kNs;
+  };
+  EXPECT_EQ(response_ns(17), 7);
+  EXPECT_EQ(response_ns(2), 7) << "the sixteenth from the end";
+  EXPECT_EQ(response_ns(1), 7 + 130);
+  const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
+  sender.nic.receive_ack(0, kStart, 1);
+  EXPECT_EQ((sender.nic.recv_engine().busy_ps() - before_ps) / kNs, 4 + 30);
+  sender.nic.receive_ack_quietly(0, 17);
+  EXPECT_EQ((sender.nic.recv_engine().busy_ps() - before_ps) / kNs, 4 + 30 + 4);
+}
+
+TEST(Nic, ATranslationMissDelaysItsRequestAndOccupiesTheEngine) {
+  NicProfile profile = round_nic();
+  profile.translation_page_b = 4096;
+  profile.translation_cache_entries = 2;
+  profile.translation_miss_ns = 400;
+  profile.translation_miss_occupancy_ns = 9;
+  Nic nic(profile);
+  EXPECT_EQ(ns(nic.translate(kStart, 0)), 400);
+  EXPECT_EQ(ns(nic.translate(kStart, 100)), 0);
+  EXPECT_EQ(nic.recv_engine().busy_ps(), 9 * kNs);
 }
 
 // ---- what must emerge
@@ -175,12 +235,12 @@ TEST(Nic, ServingIsCheaperThanIssuing) {
   for (int i = 0; i < kRequests; ++i) {
     const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1);
     issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
-    issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1)).queue_ps;
+    issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1, 0)).queue_ps;
     served_ps =
-        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1), 32).done)
+        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1, 0), 32).done)
             .queue_ps;
   }
-  issued_ps = std::max(issued_ps, issuer.nic.send_engine().free_ps());
+  issued_ps = std::max(issued_ps, issuer.nic.send_engine().busy_ps());
   EXPECT_GT(static_cast<double>(issued_ps), 1.2 * static_cast<double>(served_ps));
 }
 

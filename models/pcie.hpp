@@ -2,7 +2,8 @@
 //
 // Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries
 // DMA writes and the requests of DMA reads to the host. Every TLP pays its header; reads in flight are
-// bounded (tags).
+// bounded (tags). TLPs without payload to speak of (a read's request, a doorbell) take their time from the
+// lanes but do not queue: they would wait for nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +36,6 @@ class Pcie {
   Moment store(Moment issued, std::uint32_t bytes) {
     return down_.serve(issued, wire_ps(bytes, payload_b_)).plus_delay(mmio_ps_);
   }
-
   struct Read {
     Moment touch;  // when host memory is read
     Moment done;   // when the device has all of it
@@ -44,15 +44,41 @@ class Pcie {
   Read dma_read(Moment ready, std::uint32_t bytes) {
     std::int64_t& tag_free_ps = read_done_ps_[read_next_];
     if (++read_next_ == read_done_ps_.size()) read_next_ = 0;
-    const Moment sent = up_.serve(ready.not_before(tag_free_ps), wire_ps(0, payload_b_));
-    const Moment done = down_.serve(sent, wire_ps(bytes, completion_b_)).plus_delay(dma_read_ps_);
+    const std::int64_t request_ps = wire_ps(0, payload_b_);
+    up_.owe(request_ps);
+    const Moment sent = ready.not_before(tag_free_ps);
+    const Moment done =
+        down_.serve(sent, wire_ps(bytes, completion_b_)).plus_delay(request_ps + dma_read_ps_);
     tag_free_ps = done.at();
     return {done.plus_delay(-dma_read_ps_ / 2), done};
+  }
+
+  /// A doorbell, a store of 8 B, and the read of `bytes` that the device starts when it has it: when that is
+  /// done.
+  Moment doorbell_and_read(Moment issued, std::uint32_t bytes) {
+    const std::int64_t store_ps = wire_ps(8, payload_b_);
+    const Moment done = dma_read(issued.plus_delay(store_ps + mmio_ps_), bytes).done;
+    down_.owe(store_ps);
+    return done;
+  }
+
+  /// A read ahead of need: nobody waits for it.
+  void prefetch(std::uint32_t bytes) {
+    up_.owe(wire_ps(0, payload_b_));
+    down_.owe(wire_ps(bytes, completion_b_));
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
   Moment dma_write(Moment ready, std::uint32_t bytes) {
     return up_.serve(ready, wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
+  }
+
+  /// A write that nobody looks for by itself.
+  void dma_write_quietly(std::uint32_t bytes) { up_.owe(wire_ps(bytes, payload_b_)); }
+  /// A write of `bytes` and one of a completion behind it: when the completion is visible.
+  Moment dma_write_both(Moment ready, std::uint32_t bytes, std::uint32_t completion_bytes) {
+    const std::int64_t payload_ps = bytes > 0 ? wire_ps(bytes, payload_b_) : 0;
+    return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
 
   const Server& up() const { return up_; }

@@ -34,6 +34,8 @@ struct NicProfile {
   double dma_write_ns = 0;
   double dma_reads_outstanding = 0;
   double mmio_ns = 0;
+  double doorbell_registers_dedicated = 0;
+  double doorbell_registers_shared = 0;
 
   // Send side
   double blueflame_b = 0;
@@ -51,12 +53,23 @@ struct NicProfile {
   double recv_packet_ns = 0;
   double recv_ack_ns = 0;
   double recv_wqe_ns = 0;
+  double recv_tlp_ns = 0;
   double recv_pipeline_ns = 0;
 
-  // Contexts and atomics
+  // On-chip caches
   double qp_cache_entries = 0;
   double qp_miss_ns = 0;
   double qp_miss_occupancy_ns = 0;
+  double qp_miss_growth_ns = 0;
+  double wqe_cache_entries = 0;
+  double wqe_miss_response_ns = 0;
+  double wqe_miss_ack_ns = 0;
+  double translation_cache_entries = 0;
+  double translation_page_b = 0;
+  double translation_miss_ns = 0;
+  double translation_miss_occupancy_ns = 0;
+
+  // Atomics
   double atomic_locks = 0;
   double atomic_engine_ns = 0;
 
@@ -83,6 +96,10 @@ struct HostProfile {
   double index_lookup_ns = 0;
   double cache_lookup_ns = 0;
   double local_atomic_ns = 0;
+  double cores_per_socket = 0;
+  double lock_ns = 0;
+  double lock_handover_ns = 0;
+  double lock_handover_far_ns = 0;
   double copy_block_ns = 0;
   double transaction_begin_ns = 0;
   double transaction_end_ns = 0;

@@ -19,6 +19,8 @@ inline NicProfile round_nic() {
   nic.dma_write_ns = 200;
   nic.dma_reads_outstanding = 64;
   nic.mmio_ns = 100;
+  nic.doorbell_registers_dedicated = 4;
+  nic.doorbell_registers_shared = 11;
   nic.blueflame_b = 256;
   nic.max_inline_b = 188;
   nic.max_send_wr = 4096;
@@ -36,6 +38,9 @@ inline NicProfile round_nic() {
   nic.qp_cache_entries = 1024;
   nic.qp_miss_ns = 300;
   nic.qp_miss_occupancy_ns = 11;
+  nic.wqe_cache_entries = 1e6;
+  nic.translation_cache_entries = 1e6;
+  nic.translation_page_b = 1 << 30;
   nic.atomic_locks = 4096;
   nic.atomic_engine_ns = 40;
   nic.mtu_b = 4096;
@@ -48,6 +53,7 @@ inline HostProfile free_host() {
   HostProfile host;
   host.name = "free";
   host.clock_ghz = 1;
+  host.cores_per_socket = 12;
   return host;
 }
 

@@ -301,13 +301,11 @@ class FakeCluster {
     Device& device() override { return device_; }
     NodeMemory& memory() override { return cluster_.memory(node_); }
     QueuePair& rc_queue_pair(int node, int, int) override {
-      QpInitAttributes attributes;
-      attributes.send_cq = attributes.recv_cq = cq_;
       queue_pairs_.push_back(
-          std::make_unique<FakeQueuePair>(cluster_.fabric_, attributes, cluster_.memory(node).local()));
+          std::make_unique<FakeQueuePair>(cluster_.fabric_, connected_, cluster_.memory(node).local()));
       return *queue_pairs_.back();
     }
-    void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+    void use_queue_pairs(const QpInitAttributes& wanted) override { connected_ = wanted; }
     void publish_ud(const QpAddress& address) override { ud_ = address; }
     QpAddress ud_address(int node, int thread) override {
       return static_cast<Port&>(cluster_.port(node, thread)).ud_;
@@ -318,7 +316,7 @@ class FakeCluster {
     int node_, thread_;
     FakeCpu cpu_;
     FakeDevice device_;
-    CompletionQueue* cq_ = nullptr;
+    QpInitAttributes connected_;
     QpAddress ud_;
     std::vector<std::unique_ptr<FakeQueuePair>> queue_pairs_;
   };

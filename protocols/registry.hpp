@@ -12,7 +12,8 @@ namespace verbtwin::protocols {
 struct RegistryEntry {
   std::string name;
   std::string description;
-  nlohmann::json schema;  // {"properties": {...}}: the entry's own parameters, each with its default
+  nlohmann::json schema;       // {"properties": {...}}: the entry's own parameters, each with its default
+  bool needs_protocol = true;  // a workload of transactions; false: a micro-benchmark
 };
 
 std::span<const RegistryEntry> protocol_entries();

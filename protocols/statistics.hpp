@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "protocols/occ/transaction.hpp"
+#include "protocols/program.hpp"
 
 namespace verbtwin::protocols {
-
-/// The window in simulated or real time; the same for all workers.
-struct Window {
-  std::int64_t begin_ps = 0;  // measurement starts
-  std::int64_t end_ps = 0;    // it ends, and no transaction begins any more
-  bool contains(std::int64_t at_ps) const { return at_ps >= begin_ps && at_ps < end_ps; }
-};
 
 /// One committed transaction.
 struct TransactionSample {

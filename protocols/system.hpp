@@ -55,23 +55,19 @@ class System {
   std::size_t arena_b_ = 0, rpc_b_ = 0;
 };
 
-class NodeProgram {
+class NodeProgram final : public Program {
  public:
   /// `ports`: one per thread. Nothing here is owned by the program and all of it outlives it.
   NodeProgram(const System& system, int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports);
-  ~NodeProgram();
+  ~NodeProgram() override;
 
-  /// Makes the workers known to each other and their coroutines ready; called once every node's program
-  /// exists. Until `stop` is set, transactions begin before window.end_ps; both outlive the run.
-  void start(const Window& window, const std::atomic<bool>& stop);
-
-  Steppable& worker(int thread);
+  void start(const Window& window, const std::atomic<bool>& stop) override;
+  Steppable& worker(int thread) override;
+  int threads() const override { return static_cast<int>(threads_.size()); }
+  std::size_t unfinished_of(int thread) const override;
+  std::uint64_t finished_ever_of(int thread) const override;
 
   // Afterwards, when all workers have stopped:
-  /// Coroutines that never finished: a message was lost, or the protocol is stuck.
-  std::size_t unfinished() const;
-  std::size_t unfinished(int thread) const;  // by the worker's own thread at any time
-  std::uint64_t committed_ever() const;
   const WorkerStatistics& statistics(int thread) const;
   const History& history(int thread) const;
   NodeStore& store();

@@ -46,6 +46,31 @@ void add_profiles(json& property, const std::vector<std::string>& names) {
   if (!names.empty()) property["anyOf"].push_back({{"enum", names}});
 }
 
+/// Under a micro-benchmark: no protocol, and nothing of what only transactions have.
+void leave_out_protocol(json& schema) {
+  json& properties = schema["properties"];
+  properties.erase("protocol");
+  schema["required"].erase(std::find(schema["required"].begin(), schema["required"].end(), "protocol"));
+  properties["cluster"]["properties"]["replicas"]["default"] = 1;
+  json& check = properties["run"]["properties"]["check"];
+  check["enum"] = {"none"};
+  check["default"] = "none";
+}
+
+/// The same as a condition, for the schema of every scenario.
+void require_protocol_of_transactions(json& schema, const Catalog& catalog) {
+  std::vector<std::string> without;
+  for (const CatalogEntry& entry : catalog.workloads) {
+    if (!entry.needs_protocol) without.push_back(entry.name);
+  }
+  if (without.empty()) return;
+  schema["required"].erase(std::find(schema["required"].begin(), schema["required"].end(), "protocol"));
+  const json named = {{"properties", {{"name", {{"enum", without}}}}}, {"required", {"name"}}};
+  schema["if"] = {{"properties", {{"workload", named}}}};
+  schema["then"] = {{"not", {{"required", {"protocol"}}}}};
+  schema["else"] = {{"required", {"protocol"}}};
+}
+
 /// Puts the parameters of the entry called `name` into `object`.
 void choose(json& object, const std::vector<CatalogEntry>& entries, const std::string& name) {
   const auto found =
@@ -65,11 +90,18 @@ std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries) {
   return names;
 }
 
+bool needs_protocol(const Catalog& catalog, const std::string& workload) {
+  return std::ranges::none_of(catalog.workloads, [&](const CatalogEntry& entry) {
+    return entry.name == workload && !entry.needs_protocol;
+  });
+}
+
 json effective_schema(const Catalog& catalog) {
   json schema = scenario_schema();
   json& properties = schema["properties"];
   add_names(properties["protocol"], catalog.protocols);
   add_names(properties["workload"], catalog.workloads);
+  require_protocol_of_transactions(schema, catalog);
   add_profiles(properties["cluster"]["properties"]["nic"], catalog.nics);
   add_profiles(properties["cluster"]["properties"]["host"], catalog.hosts);
   return schema;
@@ -78,8 +110,12 @@ json effective_schema(const Catalog& catalog) {
 json schema_for(const Catalog& catalog, const std::string& protocol, const std::string& workload) {
   json schema = scenario_schema();
   json& properties = schema["properties"];
-  choose(properties["protocol"], catalog.protocols, protocol);
   choose(properties["workload"], catalog.workloads, workload);
+  if (needs_protocol(catalog, workload)) {
+    choose(properties["protocol"], catalog.protocols, protocol);
+  } else {
+    leave_out_protocol(schema);
+  }
   return schema;
 }
 

@@ -18,6 +18,9 @@ struct CatalogEntry {
   /// "required":
   /// [...]}: what may stand beside "name". Objects may nest. "name" itself is not described here.
   nlohmann::json schema = nlohmann::json::object();
+  /// A workload of transactions, which a protocol runs; false: a micro-benchmark, which takes no protocol,
+  /// no replicas and no isolation check.
+  bool needs_protocol = true;
 };
 
 struct Catalog {
@@ -28,6 +31,9 @@ struct Catalog {
 };
 
 std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries);
+
+/// Whether the workload of this name runs under a protocol (any that the catalog does not know does).
+bool needs_protocol(const Catalog& catalog, const std::string& workload);
 
 /// What `verbtwin schema` prints: the scenario schema with the catalog's names as enums and, for each
 /// protocol and workload, its parameters under if/then. What the loader accepts is what this schema accepts,

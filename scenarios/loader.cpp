@@ -122,6 +122,19 @@ void check_platform(const ScenarioSource& source, const json& given) {
   }
 }
 
+void check_no_protocol(const ScenarioSource& source, const std::string& workload) {
+  std::string pointer = source.document().root().contains("protocol") ? "/protocol" : "";
+  for (const Override& override : source.overrides()) {
+    if (override.path.front() == "protocol") pointer = override.pointer;
+  }
+  if (pointer.empty()) return;
+  source.refuse(Finding{pointer,
+                        in_quotes(workload) +
+                            " is a micro-benchmark and runs without a protocol; allowed: no "
+                            "\"protocol\"",
+                        Anchor::kKey});
+}
+
 void check_at_most(const ScenarioSource& source, const json& resolved, const json& given, const char* field,
                    const char* limit_field) {
   const json& cluster = resolved.at("cluster");
@@ -157,6 +170,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.replicas = cluster.at("replicas").get<int>();
   out.nics_per_node = cluster.at("nics_per_node").get<int>();
   out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
+  out.shared_contexts = cluster.at("device_context") == "shared";
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
   out.network = network_of(source, cluster.at("network"));
@@ -178,7 +192,7 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
   out.name = resolved.at("name").get<std::string>();
   out.description = resolved.at("description").get<std::string>();
   out.backend = resolved.at("backend").get<std::string>();
-  out.protocol = resolved.at("protocol");
+  out.protocol = resolved.value("protocol", json());
   out.workload = resolved.at("workload");
   out.resolved = std::move(resolved);
   out.source = std::move(source);
@@ -189,7 +203,9 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
 
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog) {
   const auto source = std::make_shared<const ScenarioSource>(std::move(document), overrides);
-  const json schema = schema_for(catalog, chosen_name(*source, "protocol"), chosen_name(*source, "workload"));
+  const std::string workload = chosen_name(*source, "workload");
+  const json schema = schema_for(catalog, chosen_name(*source, "protocol"), workload);
+  if (!needs_protocol(catalog, workload)) check_no_protocol(*source, workload);
 
   json given = source->document().root();
   for (const Override& override : source->overrides()) apply_override(given, override, schema);

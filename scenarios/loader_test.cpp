@@ -133,7 +133,8 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster.nodes="),
             "--set cluster.nodes=: /cluster/nodes: wrong type: string \"\"; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_set("cluster.nodse=80"),
-            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, host, "
+            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
+            "device_context, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, threads; did you mean \"nodes\"?");
   EXPECT_EQ(error_of_set("cluster.nodes.x=80"),
@@ -142,7 +143,8 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodes: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("=80"), "--set =80: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
-            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, host, network, nic, "
+            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, device_context, "
+            "host, network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, threads");
   EXPECT_EQ(error_of_set("cluster={\"nodes\": }"),
             "--set cluster={\"nodes\": }: /cluster: value:1:11: syntax error: unexpected '}'; expected '[', "
@@ -163,7 +165,8 @@ TEST(OverrideErrors, NameTheOverride) {
 
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
-            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, host, network, nic, "
+            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, host, "
+            "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, threads; did you mean \"nodes\"?")
       << "not that nodes is missing";
   EXPECT_EQ(

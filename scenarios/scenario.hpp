@@ -31,6 +31,7 @@ struct Cluster {
   int nics_per_node = 0;
   std::string host;  // as `nic`
   int qps_per_peer = 0;
+  bool shared_contexts = false;  // device_context = shared
   Network network;
 };
 
@@ -48,7 +49,7 @@ struct Scenario {
   std::string description;
   std::string backend;  // "sim" | "ibverbs"
   Cluster cluster;
-  nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}
+  nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}; null: a micro-benchmark
   nlohmann::json workload;  // likewise
   Run run;
 

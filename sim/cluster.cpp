@@ -47,7 +47,11 @@ class Cluster::Worker final : public WorkerPort {
   QueuePair& rc_queue_pair(int node, int nic, int index) override {
     return cluster_.connect(*this, node, nic, index);
   }
-  void use_cq(CompletionQueue& cq) override { cq_ = &cq; }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    connected_ = wanted;
+    connected_.max_inline_data = device_.attributes().max_inline_data;
+    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;
@@ -65,13 +69,8 @@ class Cluster::Worker final : public WorkerPort {
   }
 
   SimQueuePair& make_queue_pair() {
-    assert(cq_ != nullptr && "use_cq() comes first");
-    QpInitAttributes attributes;
-    attributes.send_cq = cq_;
-    attributes.recv_cq = cq_;
-    attributes.max_inline_data = device_.attributes().max_inline_data;
-    attributes.max_rd_atomic = device_.attributes().max_qp_rd_atom;
-    owned_.push_back(device_.create_qp(attributes));
+    assert(connected_.send_cq != nullptr && "use_cq() comes first");
+    owned_.push_back(device_.create_qp(connected_));
     return static_cast<SimQueuePair&>(*owned_.back());
   }
 
@@ -79,7 +78,7 @@ class Cluster::Worker final : public WorkerPort {
   int node_, thread_;
   Core& core_;
   SimDevice device_;
-  CompletionQueue* cq_ = nullptr;
+  QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<std::unique_ptr<QueuePair>> owned_;
@@ -118,6 +117,8 @@ Cluster::Cluster(const ClusterParameters& p)
     for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
       ports_.push_back(std::make_unique<Port>(
           Port{models::Nic(p.nic), &nodes_.back()->regions(), platform_->endpoint(node, nic)}));
+      ports_.back()->threads = static_cast<std::uint32_t>(shape_.threads);
+      if (p.shared_contexts) ports_.back()->doorbells.emplace(p.nic, p.host);
     }
   }
   for (int node = 0; node < shape_.nodes; ++node) {
@@ -168,7 +169,10 @@ Usage Cluster::usage() const {
   Usage usage;
   usage.resources = {{"core", {}},      {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
                      {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}}};
-  for (const auto& core : cores_) usage.resources[0].busy_ps.push_back(core->busy_ps());
+  for (const auto& core : cores_) {
+    usage.resources[0].busy_ps.push_back(core->busy_ps());
+    usage.lock_wait_ps.push_back(core->waited_ps());
+  }
   for (const auto& port : ports_) {
     const models::Nic& nic = port->nic;
     usage.resources[1].busy_ps.push_back(nic.send_engine().busy_ps());
@@ -181,6 +185,14 @@ Usage Cluster::usage() const {
   }
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
     usage.resources[6].busy_ps.push_back(fabric_->link_busy_ps(link));
+  }
+  if (ports_.front()->doorbells) {
+    Usage::Resource& doorbells = usage.resources.emplace_back(Usage::Resource{"doorbell", {}});
+    for (const auto& port : ports_) {
+      for (std::size_t shared = 0; shared < port->doorbells->shared(); ++shared) {
+        doorbells.busy_ps.push_back(port->doorbells->busy_ps(shared));
+      }
+    }
   }
   usage.verbs = transport_->counts();
   return usage;

@@ -33,6 +33,7 @@ struct ClusterParameters {
   std::int64_t switch_ps = 130'000;
   double link_gbps = 0;                    // 0: the NIC's
   bool message_per_communication = false;  // network.model = simgrid
+  bool shared_contexts = false;            // a device context per NIC and not per thread
   std::size_t node_memory_b = 1 << 20;
 };
 
@@ -43,6 +44,7 @@ struct Usage {
     std::vector<std::int64_t> busy_ps;  // one per instance
   };
   std::vector<Resource> resources;
+  std::vector<std::int64_t> lock_wait_ps;  // of each core, for doorbell registers
   std::uint64_t qp_cache_hits = 0, qp_cache_misses = 0;
   VerbCounts verbs;
 };

@@ -25,6 +25,15 @@ class Core final : public Cpu {
 
   std::int64_t now_ps() const override { return step_start_ps_ + charged_ps_; }
   std::int64_t step_start_ps() const { return step_start_ps_; }
+  std::uint32_t index() const { return index_; }
+
+  /// Work that has no price of its own, and time spent waiting for a lock: it passes, but is no work.
+  void charge_ps(std::int64_t ps) { charged_ps_ += ps; }
+  void wait_ps(std::int64_t ps) {
+    charged_ps_ += ps;
+    busy_ps_ -= ps;
+    waited_ps_ += ps;
+  }
 
   void drive(Steppable& worker);  // from now on; not owned
   void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }
@@ -45,6 +54,7 @@ class Core final : public Cpu {
   void run();
 
   std::int64_t busy_ps() const { return busy_ps_; }
+  std::int64_t waited_ps() const { return waited_ps_; }
 
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -64,6 +74,7 @@ class Core final : public Cpu {
   std::int64_t busy_until_ps_ = 0;
   std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
   std::int64_t busy_ps_ = 0;
+  std::int64_t waited_ps_ = 0;    // for locks
   std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none
 };
 

@@ -26,10 +26,13 @@ void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps,
     return;
   }
   if (count_ == ring_.size()) grow();
-  last_visible_ps_ = std::max(last_visible_ps_, visible_ps);
   const auto mask = static_cast<std::uint32_t>(ring_.size()) - 1;
-  ring_[(head_ + count_) & mask] = {wc, retires, last_visible_ps_};
-  if (count_++ == 0) core_.wake(last_visible_ps_, wc.wr_id);
+  std::uint32_t place = count_++;
+  for (; place > 0 && ring_[(head_ + place - 1) & mask].visible_ps > visible_ps; --place) {
+    ring_[(head_ + place) & mask] = ring_[(head_ + place - 1) & mask];
+  }
+  ring_[(head_ + place) & mask] = {wc, retires, visible_ps};
+  if (place == 0) core_.wake(visible_ps, wc.wr_id);
 }
 
 void SimCompletionQueue::grow() {
@@ -75,17 +78,18 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       number_(transport.add(*this)),
       context_(port.nic.add_context()),
       type_(attributes.type),
-      max_rd_atomic_(attributes.max_rd_atomic),
-      max_send_wr_(attributes.max_send_wr),
       waiting_first_(Transport::kNone),
       send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
       recv_cq_(static_cast<SimCompletionQueue*>(attributes.recv_cq)),
+      max_send_wr_(attributes.max_send_wr),
+      max_rd_atomic_(attributes.max_rd_atomic),
+      rnr_retry_(attributes.rnr_retry),
+      timeout_(attributes.timeout),
+      retry_cnt_(attributes.retry_cnt),
       held_first_(Transport::kNone),
       max_recv_wr_(attributes.max_recv_wr),
       max_inline_b_(attributes.max_inline_data),
-      rnr_retry_(attributes.rnr_retry),
-      timeout_(attributes.timeout),
-      retry_cnt_(attributes.retry_cnt) {}
+      doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn) {}
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
@@ -106,6 +110,9 @@ void SimQueuePair::connect(const QpAddress& peer) {
   if (type() == QpType::kUd) return;
   peer_number_ = peer.qp_num;
   to_peer_ = transport_.fabric().path(port_.endpoint, peer.lid - 1);
+  const SimQueuePair* other = transport_.find(peer.qp_num);
+  peer_port_ = other == nullptr ? nullptr : &other->port_;
+  peer_context_ = other == nullptr ? 0 : other->context_;
 }
 
 void SimQueuePair::reset() {
@@ -117,7 +124,7 @@ void SimQueuePair::reset() {
   last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);
   receives_ = {};
-  reads_in_flight_ = 0;
+  read_done_ps_.fill(0);
   retired_ = posted_;
 }
 
@@ -149,14 +156,25 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
     ++result.posted;
   }
   if (result.posted == 0) return result;
-  if (port_.nic.takes_blueflame(result.posted, blocks)) {
+  ring(result.posted, blocks);
+  transport_.post(*this, list.first(result.posted), posted_, blocks, core_.now_ps());
+  posted_ += static_cast<std::uint32_t>(result.posted);
+  return result;
+}
+
+/// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
+void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks) {
+  const std::int64_t before_ps = core_.now_ps();
+  if (port_.nic.takes_blueflame(requests, blocks)) {
     core_.charge(Cost::kBlueFlame, blocks);
   } else {
     core_.charge(Cost::kDoorbell);
   }
-  transport_.post(*this, list.first(result.posted), posted_, core_.now_ps());
-  posted_ += static_cast<std::uint32_t>(result.posted);
-  return result;
+  if (doorbell_ == models::DoorbellRegisters::kOwn) return;
+  const auto hold =
+      port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);
+  core_.charge_ps(hold.lock_ps);
+  core_.wait_ps(hold.wait_ps);
 }
 
 void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
@@ -217,7 +235,8 @@ SimDevice::SimDevice(Transport& transport, Core& core, Port& port, const models:
   attributes_.max_inline_data = static_cast<std::uint32_t>(profile.max_inline_b);
   attributes_.max_qp_wr = static_cast<std::uint32_t>(profile.max_send_wr);
   attributes_.max_cqe = 1U << 22;
-  attributes_.max_qp_rd_atom = static_cast<std::uint8_t>(profile.max_rd_atomic);
+  attributes_.max_qp_rd_atom = static_cast<std::uint8_t>(
+      std::min(profile.max_rd_atomic, static_cast<double>(SimQueuePair::kReadsMax)));
   attributes_.mtu = static_cast<std::uint32_t>(profile.mtu_b);
 }
 

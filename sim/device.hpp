@@ -4,11 +4,15 @@
 // thread. What happens to a request after it is posted is in sim/transport.hpp.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backend/verbs.hpp"
+#include "models/doorbell.hpp"
 #include "models/nic.hpp"
 #include "sim/core.hpp"
 #include "sim/fabric.hpp"
@@ -23,6 +27,8 @@ struct Port {
   models::Nic nic;
   Memory* memory;  // the node's; not owned
   int endpoint;
+  std::optional<models::DoorbellRegisters> doorbells = {};  // where the node's threads share a context
+  std::uint32_t threads = 1;                                // of the node
 };
 
 class SimCompletionQueue final : public CompletionQueue {
@@ -32,7 +38,8 @@ class SimCompletionQueue final : public CompletionQueue {
 
   std::size_t poll(std::span<WorkCompletion> wc) override;
 
-  /// A completion that can be seen from `visible_ps` on. `retires` is the send queue position it frees up to.
+  /// A completion that can be seen from `visible_ps` on; they are told of in any order. `retires` is the send
+  /// queue position it frees up to.
   void push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires);
 
   std::int64_t first_visible_ps() const {
@@ -52,10 +59,10 @@ class SimCompletionQueue final : public CompletionQueue {
 
   Core& core_;
   Transport& transport_;
-  std::vector<Entry> ring_;  // a power of two, grown up to the queue's depth as it is used
+  std::vector<Entry>
+      ring_;  // in order of visible_ps; a power of two, grown up to the queue's depth as it is used
   std::uint32_t head_ = 0, count_ = 0;
   std::uint32_t depth_;
-  std::int64_t last_visible_ps_ = 0;
   bool overrun_ = false;
 };
 
@@ -66,6 +73,8 @@ class SimAddressHandle final : public AddressHandle {
 
 class alignas(64) SimQueuePair final : public QueuePair {
  public:
+  static constexpr std::size_t kReadsMax = 16;  // READs and ATOMICs in flight, as requester
+
   SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes);
   ~SimQueuePair() override;
 
@@ -101,39 +110,50 @@ class alignas(64) SimQueuePair final : public QueuePair {
     std::uint32_t head_ = 0, count_ = 0;
   };
 
+  void ring(std::size_t requests, std::uint32_t blocks);
+
+  static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
+
   // What a request reads or changes on its way comes first, in three cache lines.
   static constexpr std::size_t kHotBytes = 192;
   Transport& transport_;
   Core& core_;
   Port& port_;
+  Port* peer_port_ = nullptr;  // connected queue pairs: the other end, as it was when they were connected
   std::uint32_t number_ = 0;
   std::uint32_t peer_number_ = 0;
   std::uint32_t context_ = 0;
+  std::uint32_t peer_context_ = 0;
   std::uint32_t epoch_ = 0;  // requests of an earlier epoch were reset away
   QpType type_;
   QpState state_ = QpState::kReset;
-  std::uint8_t reads_in_flight_ = 0;
-  std::uint8_t max_rd_atomic_;
   bool holding_ = false;  // as responder: a SEND waits for a RECV, and those behind it with it
   bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
+  // Second line. As requester:
   std::uint32_t posted_ = 0, retired_ = 0;  // send queue positions
   std::int64_t engine_free_ps_ = 0;         // its processing unit on the NIC
-  std::int64_t last_request_ps_ = 0;        // as requester: requests enter the wire in order
-  std::int64_t last_touch_ps_ = 0;          // as responder: memory is touched in order,
-  std::int64_t last_done_ps_ = 0;           // answers are ready in order
-  std::int64_t last_response_ps_ = 0;       // and enter the wire in order;
+  std::int64_t last_touch_ps_ = 0;          // its requests touch memory in order,
+  std::int64_t last_answer_ps_ = 0;         // the answers leave in order
+  std::int64_t last_completion_ps_ = 0;     // and complete in order;
   std::int64_t last_atomic_ps_ = 0;         // a READ starts behind an atomic, not beside it
   Path to_peer_;
-  std::uint32_t max_send_wr_;
   std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;
   SimCompletionQueue* recv_cq_;
+  std::uint32_t max_send_wr_;
+  std::uint8_t max_rd_atomic_;
+  std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
+  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 
   ReceiveRing receives_;
+  std::int64_t last_receive_ps_ = 0;                    // as responder: RECVs complete in order
+  std::array<std::int64_t, kReadsMax> read_done_ps_{};  // by slot: when its READ's answer was, or will be, in
   std::int64_t last_flush_ps_ = 0;  // as requester: when the last request known to be flushed will be
+  std::int64_t last_request_ps_ = 0,
+               last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_, max_inline_b_;
-  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
+  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
 };
 
 class SimDevice final : public Device {

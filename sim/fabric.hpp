@@ -30,19 +30,27 @@ class Fabric {
   explicit Fabric(Platform& platform);
 
   Path path(int from_endpoint, int to_endpoint);
-  std::uint32_t link_of(Path path, std::uint32_t hop) const { return path_links_[path.first + hop]; }
 
-  struct Crossing {
-    models::Moment head;  // its first byte is at the far end
-    models::Moment tail;  // its last one is
-  };
-
-  /// Sends `bytes` over one link, whose entrance the head has reached.
-  Crossing cross(std::uint32_t link, std::uint32_t bytes, models::Moment head) {
-    Link& l = links_[link];
-    const auto service_ps = static_cast<std::int64_t>(static_cast<double>(bytes) * l.ps_per_byte);
-    const models::Moment tail = l.server.serve(head, service_ps).plus_delay(l.latency_ps);
-    return {{tail.queue_ps - service_ps, tail.delay_ps}, tail};
+  /// Sends `bytes` along a path from its entrance: when the last of them is at the far end.
+  models::Moment cross(Path path, std::uint32_t bytes, models::Moment head) {
+    models::Moment tail = head;
+    for (std::uint32_t hop = 0; hop < path.count; ++hop) {
+      Link& l = links_[path_links_[path.first + hop]];
+      const std::int64_t service_ps = l.service_ps(bytes);
+      // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail.
+      const std::int64_t entered_ps = tail.at();
+      tail = l.server.serve(head, service_ps).plus_delay(l.latency_ps);
+      if (hop > 0) tail = tail.not_before(entered_ps + l.latency_ps);
+      head = {tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps};
+    }
+    return tail;
+  }
+  /// The same for a message that nobody waits for.
+  void cross_quietly(Path path, std::uint32_t bytes) {
+    for (std::uint32_t hop = 0; hop < path.count; ++hop) {
+      Link& l = links_[path_links_[path.first + hop]];
+      l.server.owe(l.service_ps(bytes));
+    }
   }
 
   std::size_t links() const { return links_.size(); }
@@ -53,6 +61,9 @@ class Fabric {
     models::Server server;
     double ps_per_byte;
     std::int64_t latency_ps;
+    std::int64_t service_ps(std::uint32_t bytes) const {
+      return static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte);
+    }
   };
   void update(std::uint32_t link);
 

@@ -34,15 +34,15 @@ struct alignas(64) Transport::Flight {
   WcStatus status = WcStatus::kSuccess;
   QpType type = QpType::kRc;
   std::uint8_t flags = 0;
-  std::uint8_t hop = 0;
+  std::uint8_t read_slot = 0;  // READ, ATOMIC: its place in the origin's window
   std::uint8_t blocks = 0;
   std::uint8_t tries_left = 0;
   std::uint32_t origin = 0, target = 0;  // queue pair numbers
   std::uint32_t epoch = 0;               // the origin's when posted
   std::uint32_t position = 0;            // in the origin's send queue
   Path path;
-  std::uint32_t bytes = 0;  // on the wire, headers included
   std::uint32_t length = 0;
+  std::uint32_t wqe = 0;       // its number on the origin's NIC
   std::uint32_t next = kNone;  // in the list of free flights, or of those that wait behind this one
   std::byte* local = nullptr;  // READ, ATOMIC: where the result lands; else the payload
   std::uint64_t remote_addr = 0;

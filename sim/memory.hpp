@@ -50,6 +50,13 @@ class Memory {
            length <= region.length && addr - base <= region.length - length;
   }
 
+  /// How far behind the start of `key`'s region `addr` is; 0 if it is not in it.
+  std::uint64_t offset(std::uint32_t key, std::uint64_t addr) const {
+    if (key == 0 || key > regions_.size()) return 0;
+    const std::uint64_t from_base = addr - reinterpret_cast<std::uint64_t>(regions_[key - 1].base);
+    return from_base < regions_[key - 1].length ? from_base : 0;
+  }
+
  private:
   struct Region {
     std::byte* base = nullptr;

@@ -130,14 +130,17 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
 }
 
 void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
-                     std::int64_t rung_ps) {
-  std::uint32_t first = kNone, last = kNone;
+                     std::uint32_t blocks, std::int64_t rung_ps) {
+  const models::Moment rung = now().plus_delay(rung_ps - calendar_.now_ps());
+  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
+  const models::Moment fetched = qp.port_.nic.fetch_wqes(rung, list.size(), blocks);
   for (const SendWr& wr : list) {
     VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
     ++count.count;
     count.bytes += wr.sge.length;
     const std::uint32_t index = new_flight(qp, wr, position++);
     Flight& f = flight(index);
+    f.wqe = ++wqe;
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
@@ -148,37 +151,11 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
       keep_payload(f, wr);
     }
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
-    f.stage = Stage::kPosted;
-    f.next = kNone;
-    if (last != kNone) flight(last).next = index;
-    if (first == kNone) first = index;
-    last = index;
-  }
-  calendar_.schedule(rung_ps, handler_, first);
-}
-
-/// The doorbell of a list reaches the NIC's slot: the WQEs are fetched, each request takes its turn.
-void Transport::fetch_posted(std::uint32_t first) {
-  std::uint32_t requests = 0, blocks = 0;
-  for (std::uint32_t index = first; index != kNone; index = flight(index).next) {
-    ++requests;
-    blocks += flight(index).blocks;
-  }
-  SimQueuePair* qp = find(flight(first).origin);
-  const bool alive = qp != nullptr && qp->epoch_ == flight(first).epoch;
-  models::Moment fetched = now();
-  if (alive) fetched = qp->port_.nic.fetch_wqes(now(), requests, blocks);
-  for (std::uint32_t index = first; index != kNone;) {
-    Flight& f = flight(index);
-    const std::uint32_t next = f.next;
-    if (!alive) {
-      release(index);
-    } else if (qp->waiting_first_ != kNone || must_wait(*qp, f)) {
-      wait_behind(*qp, index);
+    if (qp.waiting_first_ != kNone || must_wait(qp, f)) {
+      wait_behind(qp, index);
     } else {
-      launch(index, *qp, fetched);
+      launch(index, qp, fetched);
     }
-    index = next;
   }
 }
 
@@ -201,8 +178,13 @@ void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
   if (qp.stalled_) return true;
-  if ((f.flags & kFence) != 0 && qp.reads_in_flight_ > 0) return true;
-  return returns_data(f.opcode) && qp.reads_in_flight_ >= qp.max_rd_atomic_;
+  const std::int64_t now_ps = calendar_.now_ps();
+  if ((f.flags & kFence) != 0) {
+    for (const std::int64_t done_ps : qp.read_done_ps_) {
+      if (done_ps > now_ps) return true;
+    }
+  }
+  return returns_data(f.opcode) && qp.read_done_ps_[qp.read_next_] > now_ps;
 }
 
 void Transport::wait_behind(SimQueuePair& qp, std::uint32_t index) {
@@ -240,6 +222,17 @@ void Transport::launch_waiting(SimQueuePair& qp) {
   }
 }
 
+/// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
+void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
+  origin.read_done_ps_[f.read_slot] = done_ps;
+  if (origin.waiting_first_ == kNone) return;
+  const std::uint32_t index = take_flight();
+  flight(index).origin = f.origin;
+  flight(index).epoch = f.epoch;
+  flight(index).stage = Stage::kWindow;
+  calendar_.schedule(std::max(done_ps, calendar_.now_ps()), handler_, index);
+}
+
 void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {
   Flight& f = flight(index);
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
@@ -250,6 +243,20 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fet
       f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
+  if (returns_data(f.opcode)) {
+    f.read_slot = qp.read_next_;
+    qp.read_done_ps_[qp.read_next_] = SimQueuePair::kNotDone;
+    if (++qp.read_next_ == qp.max_rd_atomic_) qp.read_next_ = 0;
+  }
+  if (f.type != QpType::kRc && f.status != WcStatus::kSuccess) {
+    f.stage = Stage::kLocalCompletion;
+    calendar_.schedule(out.at(), handler_, index);
+    return;
+  }
+  if (f.type != QpType::kRc && (f.flags & kSignaled) != 0) {
+    // Nobody answers a datagram: its completion says that it has left.
+    complete(f, qp, qp.port_.nic.write_completion(out).at());
+  }
   std::uint32_t first_b = 0;
   if (f.type == QpType::kUd) first_b += models::kDethBytes;
   if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
@@ -257,73 +264,21 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fet
   if (has_imm(f.opcode)) first_b += models::kImmBytes;
   const std::uint32_t bytes =
       models::message_bytes(has_payload ? f.length : 0, first_b, mtu_b_, packet_extra_b_);
-  if (returns_data(f.opcode)) ++qp.reads_in_flight_;
-  if (f.type != QpType::kRc && f.status != WcStatus::kSuccess) {
-    f.stage = Stage::kLocalCompletion;
-    calendar_.schedule(out.at(), handler_, index);
-    return;
+  f.stage = Stage::kRequestOnWire;
+  if (message_clock_ != nullptr) {
+    send_message(index, f.path, bytes, out.at(), qp.last_request_ps_);
+  } else {
+    arrive_request(index, qp, fabric_.cross(f.path, bytes, out));
   }
-
-  if (f.type != QpType::kRc && (f.flags & kSignaled) != 0) {
-    // Nobody answers a datagram: its completion says that it has left.
-    const std::uint32_t completion = take_flight();
-    Flight& c = flight(completion);
-    const Flight& sent = flight(index);
-    c.origin = sent.origin;
-    c.epoch = sent.epoch;
-    c.position = sent.position;
-    c.opcode = sent.opcode;
-    c.status = WcStatus::kSuccess;
-    c.flags = sent.flags;
-    c.wr_id = sent.wr_id;
-    c.stage = Stage::kLocalCompletion;
-    calendar_.schedule(std::max(out.at(), qp.last_request_ps_), handler_, completion);
-  }
-  flight(index).stage = Stage::kRequestOnWire;
-  put_on_wire(index, flight(index).path, bytes, out, qp.last_request_ps_);
 }
 
 /// `last_ps`: when the one before it on its queue pair did; none overtakes another.
-void Transport::put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready,
-                            std::int64_t& last_ps) {
+void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
+                             std::int64_t& last_ps) {
   Flight& f = flight(index);
-  f.path = path;
-  f.bytes = bytes;
-  if (message_clock_ != nullptr) {
-    f.hop = static_cast<std::uint8_t>(path.count);
-    last_ps = std::max(last_ps, ready.at());
-    f.order = sequences_[sequence_key(f)].sent++;
-    message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
-    return;
-  }
-  f.hop = 0;
-  std::int64_t at_ps = ready.at();
-  if (path.count > 0) {
-    const Fabric::Crossing crossing = fabric_.cross(fabric_.link_of(path, 0), bytes, ready);
-    at_ps = path.count == 1 ? crossing.tail.at() : crossing.head.at();
-    f.hop = 1;
-  }
-  last_ps = std::max(last_ps, at_ps);
-  calendar_.schedule(last_ps, handler_, index);
-}
-
-void Transport::next_hop(std::uint32_t index) {
-  Flight& f = flight(index);
-  if (f.hop == f.path.count) {
-    if (message_clock_ != nullptr) {
-      arrive_in_order(index);
-    } else {
-      arrive(index, now());
-    }
-    return;
-  }
-  const Fabric::Crossing crossing = fabric_.cross(fabric_.link_of(f.path, f.hop), f.bytes, now());
-  ++f.hop;
-  if (f.hop == f.path.count) {
-    arrive(index, crossing.tail);
-  } else {
-    calendar_.schedule(crossing.head.at(), handler_, index);
-  }
+  last_ps = std::max(last_ps, ready_ps);
+  f.order = sequences_[sequence_key(f)].sent++;
+  message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
 }
 
 void Transport::prefetch(std::uint32_t index, int steps) const {
@@ -333,22 +288,28 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
     __builtin_prefetch(&f.wr_id);
     return;
   }
-  const bool at_target = f.stage == Stage::kRequestOnWire || f.stage == Stage::kTouch;
+  const bool at_target = f.stage == Stage::kTouch;
   const std::uint32_t number = at_target ? f.target : f.origin;
   const SimQueuePair* qp = number < queue_pairs_.size() ? queue_pairs_[number] : nullptr;
   if (qp == nullptr) return;
   if (steps == 1) {
     const auto* lines = reinterpret_cast<const std::byte*>(qp);
     for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(lines + at);
-    if (f.stage == Stage::kTouch) __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
+    if (at_target && !is_send(f.opcode)) __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
     for (std::size_t at = 0; at < f.length && at < 256; at += 64) __builtin_prefetch(f.local + at);
+    const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
+    if (answers && f.origin < queue_pairs_.size() && queue_pairs_[f.origin] != nullptr) {
+      const auto* origin = reinterpret_cast<const std::byte*>(queue_pairs_[f.origin]);
+      for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(origin + at);
+    }
     return;
   }
-  const bool receives = f.stage == Stage::kRequestOnWire && is_send(f.opcode);
+  const bool receives = at_target && is_send(f.opcode);
   if (receives) qp->receives_.prefetch();
-  if (!receives && (f.stage != Stage::kResponseOnWire || (f.flags & kSignaled) == 0)) return;
-  const SimCompletionQueue* cq = receives ? qp->recv_cq_ : qp->send_cq_;
-  __builtin_prefetch(cq);
+  if (!receives && (f.flags & kSignaled) == 0) return;
+  if (!receives && f.origin < queue_pairs_.size()) qp = queue_pairs_[f.origin];
+  if (qp == nullptr) return;
+  __builtin_prefetch(receives ? qp->recv_cq_ : qp->send_cq_);
   const auto* core = reinterpret_cast<const std::byte*>(&qp->core_);
   __builtin_prefetch(core);
   __builtin_prefetch(core + 64);
@@ -370,41 +331,48 @@ void Transport::arrive_in_order(std::uint32_t index) {
     const std::uint32_t arrived = next->second;
     sequence.early.erase(next);
     ++sequence.arrived;
-    arrive(arrived, now());
+    message_arrived(arrived);
   }
 }
 
-void Transport::arrive(std::uint32_t index, models::Moment tail) {
-  if (flight(index).stage == Stage::kRequestOnWire) {
-    arrive_request(index, tail);
+/// A request or a response is there as a whole, now.
+void Transport::message_arrived(std::uint32_t index) {
+  SimQueuePair* origin = find(flight(index).origin);
+  if (origin == nullptr || origin->epoch_ != flight(index).epoch) {
+    release(index);
+  } else if (flight(index).stage == Stage::kRequestOnWire) {
+    arrive_request(index, *origin, now());
   } else {
-    arrive_response(index, tail);
+    arrive_response(index, *origin, now());
   }
 }
 
 void Transport::handle(std::uint32_t index) {
   switch (flight(index).stage) {
-    case Stage::kPosted:
-      fetch_posted(index);
-      break;
-    case Stage::kRequestOnWire:
-    case Stage::kResponseOnWire:
-      next_hop(index);
-      break;
-    case Stage::kReceiverNotReady:
-      flight(index).stage = Stage::kRequestOnWire;
-      try_again(index);
-      break;
     case Stage::kTouch:
       touch(index);
       break;
-    case Stage::kLocalCompletion: {
-      SimQueuePair* origin = find(flight(index).origin);
-      if (origin == nullptr || origin->epoch_ != flight(index).epoch) {
-        release(index);
+    case Stage::kRequestOnWire:
+    case Stage::kResponseOnWire:
+      if (message_clock_ != nullptr) {
+        arrive_in_order(index);
       } else {
-        finish(index, *origin, now());
+        message_arrived(index);
       }
+      break;
+    case Stage::kReceiverNotReady:
+      try_again(index);
+      break;
+    case Stage::kLocalCompletion:
+    case Stage::kWindow: {
+      SimQueuePair* origin = find(flight(index).origin);
+      const bool alive = origin != nullptr && origin->epoch_ == flight(index).epoch;
+      if (alive && flight(index).stage == Stage::kLocalCompletion) {
+        finish(index, *origin, now(), 0);
+        break;
+      }
+      release(index);
+      if (alive) launch_waiting(*origin);
       break;
     }
     case Stage::kUnanswered:
@@ -413,41 +381,45 @@ void Transport::handle(std::uint32_t index) {
   }
 }
 
-void Transport::arrive_response(std::uint32_t index, models::Moment tail) {
+void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, models::Moment tail) {
   Flight& f = flight(index);
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
-    release(index);
-    return;
-  }
-  models::Nic& nic = origin->port_.nic;
-  models::Moment done;
+  models::Nic& nic = origin.port_.nic;
   if (returns_data(f.opcode) && f.status == WcStatus::kSuccess) {
-    done = nic.receive(origin->context_, tail, models::packets_of(f.length, mtu_b_));
-    nic.pcie().dma_write(done, f.length);  // the completion follows it on the same lanes
+    const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
+    const models::Moment done = nic.receive_response(origin.context_, tail, packets, f.length, f.wqe);
+    read_done(f, origin, done.at());
+    finish(index, origin, done, f.length);
   } else {
-    done = nic.receive_ack(origin->context_, tail);
+    const models::Moment done = nic.receive_ack(origin.context_, tail, f.wqe);
+    if (returns_data(f.opcode)) read_done(f, origin, done.at());
+    finish(index, origin, done, 0);
   }
-  finish(index, *origin, done);
 }
 
-void Transport::finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready) {
+/// A request is done at `ready`; `landed_b` of its result are still to be written to memory.
+void Transport::finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready,
+                       std::uint32_t landed_b) {
   Flight& f = flight(index);
-  const bool answered = f.stage == Stage::kResponseOnWire;
-  if (answered && returns_data(f.opcode)) --origin.reads_in_flight_;
+  models::Nic& nic = origin.port_.nic;
   if (f.status == WcStatus::kSuccess && origin.state_ == QpState::kError) f.status = WcStatus::kWrFlushErr;
   if (f.status != WcStatus::kSuccess && origin.state_ != QpState::kError) enter_error(origin, ready);
   if ((f.flags & kSignaled) != 0 || f.status != WcStatus::kSuccess) {
-    WorkCompletion wc;
-    wc.wr_id = f.wr_id;
-    wc.status = f.status;
-    wc.opcode = wc_opcode(f.opcode);
-    wc.byte_len = f.length;
-    wc.qp_num = origin.number_;
-    origin.send_cq_->push(wc, origin.port_.nic.write_completion(ready).at(), f.position + 1);
+    complete(f, origin, nic.write_completion(ready, landed_b).at());
+  } else if (landed_b > 0) {
+    nic.pcie().dma_write_quietly(landed_b);
   }
   release(index);
-  if (answered) launch_waiting(origin);
+}
+
+void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps) {
+  WorkCompletion wc;
+  wc.wr_id = f.wr_id;
+  wc.status = f.status;
+  wc.opcode = wc_opcode(f.opcode);
+  wc.byte_len = f.length;
+  wc.qp_num = origin.number_;
+  origin.last_completion_ps_ = std::max(origin.last_completion_ps_, visible_ps);
+  origin.send_cq_->push(wc, origin.last_completion_ps_, f.position + 1);
 }
 
 /// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
@@ -466,7 +438,7 @@ void Transport::unanswered(std::uint32_t index) {
     return;
   }
   f.status = origin->state_ == QpState::kError ? WcStatus::kWrFlushErr : WcStatus::kRetryExcErr;
-  finish(index, *origin, now());
+  finish(index, *origin, now(), 0);
 }
 
 void Transport::enter_error(SimQueuePair& qp, models::Moment ready) {

@@ -3,7 +3,9 @@
 // simulated instant at which the target's NIC touches them.
 //
 // Owned by the Cluster; one thread. A request in flight is one Flight in a pool, and has exactly one pending
-// event.
+// event: the instant at which it touches its target's memory, or takes its RECV. The way there, and the
+// answer's way back, are worked out when they are entered (models::Moment); only what fails, waits or travels
+// as a SimGrid communication has further events.
 //
 // Where a request's bytes are while it is in flight: inline and datagram payloads are copied when posted
 // (their buffer may be reused at once, or as soon as the send completes); RC payloads are read from the
@@ -48,9 +50,10 @@ class Transport final : public EventHandler {
   Fabric& fabric() { return fabric_; }
   std::uint32_t mtu_b() const { return mtu_b_; }
 
-  /// Takes a list whose doorbell the core rings at `rung_ps`; `position` is the first one's in the send
-  /// queue.
-  void post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::int64_t rung_ps);
+  /// Takes a list whose doorbell the core rings at `rung_ps`, `blocks` long in all; `position` is the first
+  /// one's in the send queue.
+  void post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position, std::uint32_t blocks,
+            std::int64_t rung_ps);
   /// A request posted in the error state.
   void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
   void flush_recv(SimQueuePair& qp, const RecvWr& wr);
@@ -68,13 +71,13 @@ class Transport final : public EventHandler {
  private:
   struct Flight;
   enum class Stage : std::uint8_t {
-    kPosted,  // the first of a list, whose doorbell rings
-    kRequestOnWire,
-    kReceiverNotReady,
+    kRequestOnWire,  // as a SimGrid communication
     kTouch,
-    kResponseOnWire,
-    kLocalCompletion,  // done without an answer: datagrams sent, requests that failed or were flushed at home
+    kReceiverNotReady,
+    kResponseOnWire,   // as a SimGrid communication, or a NAK
+    kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
     kUnanswered,
+    kWindow,  // not a request: a queue pair whose requests wait may send the next
   };
 
   Flight& flight(std::uint32_t index) const;
@@ -84,39 +87,38 @@ class Transport final : public EventHandler {
   std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
 
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
-  void fetch_posted(std::uint32_t first);
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
   void wait_behind(SimQueuePair& qp, std::uint32_t index);
   void hold(std::uint32_t index, SimQueuePair& target);
   void release_held(SimQueuePair& target);
   std::uint32_t take_waiting(SimQueuePair& qp);
   void launch_waiting(SimQueuePair& qp);
+  void read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps);
 
-  void put_on_wire(std::uint32_t index, Path path, std::uint32_t bytes, models::Moment ready,
-                   std::int64_t& last_ps);
-  void next_hop(std::uint32_t index);
-  void arrive(std::uint32_t index, models::Moment tail);
+  void send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
+                    std::int64_t& last_ps);
+  void message_arrived(std::uint32_t index);
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
   void probe(std::uint32_t index, std::int64_t at_ps);
 
-  void arrive_request(std::uint32_t index, models::Moment tail);
-  void arrive_write(std::uint32_t index, SimQueuePair& target, models::Moment tail);
-  void arrive_read(std::uint32_t index, SimQueuePair& target, models::Moment tail);
-  void arrive_atomic(std::uint32_t index, SimQueuePair& target, models::Moment tail);
-  void arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail);
-  bool take_recv(std::uint32_t index, SimQueuePair& target, models::Moment tail, RecvWr& recv);
+  void arrive_request(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
+  void schedule_touch(std::uint32_t index, SimQueuePair& origin, models::Moment touch, models::Moment done);
+  void touch(std::uint32_t index);
+  void execute(std::uint32_t index, SimQueuePair& target);
+  void access_memory(Flight& f);
+  void receive(std::uint32_t index, SimQueuePair& target);
+  bool take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv);
   void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
                  std::uint32_t byte_len, std::int64_t visible_ps);
-  void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, models::Moment ready);
+  void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status);
 
-  void schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch, models::Moment done);
-  void touch(std::uint32_t index);
   void respond(std::uint32_t index, SimQueuePair& target, models::Moment ready);
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
-  void arrive_response(std::uint32_t index, models::Moment tail);
-  void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready);
+  void arrive_response(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
+  void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready, std::uint32_t landed_b);
+  void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
   void unanswered(std::uint32_t index);
   void enter_error(SimQueuePair& qp, models::Moment ready);
   models::Moment now() const { return {calendar_.now_ps(), 0}; }

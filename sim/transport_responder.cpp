@@ -20,7 +20,48 @@ constexpr std::uint8_t kRetryForEver = 7;
 
 }  // namespace
 
-void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
+/// The last byte of a request reaches the target's NIC at `tail`: when does it touch memory?
+void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, models::Moment tail) {
+  Flight& f = flight(index);
+  const bool serves = f.status == WcStatus::kSuccess && !is_send(f.opcode) && origin.peer_port_ != nullptr;
+  if (!serves) {  // for a RECV, whose owner is known then; for nobody; or failed at home and only in its
+                  // place
+    schedule_touch(index, origin, tail, tail);
+    return;
+  }
+  models::Nic& nic = origin.peer_port_->nic;
+  const std::uint32_t packets = is_write(f.opcode) ? models::packets_of(f.length, mtu_b_) : 1;
+  const std::uint32_t bytes = is_write(f.opcode) ? f.length : 0;
+  models::Moment in = nic.receive(origin.peer_context_, tail, packets, bytes);
+  in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
+  if (is_write(f.opcode)) {
+    const models::Moment visible = nic.pcie().dma_write(in, f.length);
+    schedule_touch(index, origin, visible, visible);
+  } else if (f.opcode == Opcode::kRdmaRead) {
+    const models::Pcie::Read read = nic.pcie().dma_read(in.not_before(origin.last_atomic_ps_), f.length);
+    schedule_touch(index, origin, read.touch, read.done);
+  } else {
+    const models::Moment old =
+        nic.atomic_unit().execute(in.not_before(origin.last_touch_ps_), f.remote_addr, nic.pcie());
+    origin.last_atomic_ps_ = old.at();
+    schedule_touch(index, origin, old, old);
+  }
+}
+
+void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, models::Moment touch,
+                               models::Moment done) {
+  Flight& f = flight(index);
+  std::int64_t touch_ps = touch.at();
+  f.done_ps = done.at();
+  if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
+    touch_ps = origin.last_touch_ps_ = std::max(origin.last_touch_ps_, touch_ps);
+    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, touch_ps});
+  }
+  f.stage = Stage::kTouch;
+  calendar_.schedule(touch_ps, handler_, index);
+}
+
+void Transport::touch(std::uint32_t index) {
   Flight& f = flight(index);
   SimQueuePair* target = find(f.target);
   if (resets_ > 0) {  // a request of a life that a reset has ended
@@ -30,98 +71,84 @@ void Transport::arrive_request(std::uint32_t index, models::Moment tail) {
       return;
     }
   }
-  const bool there = target != nullptr && target->type() == f.type &&
+  const bool there = target != nullptr && target->type_ == f.type &&
                      (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) &&
                      (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
-  if (!there) {
-    if (f.type != QpType::kRc) {
-      ++counts_.datagrams_dropped;
-      release(index);
-      return;
+  if (there) {
+    execute(index, *target);
+  } else if (f.type == QpType::kRc) {
+    probe(index, calendar_.now_ps());
+  } else {
+    ++counts_.datagrams_dropped;
+    release(index);
+  }
+}
+
+void Transport::execute(std::uint32_t index, SimQueuePair& target) {
+  Flight& f = flight(index);
+  if (f.status != WcStatus::kSuccess) {
+    respond(index, target, now());
+    return;
+  }
+  if (target.holding_) {
+    hold(index, target);
+    return;
+  }
+  if (is_send(f.opcode)) {
+    receive(index, target);
+    return;
+  }
+  if (is_atomic(f.opcode) && (f.remote_addr % 8 != 0 || f.length != 8)) {
+    refuse(index, target, WcStatus::kRemInvReqErr);
+    return;
+  }
+  unsigned access = kAccessRemoteAtomic;
+  if (is_write(f.opcode)) access = kAccessRemoteWrite;
+  if (f.opcode == Opcode::kRdmaRead) access = kAccessRemoteRead;
+  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, access)) {
+    refuse(index, target, WcStatus::kRemAccessErr);
+    return;
+  }
+  if (f.opcode == Opcode::kRdmaWriteWithImm) {
+    RecvWr recv;
+    if (!take_recv(index, target, recv)) return;
+    access_memory(f);
+    models::Nic& nic = target.port_.nic;
+    nic.pcie().prefetch(models::kRecvWqeBytes);
+    push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at());
+  } else {
+    access_memory(f);
+  }
+  if (f.type != QpType::kRc) {
+    release(index);
+  } else if (is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr) {
+    acknowledge_quietly(f, target);
+    release(index);
+  } else {
+    respond(index, target, now().plus_delay(std::max<std::int64_t>(0, f.done_ps - calendar_.now_ps())));
+  }
+}
+
+void Transport::access_memory(Flight& f) {
+  auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
+  if (is_write(f.opcode)) {
+    if (f.length > 0) std::memcpy(remote, f.local, f.length);
+  } else if (f.opcode == Opcode::kRdmaRead) {
+    if (f.length > 0) std::memcpy(f.local, remote, f.length);
+  } else {
+    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(remote));
+    std::uint64_t old = f.atomic.compare_add;
+    if (f.opcode == Opcode::kAtomicFetchAndAdd) {
+      old = word.fetch_add(f.atomic.compare_add);
+    } else {
+      word.compare_exchange_strong(old, f.atomic.swap);
     }
-    probe(index, tail.at());
-    return;
+    std::memcpy(f.local, &old, sizeof old);
   }
-  if (f.status != WcStatus::kSuccess) {  // it failed at home and only keeps its place
-    schedule_touch(index, *target, tail, tail);
-    return;
-  }
-  if (target->holding_) {
-    hold(index, *target);
-    return;
-  }
-  switch (f.opcode) {
-    case Opcode::kSend:
-    case Opcode::kSendWithImm:
-      arrive_send(index, *target, tail);
-      break;
-    case Opcode::kRdmaWrite:
-    case Opcode::kRdmaWriteWithImm:
-      arrive_write(index, *target, tail);
-      break;
-    case Opcode::kRdmaRead:
-      arrive_read(index, *target, tail);
-      break;
-    case Opcode::kAtomicCmpAndSwp:
-    case Opcode::kAtomicFetchAndAdd:
-      arrive_atomic(index, *target, tail);
-      break;
-  }
-}
-
-void Transport::arrive_write(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
-  Flight& f = flight(index);
-  models::Nic& nic = target.port_.nic;
-  const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
-  RecvWr recv;
-  const bool with_imm = f.opcode == Opcode::kRdmaWriteWithImm;
-  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteWrite)) {
-    refuse(index, target, WcStatus::kRemAccessErr, nic.receive(target.context_, tail, packets));
-    return;
-  }
-  if (with_imm && !take_recv(index, target, tail, recv)) return;
-  const models::Moment done = with_imm ? nic.receive_send(target.context_, tail, packets)
-                                       : nic.receive(target.context_, tail, packets);
-  const models::Moment visible = nic.pcie().dma_write(done, f.length);
-  schedule_touch(index, target, visible, visible);
-  if (with_imm) {
-    push_recv(f, target, recv, WcStatus::kSuccess, f.length,
-              std::max(nic.write_completion(done).at(), target.last_touch_ps_));
-  }
-}
-
-void Transport::arrive_read(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
-  Flight& f = flight(index);
-  models::Nic& nic = target.port_.nic;
-  const models::Moment done = nic.receive(target.context_, tail, 1);
-  if (f.length > 0 && !target.port_.memory->allows(f.rkey, f.remote_addr, f.length, kAccessRemoteRead)) {
-    refuse(index, target, WcStatus::kRemAccessErr, done);
-    return;
-  }
-  const models::Pcie::Read read = nic.pcie().dma_read(done.not_before(target.last_atomic_ps_), f.length);
-  schedule_touch(index, target, read.touch, read.done);
-}
-
-void Transport::arrive_atomic(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
-  Flight& f = flight(index);
-  models::Nic& nic = target.port_.nic;
-  const models::Moment done = nic.receive(target.context_, tail, 1);
-  if (f.remote_addr % 8 != 0 || f.length != 8) {
-    refuse(index, target, WcStatus::kRemInvReqErr, done);
-    return;
-  }
-  if (!target.port_.memory->allows(f.rkey, f.remote_addr, 8, kAccessRemoteAtomic)) {
-    refuse(index, target, WcStatus::kRemAccessErr, done);
-    return;
-  }
-  const models::Moment old =
-      nic.atomic_unit().execute(done.not_before(target.last_touch_ps_), f.remote_addr, nic.pcie());
-  target.last_atomic_ps_ = old.at();
-  schedule_touch(index, target, old, old);
 }
 
 /// Takes a RECV for a message; false if there is none and the message has been dealt with.
-bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, models::Moment tail, RecvWr& recv) {
+bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv) {
   if (target.receives_.size() > 0) {
     recv = target.receives_.pop();
     return true;
@@ -131,12 +158,12 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, models::Mom
     ++counts_.datagrams_dropped;
     release(index);
   } else if (f.tries_left == 0) {
-    refuse(index, target, WcStatus::kRnrRetryExcErr, tail);
+    refuse(index, target, WcStatus::kRnrRetryExcErr);
   } else {
     if (f.tries_left != kRetryForEver) --f.tries_left;
     target.holding_ = true;
     f.stage = Stage::kReceiverNotReady;
-    calendar_.schedule(tail.at() + kRnrTimerPs, handler_, index);
+    calendar_.schedule(calendar_.now_ps() + kRnrTimerPs, handler_, index);
   }
   return false;
 }
@@ -157,7 +184,8 @@ void Transport::hold(std::uint32_t index, SimQueuePair& target) {
 void Transport::try_again(std::uint32_t index) {
   SimQueuePair* target = find(flight(index).target);
   if (target != nullptr) target->holding_ = false;
-  arrive_request(index, now());
+  flight(index).stage = Stage::kTouch;
+  touch(index);
   if (target != nullptr) release_held(*target);
 }
 
@@ -165,7 +193,7 @@ void Transport::release_held(SimQueuePair& target) {
   while (!target.holding_ && target.held_first_ != kNone) {
     const std::uint32_t index = target.held_first_;
     target.held_first_ = flight(index).next;
-    arrive_request(index, now());
+    touch(index);
   }
 }
 
@@ -180,12 +208,14 @@ void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
   calendar_.schedule(at_ps + kFlushProbePs, handler_, index);
 }
 
-void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::Moment tail) {
+/// A SEND is there.
+void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   RecvWr recv;
-  if (!take_recv(index, target, tail, recv)) return;
+  if (!take_recv(index, target, recv)) return;
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const models::Moment done = nic.receive_send(target.context_, tail, models::packets_of(f.length, mtu_b_));
+  const models::Moment done =
+      nic.receive_send(target.context_, now(), models::packets_of(f.length, mtu_b_), f.length);
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;
@@ -195,7 +225,7 @@ void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::M
     push_recv(f, target, recv, fits ? WcStatus::kLocProtErr : WcStatus::kLocLenErr, 0,
               nic.write_completion(done).at());
     if (f.type == QpType::kRc) {
-      refuse(index, target, fits ? WcStatus::kRemOpErr : WcStatus::kRemInvReqErr, done);
+      refuse(index, target, fits ? WcStatus::kRemOpErr : WcStatus::kRemInvReqErr);
     } else {
       enter_error(target, done);
       release(index);
@@ -204,12 +234,10 @@ void Transport::arrive_send(std::uint32_t index, SimQueuePair& target, models::M
   }
   // The receiver may not look before its completion is visible, so the bytes may land now.
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
-  nic.pcie().dma_write(done, grh_b + f.length);
-  // Not before an earlier WRITE of the queue pair has landed.
-  const std::int64_t visible_ps = std::max(nic.write_completion(done).at(), target.last_touch_ps_);
-  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, visible_ps);
+  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length,
+            nic.write_completion(done, grh_b + f.length).at());
   if (f.type == QpType::kRc) {
-    schedule_touch(index, target, done, done);  // its ACK keeps its place behind earlier answers
+    respond(index, target, done);
   } else {
     release(index);
   }
@@ -228,11 +256,12 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   wc.src_qp = f.origin;
   ++counts_.recv.count;
   counts_.recv.bytes += byte_len;
-  target.recv_cq_->push(wc, visible_ps, 0);
+  target.last_receive_ps_ = std::max(target.last_receive_ps_, visible_ps);
+  target.recv_cq_->push(wc, target.last_receive_ps_, 0);
 }
 
 /// Answers with an error; an RC responder that refuses fails with its requester.
-void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus status, models::Moment ready) {
+void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus status) {
   Flight& f = flight(index);
   if (f.type != QpType::kRc) {
     ++counts_.datagrams_dropped;
@@ -243,71 +272,17 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
   if (status == WcStatus::kRnrRetryExcErr) {
     target.state_ = QpState::kError;  // its RECVs, if any come, are flushed
   } else {
-    enter_error(target, ready);
+    enter_error(target, now());
   }
-  schedule_touch(index, target, ready, ready);
-}
-
-void Transport::schedule_touch(std::uint32_t index, SimQueuePair& target, models::Moment touch,
-                               models::Moment done) {
-  Flight& f = flight(index);
-  target.last_touch_ps_ = std::max(target.last_touch_ps_, touch.at());
-  target.last_done_ps_ = std::max({target.last_done_ps_, done.at(), target.last_touch_ps_});
-  f.done_ps = target.last_done_ps_;
-  f.stage = Stage::kTouch;
-  calendar_.schedule(target.last_touch_ps_, handler_, index);
-}
-
-void Transport::touch(std::uint32_t index) {
-  Flight& f = flight(index);
-  SimQueuePair* target = find(f.target);
-  if (target == nullptr) {  // gone in between
-    probe(index, calendar_.now_ps());
-    return;
-  }
-  auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
-  if (f.status == WcStatus::kSuccess && !is_send(f.opcode) && f.length > 0 &&
-      !target->port_.memory->allows(f.rkey, f.remote_addr, f.length, 0)) {
-    f.status = WcStatus::kRemAccessErr;  // deregistered while the request was on its way
-    if (f.type == QpType::kRc) enter_error(*target, now());
-  }
-  if (f.status != WcStatus::kSuccess || is_send(f.opcode)) {
-    // nothing to touch
-  } else if (is_write(f.opcode)) {
-    if (f.length > 0) std::memcpy(remote, f.local, f.length);
-  } else if (f.opcode == Opcode::kRdmaRead) {
-    if (f.length > 0) std::memcpy(f.local, remote, f.length);
-  } else {
-    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(remote));
-    std::uint64_t old = f.atomic.compare_add;
-    if (f.opcode == Opcode::kAtomicFetchAndAdd) {
-      old = word.fetch_add(f.atomic.compare_add);
-    } else {
-      word.compare_exchange_strong(old, f.atomic.swap);
-    }
-    std::memcpy(f.local, &old, sizeof old);
-  }
-  const bool unnoticed = f.status == WcStatus::kSuccess && is_write(f.opcode) && (f.flags & kSignaled) == 0 &&
-                         message_clock_ == nullptr;
-  if (f.type == QpType::kRc && !unnoticed) {
-    respond(index, *target, now().plus_delay(f.done_ps - calendar_.now_ps()));
-    return;
-  }
-  if (f.type == QpType::kRc) acknowledge_quietly(f, *target);
-  release(index);
+  respond(index, target, now());
 }
 
 /// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a
-/// later completion does not: it needs no event when it arrives.
+/// later completion does not.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
-  const std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
-  models::Moment moment = target.port_.nic.send_ack(now());
-  for (std::uint32_t hop = 0; hop < target.to_peer_.count; ++hop) {
-    const Fabric::Crossing crossing = fabric_.cross(fabric_.link_of(target.to_peer_, hop), bytes, moment);
-    moment = hop + 1 == target.to_peer_.count ? crossing.tail : crossing.head;
-  }
-  SimQueuePair* origin = find(f.origin);
-  if (origin != nullptr) origin->port_.nic.receive_ack(origin->context_, moment);
+  target.port_.nic.send_ack_quietly();
+  fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
+  target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
 }
 
 void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Moment ready) {
@@ -322,7 +297,20 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Momen
     bytes = models::message_bytes(f.length, models::kAethBytes, mtu_b_, packet_extra_b_);
   }
   f.stage = Stage::kResponseOnWire;
-  put_on_wire(index, target.to_peer_, bytes, out, target.last_response_ps_);
+  if (message_clock_ != nullptr) {
+    send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
+    return;
+  }
+  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out);
+  SimQueuePair* origin = find(f.origin);
+  if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
+    target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());
+    calendar_.schedule(target.last_response_ps_, handler_, index);
+  } else if (origin == nullptr || origin->epoch_ != f.epoch) {
+    release(index);
+  } else {
+    arrive_response(index, *origin, tail);
+  }
 }
 
 }  // namespace verbtwin::sim

@@ -30,6 +30,8 @@ constexpr Limit kLimits[] = {
      "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
     {"pcie_down", "PCIe from memory to the NICs is the limit",
      "ring fewer doorbells, inline small payloads so that they need no fetch, or use a wider slot"},
+    {"doorbell", "The locks of the shared doorbell registers are the limit",
+     "give every thread a device context of its own, or ring once for several requests"},
     {"atomic_unit", "The NICs' atomic units are the limit",
      "lock by RPC instead of compare-and-swap, or spread the records that are locked most"},
     {"link", "The network links are the limit",

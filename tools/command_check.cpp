@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
+#include "tools/job.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -38,17 +40,24 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
   const auto in_flight = static_cast<std::uint64_t>(cluster.nodes) *
                          static_cast<std::uint64_t>(cluster.threads) *
                          static_cast<std::uint64_t>(cluster.coroutines);
+  const bool transactions = !scenario.protocol.is_null();
+  const std::string work =
+      transactions
+          ? fmt::format(
+                "{} running {} on {} machines x {} threads x {} coroutines ({} transactions in flight), "
+                "{} replicas",
+                scenario.protocol.value("name", ""), scenario.workload.value("name", ""), cluster.nodes,
+                cluster.threads, cluster.coroutines, format_count(in_flight), cluster.replicas)
+          : fmt::format("{} on {} machines x {} threads", scenario.workload.value("name", ""), cluster.nodes,
+                        cluster.threads);
   return fmt::format(
-      "{} is valid: {} running {} on {} machines x {} threads x {} coroutines ({} transactions in flight), "
-      "{} "
-      "replicas. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us measured, "
+      "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
+      "measured, "
       "seed {}, "
       "check: {}, backend {}.\n",
-      scenario.name, scenario.protocol.value("name", ""), scenario.workload.value("name", ""), cluster.nodes,
-      cluster.threads, cluster.coroutines, format_count(in_flight), cluster.replicas, cluster.host,
-      cluster.nics_per_node, cluster.nic, describe_network(cluster.network),
-      format_us(scenario.run.warmup_us), format_us(scenario.run.measure_us), scenario.run.seed,
-      scenario.run.check, scenario.backend);
+      scenario.name, work, cluster.host, cluster.nics_per_node, cluster.nic,
+      describe_network(cluster.network), format_us(scenario.run.warmup_us),
+      format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
 }
 
 /// A scenario is only as good as the profiles it names.
@@ -62,6 +71,11 @@ int check(const CheckOptions& options) {
   const scenarios::Scenario scenario =
       scenarios::load_scenario(options.scenario, options.overrides, make_catalog());
   check_profiles(scenario);
+  try {
+    make_job(scenario, {});
+  } catch (const UserError& error) {
+    throw UserError("", scenarios::describe(scenario, error));
+  }
   print(options.json ? scenario.resolved.dump(2) + "\n" : wrap(describe_shape(scenario), 0, kWidthColumns));
   return kExitDone;
 }

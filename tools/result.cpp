@@ -39,7 +39,7 @@ json latency_json(const Samples& sorted) {
 /// The samples that `pick` takes from each committed transaction, sorted; it returns a negative number for
 /// none.
 template <typename Pick>
-Samples gather(const ResultInput& input, Pick&& pick) {
+Samples gather(const TransactionsInput& input, Pick&& pick) {
   Samples all;
   for (const protocols::WorkerStatistics* worker : input.workers) {
     for (const protocols::TransactionSample& sample : worker->committed) {
@@ -50,7 +50,7 @@ Samples gather(const ResultInput& input, Pick&& pick) {
   return all;
 }
 
-void add_transactions(const ResultInput& input, json& result) {
+void add_transactions(const TransactionsInput& input, json& result) {
   std::uint64_t user_aborts = 0;
   json& types = result["transactions"] = json::object();
   for (std::uint32_t type = 0; type < input.transaction_names.size(); ++type) {
@@ -87,7 +87,7 @@ void add_transactions(const ResultInput& input, json& result) {
   result["latency_us"] = latency_json(every);
 }
 
-void add_phases(const ResultInput& input, json& result) {
+void add_phases(const TransactionsInput& input, json& result) {
   constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging",
                                                                   "commit"};
   for (std::size_t phase = 0; phase < kNames.size(); ++phase) {
@@ -102,7 +102,7 @@ json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after)
   return {{"count", after.count - before.count}, {"bytes", after.bytes - before.bytes}};
 }
 
-void add_verbs(const ResultInput& input, json& result) {
+void add_verbs(const RunInput& input, json& result) {
   const VerbCounts& before = input.before->verbs;
   const VerbCounts& after = input.after->verbs;
   const auto sum = [&](const char* name, std::initializer_list<Opcode> opcodes) {
@@ -130,30 +130,43 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
   return all == 0 ? 1.0 : static_cast<double>(hits) / static_cast<double>(all);
 }
 
-void add_resources(const ResultInput& input, json& result) {
-  // A queue that grows makes a resource look busier than the window is long: it is full.
+/// How much of the window each instance of a resource was in use.
+struct Shares {
+  double mean = 0, max = 0;
+};
+
+Shares shares_of(const std::vector<std::int64_t>& before_ps, const std::vector<std::int64_t>& after_ps,
+                 std::int64_t window_ps) {
+  Shares shares;
+  if (after_ps.empty() || window_ps == 0) return shares;
+  for (std::size_t i = 0; i < after_ps.size(); ++i) {
+    const std::int64_t earlier = i < before_ps.size() ? before_ps[i] : 0;
+    // A queue that grows makes a resource look busier than the window is long: it is full.
+    const double share =
+        std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(window_ps));
+    shares.mean += share;
+    shares.max = std::max(shares.max, share);
+  }
+  shares.mean /= static_cast<double>(after_ps.size());
+  return shares;
+}
+
+/// `one_machine`: what is full on one machine limits the run, the others face it.
+void add_resources(const RunInput& input, bool one_machine, json& result) {
   constexpr double kSaturated = 0.8;
+  const auto judged = [&](const Shares& shares) { return one_machine ? shares.max : shares.mean; };
   json& resources = result["resources"] = json::array();
   std::string busiest = "none";
-  double busiest_share = -1;
+  double busiest_share = 0, core_share = 0;
   for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
     const sim::Usage::Resource& after = input.after->resources[r];
-    const sim::Usage::Resource& before = input.before->resources[r];
-    double sum = 0, max = 0;
-    for (std::size_t i = 0; i < after.busy_ps.size(); ++i) {
-      const std::int64_t earlier = i < before.busy_ps.size() ? before.busy_ps[i] : 0;
-      const double share = input.window_ps == 0
-                               ? 0
-                               : std::min(1.0, static_cast<double>(after.busy_ps[i] - earlier) /
-                                                   static_cast<double>(input.window_ps));
-      sum += share;
-      max = std::max(max, share);
-    }
-    const double mean = after.busy_ps.empty() ? 0 : sum / static_cast<double>(after.busy_ps.size());
-    resources.push_back({{"name", after.name}, {"utilization_mean", mean}, {"utilization_max", max}});
-    if (mean > busiest_share) {
+    const Shares shares = shares_of(input.before->resources[r].busy_ps, after.busy_ps, input.window_ps);
+    resources.push_back(
+        {{"name", after.name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
+    if (after.name == "core") core_share = judged(shares);
+    if (judged(shares) > busiest_share) {
       busiest = after.name;
-      busiest_share = mean;
+      busiest_share = judged(shares);
     }
   }
   const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
@@ -164,19 +177,18 @@ void add_resources(const ResultInput& input, json& result) {
                          {"utilization_max", 0.0},
                          {"hit_ratio", hit_ratio(hits, misses)}});
   }
-  // Where nothing is full, transactions spend their time waiting for round trips.
-  const bool full = busiest_share >= kSaturated;
-  result["bottleneck"] = {{"resource", full ? busiest : "round_trips"},
-                          {"utilization", std::max(0.0, busiest_share)},
-                          {"busiest", busiest}};
-  result["location_cache"] = {
-      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
+  // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
+  std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
+  const double waiting =
+      judged(shares_of(input.before->lock_wait_ps, input.after->lock_wait_ps, input.window_ps));
+  if (busiest_share < kSaturated && waiting > 0 && core_share + waiting >= kSaturated) {
+    limit = busiest = "doorbell";
+    busiest_share = waiting;
+  }
+  result["bottleneck"] = {{"resource", limit}, {"utilization", busiest_share}, {"busiest", busiest}};
 }
 
-}  // namespace
-
-json make_result(const ResultInput& input) {
-  json result;
+void add_run(const RunInput& input, json& result) {
   result["format"] = "verbtwin-result";
   result["version"] = 1;
   result["scenario"] = input.scenario->resolved;
@@ -184,10 +196,37 @@ json make_result(const ResultInput& input) {
   result["seed"] = input.scenario->run.seed;
   result["partial"] = input.partial;
   result["window_us"] = us(input.window_ps);
+}
+
+void add_operations(const OperationsInput& input, json& result) {
+  Samples latency;
+  std::uint64_t operations = 0, failed = 0;
+  for (const protocols::OperationStatistics* worker : input.workers) {
+    latency.insert(latency.end(), worker->latency_ps.begin(), worker->latency_ps.end());
+    operations += worker->operations;
+    failed += worker->failed;
+  }
+  std::ranges::sort(latency);
+  const double window_s = static_cast<double>(input.window_ps) / 1e12;
+  result["operations"] = operations;
+  result["operations_failed"] = failed;
+  result["machines"] = input.machines;
+  result["operations_per_s"] =
+      input.window_ps == 0 ? 0.0 : static_cast<double>(operations) / window_s / input.machines;
+  result["latency_us"] = latency_json(latency);
+}
+
+}  // namespace
+
+json make_result(const TransactionsInput& input) {
+  json result;
+  add_run(input, result);
   add_transactions(input, result);
   add_phases(input, result);
   add_verbs(input, result);
-  add_resources(input, result);
+  add_resources(input, false, result);
+  result["location_cache"] = {
+      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
   result["checks"] = json::array();
   for (const protocols::CheckReport& check : input.checks) {
     result["checks"].push_back({{"name", check.name},
@@ -195,6 +234,16 @@ json make_result(const ResultInput& input) {
                                 {"violations", check.violations},
                                 {"examples", check.examples}});
   }
+  return result;
+}
+
+json make_result(const OperationsInput& input) {
+  json result;
+  add_run(input, result);
+  add_operations(input, result);
+  add_verbs(input, result);
+  add_resources(input, input.machines == 1, result);
+  result["checks"] = json::array();
   return result;
 }
 

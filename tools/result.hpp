@@ -1,6 +1,6 @@
-// make_result(): the result of a run, in the shape of DESIGN.md's contract, from what its workers counted.
+// The result of a run, in the shape of DESIGN.md's contract, from what its workers counted.
 //
-// A pure function; the pointers in its input are only read during the call.
+// Pure functions; the pointers in their input are only read during the call.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,36 @@
 #include <vector>
 
 #include "protocols/checks/report.hpp"
+#include "protocols/micro/benchmark.hpp"
 #include "protocols/statistics.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/cluster.hpp"
 
 namespace verbtwin::tools {
 
-struct ResultInput {
+/// What every run has.
+struct RunInput {
   const scenarios::Scenario* scenario = nullptr;
   bool partial = false;
   std::int64_t window_ps = 0;
   const sim::Usage* before = nullptr;  // at the window's ends
   const sim::Usage* after = nullptr;
+};
+
+struct TransactionsInput : RunInput {
   std::span<const std::string_view> transaction_names;
   std::vector<const protocols::WorkerStatistics*> workers;
   std::uint64_t location_cache_hits = 0, location_cache_misses = 0;
   std::vector<protocols::CheckReport> checks;
 };
 
+struct OperationsInput : RunInput {
+  std::vector<const protocols::OperationStatistics*> workers;
+  int machines = 1;  // that the rate is over (Benchmark::machines)
+};
+
 /// Everything but "simulator".
-nlohmann::json make_result(const ResultInput& input);
+nlohmann::json make_result(const TransactionsInput& input);
+nlohmann::json make_result(const OperationsInput& input);
 
 }  // namespace verbtwin::tools

@@ -10,9 +10,8 @@
 
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
-#include "protocols/system.hpp"
 #include "sim/cluster.hpp"
-#include "tools/result.hpp"
+#include "tools/job.hpp"
 
 namespace verbtwin::tools {
 
@@ -40,6 +39,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario) {
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
+  p.shared_contexts = c.shared_contexts;
   return p;
 }
 
@@ -47,21 +47,18 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario) {
 class Simulation {
  public:
   Simulation(const scenarios::Scenario& scenario, const RunControl& control)
-      : scenario_(scenario),
-        control_(control),
-        system_(system_parameters(scenario, control), scenario.workload),
-        cluster_([&] {
+      : scenario_(scenario), control_(control), job_(make_job(scenario, control)), cluster_([&] {
           sim::ClusterParameters p = cluster_parameters(scenario);
-          p.node_memory_b = system_.node_memory_bytes();
+          p.node_memory_b = job_->node_memory_bytes();
           return p;
         }()) {
     window_.begin_ps = us_to_ps(scenario.run.warmup_us);
     window_.end_ps = window_.begin_ps + us_to_ps(scenario.run.measure_us);
-    const ClusterShape& shape = system_.parameters().shape;
+    const scenarios::Cluster& shape = scenario.cluster;
     for (int node = 0; node < shape.nodes; ++node) {
       std::vector<WorkerPort*> ports;
       for (int thread = 0; thread < shape.threads; ++thread) ports.push_back(&cluster_.port(node, thread));
-      nodes_.push_back(std::make_unique<protocols::NodeProgram>(system_, node, cluster_.memory(node), ports));
+      nodes_.push_back(&job_->add_node(node, cluster_.memory(node), ports));
     }
     for (int node = 0; node < shape.nodes; ++node) {
       nodes_[static_cast<std::size_t>(node)]->start(window_, stopping_);
@@ -70,6 +67,8 @@ class Simulation {
       }
     }
   }
+
+  ~Simulation() { job_.reset(); }  // before the cluster, whose devices its programs use
 
   void run() {
     if (advance(window_.begin_ps)) {
@@ -87,9 +86,6 @@ class Simulation {
 
   nlohmann::json result(double setup_s, double wall_s);
 
-  bool checks_wanted() const { return system_.parameters().check; }
-  std::vector<protocols::CheckReport> checks() const { return protocols::run_checks(system_, nodes_); }
-
  private:
   /// False if it was told to stop before `until_ps`.
   bool advance(std::int64_t until_ps) {
@@ -102,11 +98,15 @@ class Simulation {
     return !stopping_.load();
   }
 
+  std::uint64_t finished_ever() const {
+    std::uint64_t sum = 0;
+    for (const protocols::Program* node : nodes_) sum += node->finished_ever();
+    return sum;
+  }
+
   void report_progress() {
-    std::uint64_t committed = 0;
-    for (const auto& node : nodes_) committed += node->committed_ever();
     control_.progress(static_cast<double>(cluster_.calendar().now_ps()) / 1e6,
-                      scenario_.run.warmup_us + scenario_.run.measure_us, committed);
+                      scenario_.run.warmup_us + scenario_.run.measure_us, finished_ever());
   }
 
   /// Lets what is in flight finish: the checks need a quiet cluster.
@@ -120,80 +120,51 @@ class Simulation {
       cluster_.clock().run_until(next_ps + us_to_ps(1), [] { return true; });
     }
     std::size_t unfinished = 0;
-    for (const auto& node : nodes_) unfinished += node->unfinished();
+    for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
     if (unfinished > 0) {
       throw std::runtime_error(fmt::format(
-          "{} transactions never finished: a message was lost or a queue pair failed ({} datagrams dropped)",
-          unfinished, after_.verbs.datagrams_dropped));
+          "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped)",
+          unfinished, scenario_.protocol.is_null() ? "operations" : "transactions",
+          after_.verbs.datagrams_dropped));
     }
   }
 
   const scenarios::Scenario& scenario_;
   const RunControl& control_;
-  protocols::System system_;
+  std::unique_ptr<Job> job_;
   sim::Cluster cluster_;
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
   bool partial_ = false;
   std::int64_t measured_until_ps_ = 0;
   sim::Usage before_, after_;
-  std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
+  std::vector<protocols::Program*> nodes_;
 };
 
 nlohmann::json Simulation::result(double setup_s, double wall_s) {
-  ResultInput input;
-  input.scenario = &scenario_;
-  input.partial = partial_;
-  input.window_ps = window_.end_ps - window_.begin_ps;
-  input.before = &before_;
-  input.after = &after_;
-  input.transaction_names = system_.workload().transaction_names();
-  for (const auto& node : nodes_) {
-    for (int thread = 0; thread < scenario_.cluster.threads; ++thread) {
-      input.workers.push_back(&node->statistics(thread));
-    }
-    input.location_cache_hits += node->location_cache_hits();
-    input.location_cache_misses += node->location_cache_misses();
-  }
-  if (checks_wanted()) input.checks = checks();
-
-  nlohmann::json result = make_result(input);
+  RunInput run;
+  run.scenario = &scenario_;
+  run.partial = partial_;
+  run.window_ps = window_.end_ps - window_.begin_ps;
+  run.before = &before_;
+  run.after = &after_;
+  nlohmann::json result = job_->result(run);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::uint64_t committed_ever = 0;
-  for (const auto& node : nodes_) committed_ever += node->committed_ever();
   const std::uint64_t events = cluster_.calendar().executed();
   result["simulator"] = {{"events", events},
                          {"setup_s", setup_s},
                          {"wall_s", wall_s},
                          {"events_per_s", static_cast<double>(events) / wall_s},
-                         {"transactions_per_wall_s", static_cast<double>(committed_ever) / wall_s},
+                         {"transactions_per_wall_s", static_cast<double>(finished_ever()) / wall_s},
                          {"peak_rss_mib", static_cast<double>(usage.ru_maxrss) / 1024.0}};
   return result;
 }
 
 }  // namespace
 
-protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
-                                              const RunControl& control) {
-  protocols::SystemParameters p;
-  const scenarios::Cluster& c = scenario.cluster;
-  if (c.threads % c.nics_per_node != 0) {
-    throw UserError("/cluster/threads",
-                    fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
-                                c.threads, c.nics_per_node, c.nics_per_node));
-  }
-  p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
-  p.coroutines = c.coroutines;
-  p.replicas = c.replicas;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
-  p.options = protocols::OccOptions::from_json(scenario.protocol);
-  p.options.sabotage = control.sabotage;
-  return p;
-}
-
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
+  if (scenario.backend != "sim") throw UserError("/backend", "a simulation needs \"sim\"");
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);
   const double setup_s = seconds_since(start);

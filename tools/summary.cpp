@@ -105,9 +105,12 @@ void Summary::title() {
   const std::string workload = member(scenario, "workload").value("name", "");
   name += !name.empty() && !workload.empty() ? " running " + workload : workload;
   line(paint(kBold, fmt::format("{}: {}", scenario.value("name", "result"), name)));
-  std::string shape = fmt::format("{} machines x {} threads x {} coroutines, {} replicas",
-                                  count_of(cluster, "nodes"), count_of(cluster, "threads"),
-                                  count_of(cluster, "coroutines"), count_of(cluster, "replicas"));
+  std::string shape =
+      fmt::format("{} machines x {} threads", count_of(cluster, "nodes"), count_of(cluster, "threads"));
+  if (!counts_operations()) {
+    shape += fmt::format(" x {} coroutines, {} replicas", count_of(cluster, "coroutines"),
+                         count_of(cluster, "replicas"));
+  }
   if (cluster.contains("nic")) {
     shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
   }
@@ -124,13 +127,15 @@ void Summary::title() {
 void Summary::throughput() {
   const char* unit = counts_operations() ? "operations" : "committed";
   const double total = number(result_, counts_operations() ? "operations_per_s" : "committed_per_s");
-  const std::uint64_t machines =
+  const std::uint64_t nodes =
       std::max<std::uint64_t>(1, count_of(member(member(result_, "scenario"), "cluster"), "nodes"));
   // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
-  const double per_machine = counts_operations() ? total : total / static_cast<double>(machines);
+  const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
+  const char* machine =
+      counts_operations() && count_of(result_, "machines") == 1 ? "at the one machine" : "per machine";
   const std::string rate =
       counts_operations()
-          ? fmt::format("{} {}/s per machine", format_si(per_machine), unit)
+          ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
           : fmt::format("{} {}/s, {}/s per machine", format_si(total), unit, format_si(per_machine));
   labelled("throughput", fmt::format("{} ({} in {} us)", rate, format_count(work()),
                                      format_us(number(result_, "window_us"))));

@@ -61,7 +61,7 @@ class Interleaved {
     Outcomes outcomes;
     outcomes.unfinished = unfinished();
     for (auto& node : nodes_) {
-      outcomes.committed += node->committed_ever();
+      outcomes.committed += node->finished_ever();
       for (int thread = 0; thread < plan_.shape.threads; ++thread) {
         const auto& aborts = node->statistics(thread).aborts;
         outcomes.aborted = std::accumulate(aborts.begin(), aborts.end(), outcomes.aborted);

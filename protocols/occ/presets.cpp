@@ -3,6 +3,7 @@
 #include <array>
 
 #include "protocols/occ/options.hpp"
+#include "protocols/parameters.hpp"
 #include "protocols/registry.hpp"
 
 namespace verbtwin::protocols {
@@ -11,26 +12,10 @@ namespace {
 
 using nlohmann::json;
 
-json flag(bool value, const char* text) {
-  return {{"type", "boolean"}, {"default", value}, {"description", text}};
-}
-
-json choice(const char* value, json names, const char* text) {
-  return {{"type", "string"}, {"enum", std::move(names)}, {"default", value}, {"description", text}};
-}
-
-json number(std::int64_t value, std::int64_t low, std::int64_t high, const char* text) {
-  return {
-      {"type", "integer"}, {"minimum", low}, {"maximum", high}, {"default", value}, {"description", text}};
-}
-
-json group(const char* text, json properties) {
-  return {{"type", "object"},
-          {"additionalProperties", false},
-          {"default", json::object()},
-          {"description", text},
-          {"properties", std::move(properties)}};
-}
+using parameters::choice;
+using parameters::flag;
+using parameters::group;
+using parameters::number;
 
 struct Preset {
   const char* execution;

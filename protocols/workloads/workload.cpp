@@ -1,6 +1,7 @@
 #include "protocols/workloads/workload.hpp"
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/benchmark.hpp"
 #include "protocols/workloads/smallbank.hpp"
 
 namespace verbtwin::protocols {
@@ -23,6 +24,7 @@ std::span<const RegistryEntry> workload_entries() {
   static const std::vector<RegistryEntry> entries = [] {
     std::vector<RegistryEntry> list;
     for (const Registered& one : registered()) list.push_back(one.entry);
+    for (RegistryEntry& entry : benchmark_entries()) list.push_back(std::move(entry));
     return list;
   }();
   return entries;

@@ -1,4 +1,4 @@
-#include "models/context_cache.hpp"
+#include "models/lru_cache.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -35,8 +35,8 @@ class NaiveCache {
   std::uint32_t made_ = 0;
 };
 
-TEST(ContextCache, ANewContextIsCached) {
-  ContextCache cache(2);
+TEST(LruCache, ANewContextIsCached) {
+  LruCache cache(2);
   const std::uint32_t first = cache.add();
   EXPECT_EQ(first, 0U);
   EXPECT_TRUE(cache.touch(first));
@@ -46,8 +46,8 @@ TEST(ContextCache, ANewContextIsCached) {
   EXPECT_EQ(cache.misses(), 0U);
 }
 
-TEST(ContextCache, TheLeastRecentlyUsedGoes) {
-  ContextCache cache(2);
+TEST(LruCache, TheLeastRecentlyUsedGoes) {
+  LruCache cache(2);
   cache.add();
   cache.add();
   cache.touch(0);
@@ -60,9 +60,9 @@ TEST(ContextCache, TheLeastRecentlyUsedGoes) {
   EXPECT_EQ(cache.misses(), 2U);
 }
 
-TEST(ContextCache, OneMoreThanFitsInTurnAlwaysMisses) {
+TEST(LruCache, OneMoreThanFitsInTurnAlwaysMisses) {
   constexpr std::uint32_t kCapacity = 8;
-  ContextCache cache(kCapacity);
+  LruCache cache(kCapacity);
   for (std::uint32_t i = 0; i <= kCapacity; ++i) cache.add();
   for (int round = 0; round < 5; ++round) {
     for (std::uint32_t i = 0; i <= kCapacity; ++i) EXPECT_FALSE(cache.touch(i));
@@ -70,10 +70,10 @@ TEST(ContextCache, OneMoreThanFitsInTurnAlwaysMisses) {
   EXPECT_EQ(cache.hits(), 0U);
 }
 
-TEST(ContextCache, AgreesWithAList) {
+TEST(LruCache, AgreesWithAList) {
   EXPECT_TRUE(rc::check("every touch hits where a list of the most recent hits", [] {
     const auto capacity = *rc::gen::inRange<std::uint32_t>(1, 9);
-    ContextCache cache(capacity);
+    LruCache cache(capacity);
     NaiveCache naive(capacity);
     std::uint32_t made = 0;
     std::uint64_t hits = 0, misses = 0;

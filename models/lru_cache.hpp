@@ -1,8 +1,8 @@
-// ContextCache: which queue-pair contexts a NIC holds on chip. Real least-recently-used contents, no miss
-// ratio.
+// LruCache: which of many things (queue-pair contexts, address translations) a NIC holds on chip. Real
+// least-recently-used contents, no miss ratio.
 //
-// Owned by a Nic; one thread. Contexts are numbered from 0 in the order they are made. A touch of an absent
-// context is a miss: it comes in and the least recently used one goes.
+// Owned by a Nic; one thread. The things are numbered from 0 in the order they are made. A touch of an absent
+// one is a miss: it comes in and the least recently used one goes.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace verbtwin::models {
 
-class ContextCache {
+class LruCache {
  public:
-  explicit ContextCache(std::uint32_t capacity) : capacity_(capacity), nodes_(1), used_at_(1) {}
+  explicit LruCache(std::uint32_t capacity) : capacity_(capacity), nodes_(1), used_at_(1) {}
 
-  /// A new context, cached as connecting it has just used it.
+  /// A new thing, cached as making it has just used it.
   std::uint32_t add() {
     nodes_.push_back({});
     const auto node = static_cast<std::uint32_t>(nodes_.size() - 1);
@@ -30,9 +30,9 @@ class ContextCache {
     return node - 1;
   }
 
-  /// Uses context `context`; returns true on a hit.
-  bool touch(std::uint32_t context) {
-    const std::uint32_t node = context + 1;
+  /// Uses `number`; returns true on a hit.
+  bool touch(std::uint32_t number) {
+    const std::uint32_t node = number + 1;
     if (!full_) {  // all are in: note the order, it is needed when the cache is full
       ++hits_;
       used_at_[node] = ++clock_;
@@ -49,6 +49,7 @@ class ContextCache {
     return false;
   }
 
+  std::uint32_t size() const { return static_cast<std::uint32_t>(nodes_.size() - 1); }
   std::uint64_t hits() const { return hits_; }
   std::uint64_t misses() const { return misses_; }
 

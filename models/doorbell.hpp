@@ -1,0 +1,74 @@
+// DoorbellRegisters: the doorbell registers of a device context that threads share. A queue pair rings one
+// register for life. The first queue pairs have one each; the others are dealt to the rest in turn and take
+// that register's lock around every doorbell, as the mlx4 and mlx5 drivers do (rdma-core providers/mlx5:
+// 16 registers, 4 of them for one queue pair each; MLX5_TOTAL_UUARS, MLX5_NUM_LOW_LAT_UUARS).
+//
+// A lock costs lock_ns where it is free and was last held by the same core. One that another core held last
+// brings its cache line with it: lock_handover_ns from the same socket, lock_handover_far_ns from another.
+// Those who find it held wait in the order in which they came.
+//
+// One per port, one thread. Times in picoseconds.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/pcie.hpp"
+#include "models/profile.hpp"
+#include "models/server.hpp"
+
+namespace verbtwin::models {
+
+class DoorbellRegisters {
+ public:
+  static constexpr std::uint32_t kOwn = ~0U;  // a register of its own, without a lock
+
+  DoorbellRegisters(const NicProfile& nic, const HostProfile& host)
+      : dedicated_(static_cast<std::uint32_t>(nic.doorbell_registers_dedicated)),
+        shared_(static_cast<std::size_t>(nic.doorbell_registers_shared)),
+        cores_per_socket_(static_cast<std::uint32_t>(host.cores_per_socket)),
+        lock_ps_(to_ps(host.lock_ns)),
+        handover_ps_(to_ps(host.lock_handover_ns)),
+        handover_far_ps_(to_ps(host.lock_handover_far_ns)) {}
+
+  /// The register of a new queue pair.
+  std::uint32_t assign() {
+    const std::uint32_t place = assigned_++;
+    return place < dedicated_ ? kOwn : (place - dedicated_) % static_cast<std::uint32_t>(shared_.size());
+  }
+
+  struct Hold {
+    std::int64_t wait_ps = 0;  // until the lock is had
+    std::int64_t lock_ps = 0;  // to take it and give it back
+  };
+  /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps`.
+  Hold ring(std::uint32_t shared, std::uint32_t core, std::int64_t now_ps, std::int64_t ring_ps) {
+    Register& r = shared_[shared];
+    std::int64_t lock_ps = lock_ps_;
+    if (r.last_core != core && r.last_core != kNobody) {
+      const bool near = r.last_core / cores_per_socket_ == core / cores_per_socket_;
+      lock_ps += near ? handover_ps_ : handover_far_ps_;
+    }
+    r.last_core = core;
+    const std::int64_t held_ps = lock_ps + ring_ps;
+    return {r.lock.serve({now_ps, 0, 0}, held_ps).at() - held_ps - now_ps, lock_ps};
+  }
+
+  std::size_t shared() const { return shared_.size(); }
+  std::int64_t busy_ps(std::size_t shared) const { return shared_[shared].lock.busy_ps(); }
+
+ private:
+  static constexpr std::uint32_t kNobody = ~0U;
+  struct Register {
+    Server lock;
+    std::uint32_t last_core = kNobody;
+  };
+
+  std::uint32_t dedicated_;
+  std::vector<Register> shared_;
+  std::uint32_t cores_per_socket_;
+  std::int64_t lock_ps_, handover_ps_, handover_far_ps_;
+  std::uint32_t assigned_ = 0;
+};
+
+}  // namespace verbtwin::models

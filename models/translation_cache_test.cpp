@@ -1,0 +1,37 @@
+#include "models/translation_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include "models/profiles_for_test.hpp"
+
+namespace verbtwin::models {
+namespace {
+
+TranslationCache cache_of(double entries) {
+  NicProfile nic = round_nic();
+  nic.translation_cache_entries = entries;
+  nic.translation_page_b = 4096;
+  return TranslationCache(nic);
+}
+
+TEST(TranslationCache, APageIsAMissOnceAndThenAHit) {
+  TranslationCache cache = cache_of(4);
+  EXPECT_FALSE(cache.touch(0));
+  EXPECT_TRUE(cache.touch(4095));
+  EXPECT_FALSE(cache.touch(4096));
+  EXPECT_TRUE(cache.touch(64));
+  EXPECT_EQ(cache.misses(), 2U);
+  EXPECT_EQ(cache.hits(), 2U);
+}
+
+TEST(TranslationCache, HoldsTheMostRecentPages) {
+  TranslationCache cache = cache_of(4);
+  for (std::uint64_t page = 0; page < 5; ++page) cache.touch(page * 4096);
+  EXPECT_FALSE(cache.touch(0)) << "the fifth page drove it out";
+  EXPECT_TRUE(cache.touch(4 * 4096));
+  EXPECT_TRUE(cache.touch(2 * 4096));
+  EXPECT_FALSE(cache.touch(4096)) << "and its return another";
+}
+
+}  // namespace
+}  // namespace verbtwin::models

@@ -1,0 +1,260 @@
+#include "protocols/micro/multi_object.hpp"
+
+#include <bit>
+#include <cassert>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "protocols/micro/coroutine_thread.hpp"
+#include "protocols/parameters.hpp"
+#include "protocols/rpc/ud_rpc.hpp"
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+using nlohmann::json;
+
+enum Handler : std::uint8_t { kRead, kWrite };
+
+struct Options {
+  bool write = false;
+  bool two_sided = false;
+  std::uint32_t payload_b = 64;
+  std::uint32_t objects = 10;
+  bool outstanding = false;
+  bool doorbell_batching = false;
+  bool passive_ack = false;
+  std::uint32_t records = 0;  // per machine
+};
+
+/// Where the parts lie in a node's registered memory: each thread's RPC and buffers, then the records.
+struct Layout {
+  std::size_t stride_b = 0;  // of records and buffers: whole cache lines
+  std::size_t rpc_b = 0;
+  std::size_t thread_b = 0;
+  std::size_t records_offset = 0;
+  std::size_t total_b = 0;
+};
+
+class MultiObject;
+
+class MultiObjectThread final : public CoroutineThread {
+ public:
+  MultiObjectThread(const MultiObject& plan, WorkerPort& port);
+
+ private:
+  void connect() override { rpc_.connect(); }
+  Task<void> run(int coroutine) override;
+
+  /// Starts one access of a group; `last`: no other follows.
+  void begin_access(std::byte* buffer, Reply& reply, WaitGroup& group, bool last);
+  void stage_one_sided(std::byte* buffer, int node, std::uint64_t record, WaitGroup* group);
+  void call(std::byte* buffer, int node, std::uint64_t record, Reply& reply, WaitGroup* group);
+  void serve(RpcRequest& request, bool write);
+  std::byte* record_at(std::uint64_t record) {
+    return port_.memory().local().data() + layout_.records_offset + record * layout_.stride_b;
+  }
+
+  const Options& options_;
+  const Layout& layout_;
+  std::byte* memory_;
+  UdRpc rpc_;
+  std::uint32_t inline_max_b_;
+};
+
+class MultiObject final : public Benchmark {
+ public:
+  MultiObject(const json& workload, const BenchmarkParameters& parameters);
+
+  std::size_t node_memory_bytes() const override { return layout_.total_b; }
+  std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
+    return std::make_unique<MultiObjectThread>(*this, port);
+  }
+  int machines() const override { return parameters_.shape.nodes; }
+
+  /// Signalled one-sided requests, those awaited and one in every interval of the passive ones, and RPC's.
+  std::uint32_t completions() const {
+    const auto one_sided = static_cast<std::uint32_t>(parameters_.coroutines) * options_.objects * 2;
+    return one_sided + UdRpc::completions(parameters_.shape, rpc_calls_, rpc_) + 256;
+  }
+
+  Options options_;
+  RpcOptions rpc_;
+  int rpc_calls_ = 0;  // coroutines as UdRpc counts them: 16 packets each to one peer at most
+  Layout layout_;
+  BenchmarkParameters parameters_;
+};
+
+MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parameters)
+    : parameters_(parameters) {
+  options_.write = workload.at("access") == "write";
+  options_.two_sided = workload.at("primitive") == "two_sided";
+  options_.payload_b = workload.at("payload_b");
+  options_.objects = workload.at("objects");
+  options_.outstanding = workload.at("outstanding");
+  options_.doorbell_batching = workload.at("doorbell_batching");
+  options_.passive_ack = workload.at("passive_ack");
+  options_.records = workload.at("records_per_machine");
+  if (options_.passive_ack && !options_.write) {
+    throw UserError("/workload/passive_ack",
+                    "a read waits for its data: passive_ack allows access write only");
+  }
+  if (options_.doorbell_batching && !options_.outstanding) {
+    throw UserError("/workload/doorbell_batching",
+                    "one access at a time leaves nothing to batch: it needs outstanding");
+  }
+  rpc_calls_ = parameters.coroutines * static_cast<int>((options_.objects + 15) / 16);
+  // Each message is a packet of its own: what is compared is verbs, not packing.
+  rpc_.coalescing = false;
+  rpc_.request_batching = rpc_.response_batching = options_.doorbell_batching;
+  constexpr std::uint32_t kHeadersMaxBytes = 64;
+  rpc_.packet_b = std::max(rpc_.packet_b, std::bit_ceil(options_.payload_b + kHeadersMaxBytes));
+  constexpr std::uint32_t kPacketMaxBytes = 4096;
+  if (options_.two_sided && rpc_.packet_b > kPacketMaxBytes) {
+    throw UserError("/workload/payload_b", "a message is one datagram: two_sided allows up to " +
+                                               std::to_string(kPacketMaxBytes - kHeadersMaxBytes) + " B");
+  }
+  rpc_.packet_b = std::min(rpc_.packet_b, kPacketMaxBytes);
+  const auto threads = static_cast<std::size_t>(parameters.shape.threads);
+  const auto coroutines = static_cast<std::size_t>(parameters.coroutines);
+  layout_.stride_b = (options_.payload_b + 63) & ~std::size_t{63};
+  layout_.rpc_b = UdRpc::memory_bytes(parameters.shape, rpc_calls_, rpc_);
+  layout_.rpc_b = (layout_.rpc_b + 63) & ~std::size_t{63};
+  layout_.thread_b = layout_.rpc_b + coroutines * options_.objects * layout_.stride_b;
+  layout_.records_offset = threads * layout_.thread_b;
+  layout_.total_b = layout_.records_offset + options_.records * layout_.stride_b;
+}
+
+MultiObjectThread::MultiObjectThread(const MultiObject& plan, WorkerPort& port)
+    : CoroutineThread(port, plan.completions(), plan.parameters_.coroutines, plan.parameters_.seed),
+      options_(plan.options_),
+      layout_(plan.layout_),
+      memory_(port.memory().local().data() + static_cast<std::size_t>(port.thread()) * layout_.thread_b),
+      rpc_(worker_, plan.rpc_calls_, plan.rpc_, {memory_, layout_.rpc_b}, port.memory().lkey()),
+      inline_max_b_(port.device().attributes().max_inline_data) {
+  rpc_.set_handler(
+      kRead,
+      [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, false); },
+      this);
+  rpc_.set_handler(
+      kWrite,
+      [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, true); },
+      this);
+}
+
+Task<void> MultiObjectThread::run(int coroutine) {
+  const std::size_t group_b = options_.objects * layout_.stride_b;
+  std::byte* buffers = memory_ + layout_.rpc_b + static_cast<std::size_t>(coroutine) * group_b;
+  std::vector<Reply> replies(options_.objects);
+  while (running()) {
+    const std::int64_t start_ps = cpu_.now_ps();
+    WaitGroup group(worker_);
+    for (std::uint32_t i = 0; i < options_.objects; ++i) {
+      const bool last = i + 1 == options_.objects;
+      begin_access(buffers + i * layout_.stride_b, replies[i], group, last);
+      if (options_.outstanding) continue;
+      worker_.ring(false);
+      co_await group;
+    }
+    worker_.ring(options_.doorbell_batching);
+    co_await group;
+    count(start_ps, group.status());
+    if (group.status() != WcStatus::kSuccess) co_return;  // the queue pair is gone
+  }
+}
+
+void MultiObjectThread::begin_access(std::byte* buffer, Reply& reply, WaitGroup& group, bool last) {
+  const int node = pick_node();
+  const std::uint64_t record = random_(options_.records);
+  // Passive accesses need no answer of their own; the last one's paces the coroutine.
+  const bool passive = options_.passive_ack && !last;
+  if (options_.two_sided) {
+    call(buffer, node, record, reply, passive && rpc_.has_credit(node) ? nullptr : &group);
+  } else {
+    stage_one_sided(buffer, node, record, passive ? nullptr : &group);
+  }
+}
+
+void MultiObjectThread::stage_one_sided(std::byte* buffer, int node, std::uint64_t record, WaitGroup* group) {
+  const int qps = port_.shape().qps_per_peer;
+  const int index = qps == 1 ? 0 : static_cast<int>(random_(static_cast<std::uint32_t>(qps)));
+  Channel& channel = worker_.channel(node, worker_.nic(), index);
+  SendWr wr;
+  wr.opcode = options_.write ? Opcode::kRdmaWrite : Opcode::kRdmaRead;
+  wr.sge = {buffer, options_.payload_b, port_.memory().lkey()};
+  if (options_.write && options_.payload_b <= inline_max_b_) wr.flags = kInline;
+  wr.remote_addr = channel.remote.addr + layout_.records_offset + record * layout_.stride_b;
+  wr.rkey = channel.remote.rkey;
+  worker_.stage(channel, wr, group);
+}
+
+void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, Reply& reply,
+                             WaitGroup* group) {
+  const Handler handler = options_.write ? kWrite : kRead;
+  const std::size_t bytes = sizeof record + (options_.write ? options_.payload_b : 0);
+  std::span<std::byte> arguments;
+  if (group == nullptr) {
+    arguments = rpc_.call_passive(node, handler, bytes);
+  } else {
+    reply = Reply(*group, {buffer, layout_.stride_b});
+    arguments = rpc_.call(node, handler, bytes, reply);
+  }
+  store_word(arguments.data(), record);
+  if (options_.write) std::memcpy(arguments.data() + sizeof record, buffer, options_.payload_b);
+}
+
+/// Records are read and written by several threads at once and hold nothing that must agree: each word is
+/// whole, no more.
+void MultiObjectThread::serve(RpcRequest& request, bool write) {
+  cpu_.charge(Cost::kIndexLookup);
+  cpu_.charge(Cost::kCopyBlock, layout_.stride_b / 64);
+  std::byte* record = record_at(load_word(request.arguments().data()));
+  std::uint32_t at = 0;
+  if (write) {
+    const std::byte* value = request.arguments().data() + sizeof(std::uint64_t);
+    for (; at + 8 <= options_.payload_b; at += 8) {
+      atomic_word(record + at).store(load_word(value + at), std::memory_order_relaxed);
+    }
+    if (!request.passive()) request.reply(0);
+    return;
+  }
+  const std::span<std::byte> reply = request.reply(options_.payload_b);
+  for (; at + 8 <= options_.payload_b; at += 8) {
+    store_word(reply.data() + at, atomic_word(record + at).load(std::memory_order_relaxed));
+  }
+}
+
+}  // namespace
+
+RegistryEntry multi_object_entry() {
+  using namespace parameters;
+  json p;
+  p["access"] = choice("read", {"read", "write"}, "what each of a group's accesses does");
+  p["primitive"] = choice("one_sided", {"one_sided", "two_sided"}, "READ and WRITE, or RPC over UD");
+  p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4032");
+  p["payload_b"]["multipleOf"] = 8;
+  p["objects"] =
+      number(10, 1, 256, "accesses of one group, each to a random record of a random other machine");
+  p["outstanding"] =
+      flag(true, "the accesses of a group are in flight together instead of one after another");
+  p["doorbell_batching"] = flag(true, "accesses of a group that leave by one queue pair share a doorbell");
+  p["passive_ack"] =
+      flag(false,
+           "writes: only the last of a group is waited for, the others are acknowledged by what comes later");
+  p["records_per_machine"] = number(65536, 1, 1 << 30, "records that the random ones are drawn from");
+  return {
+      "multi-object",
+      "groups of reads or writes of random records: what coroutines, outstanding requests, doorbell batching "
+      "and passive acknowledgement bring",
+      {{"properties", p}},
+      false};
+}
+
+std::unique_ptr<Benchmark> make_multi_object(const json& workload, const BenchmarkParameters& parameters) {
+  return std::make_unique<MultiObject>(workload, parameters);
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,145 @@
+#include "protocols/micro/primitive.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "protocols/micro/primitive_thread.hpp"
+#include "protocols/parameters.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kAtomicBytes = 8;
+
+class Primitive final : public Benchmark {
+ public:
+  Primitive(const json& workload, const BenchmarkParameters& parameters)
+      : options_(PrimitiveOptions::from_json(workload, parameters.shape)),
+        layout_(options_, parameters.shape),
+        parameters_(parameters) {}
+
+  std::size_t node_memory_bytes() const override { return layout_.total_b(); }
+  std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
+    return std::make_unique<PrimitiveThread>(options_, layout_, parameters_.seed, port);
+  }
+  int machines() const override {
+    return options_.pattern == PrimitiveOptions::Pattern::kSymmetric ? parameters_.shape.nodes : 1;
+  }
+
+ private:
+  PrimitiveOptions options_;
+  PrimitiveLayout layout_;
+  BenchmarkParameters parameters_;
+};
+
+Opcode opcode_of(const std::string& verb) {
+  if (verb == "read") return Opcode::kRdmaRead;
+  if (verb == "write") return Opcode::kRdmaWrite;
+  if (verb == "compare_swap") return Opcode::kAtomicCmpAndSwp;
+  if (verb == "fetch_add") return Opcode::kAtomicFetchAndAdd;
+  return Opcode::kSend;
+}
+
+QpType transport_of(const std::string& name) {
+  if (name == "uc") return QpType::kUc;
+  return name == "ud" ? QpType::kUd : QpType::kRc;
+}
+
+PrimitiveOptions::Pattern pattern_of(const std::string& name) {
+  if (name == "one_to_many") return PrimitiveOptions::Pattern::kOneToMany;
+  if (name == "many_to_one") return PrimitiveOptions::Pattern::kManyToOne;
+  return PrimitiveOptions::Pattern::kSymmetric;
+}
+
+void check_verb(const PrimitiveOptions& o, const std::string& verb) {
+  const bool is_write = o.verb == Opcode::kRdmaWrite;
+  const bool is_send = o.verb == Opcode::kSend;
+  if (o.transport == QpType::kUd && !is_send) {
+    throw UserError("/workload/transport", "UD carries no " + verb + ": \"ud\" allows send only");
+  }
+  if (o.transport == QpType::kUc && !is_send && !is_write) {
+    throw UserError("/workload/transport", "UC carries no " + verb + ": \"uc\" allows write and send only");
+  }
+  if (o.inline_payload && !is_send && !is_write) {
+    throw UserError("/workload/inline",
+                    "a " + verb + " has no payload to send: inline allows write and send only");
+  }
+  if (o.is_atomic() && o.payload_b != kAtomicBytes) {
+    throw UserError("/workload/payload_b", verb + " works on a word: 8 is allowed");
+  }
+  if (o.one_word && !o.is_atomic()) {
+    throw UserError("/workload/words",
+                    "\"one\" word is for compare_swap and fetch_add; " + verb + " allows \"distinct\"");
+  }
+}
+
+}  // namespace
+
+PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const ClusterShape& shape) {
+  PrimitiveOptions o;
+  const std::string verb = workload.at("verb");
+  o.verb = opcode_of(verb);
+  o.transport = transport_of(workload.at("transport"));
+  o.pattern = pattern_of(workload.at("pattern"));
+  o.payload_b = workload.at("payload_b");
+  o.inline_payload = workload.at("inline");
+  o.outstanding = workload.at("outstanding");
+  o.doorbell_batch = workload.at("doorbell_batch");
+  o.signal_interval = workload.at("signal_interval");
+  o.synchronous = workload.at("mode") == "synchronous";
+  o.one_word = workload.at("words") == "one";
+  o.target_b = workload.at("target_kib").get<std::uint64_t>() << 10;
+  o.issuing_threads = workload.at("issuing_threads");
+  if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
+  check_verb(o, verb);
+  if (o.doorbell_batch > o.outstanding) {
+    throw UserError("/workload/doorbell_batch", "a doorbell of " + std::to_string(o.doorbell_batch) +
+                                                    " requests does not fit in a window of " +
+                                                    std::to_string(o.outstanding) + ": 1 to " +
+                                                    std::to_string(o.outstanding) + " is allowed");
+  }
+  if (o.issuing_threads > shape.threads) {
+    throw UserError("/workload/issuing_threads", "a machine has " + std::to_string(shape.threads) +
+                                                     " threads: 0 to " + std::to_string(shape.threads) +
+                                                     " is allowed");
+  }
+  return o;
+}
+
+RegistryEntry primitive_entry() {
+  using namespace parameters;
+  json p;
+  p["verb"] = choice("read", {"read", "write", "compare_swap", "fetch_add", "send"}, "what is posted");
+  p["transport"] = choice("rc", {"rc", "uc", "ud"}, "rc: every verb; uc: write and send; ud: send");
+  p["pattern"] =
+      choice("symmetric", {"symmetric", "one_to_many", "many_to_one"},
+             "every machine to all others; the first machine to the others; the others to the first");
+  p["payload_b"] = number(8, 1, 1 << 20, "bytes of each request; atomics: 8");
+  p["inline"] = flag(false, "the payload is copied into the request (write, send)");
+  p["outstanding"] = number(16, 1, 4096, "requests in flight per thread at most");
+  p["doorbell_batch"] = number(1, 1, 512, "requests posted with one doorbell, on one queue pair");
+  p["signal_interval"] = number(
+      1, 1, 4096,
+      "one in so many requests of a queue pair is signalled; more are, where the unsignalled ones would "
+      "fill half of the window");
+  p["mode"] = choice("pipelined", {"pipelined", "synchronous"},
+                     "pipelined keeps the window full; synchronous waits for all of it before the next");
+  p["words"] = choice("distinct", {"distinct", "one"},
+                      "atomics: every request in flight has a word of its own, or all take one per machine");
+  p["target_kib"] = number(1024, 1, 1 << 22, "memory of each machine that random addresses are drawn from");
+  p["issuing_threads"] = number(0, 0, 256, "threads of each machine that post, the first ones; 0: all");
+  return {"primitive",
+          "raw verbs: each thread keeps a window of one kind of request in flight",
+          {{"properties", p}},
+          false};
+}
+
+std::unique_ptr<Benchmark> make_primitive(const json& workload, const BenchmarkParameters& parameters) {
+  return std::make_unique<Primitive>(workload, parameters);
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,271 @@
+#include "protocols/micro/primitive_thread.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <span>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "protocols/micro/coroutine_thread.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr std::uint64_t kRecvBit = std::uint64_t{1} << 63;  // wr_id: a RECV; its queue pair above bit 32
+
+std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + 63) & ~std::size_t{63};
+}
+
+}  // namespace
+
+PrimitiveLayout::PrimitiveLayout(const PrimitiveOptions& options, const ClusterShape& shape)
+    : stride_b(whole_lines(options.payload_b)), recv_stride_b(whole_lines(kGrhBytes + options.payload_b)) {
+  const auto threads = static_cast<std::size_t>(shape.threads);
+  thread_b = options.outstanding * stride_b + PrimitiveThread::kRecvBuffers * recv_stride_b;
+  target_offset = threads * thread_b;
+  const std::size_t words_b = static_cast<std::size_t>(shape.nodes) * threads * options.outstanding * 8;
+  target_b = std::max({options.target_b, stride_b, options.is_atomic() ? words_b : 0});
+}
+
+PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const PrimitiveLayout& layout,
+                                 std::uint64_t seed, WorkerPort& port)
+    : options_(options),
+      layout_(layout),
+      port_(port),
+      cpu_(port.cpu()),
+      issues_(options.issues(port.node(), port.thread())),
+      buffers_(port.memory().local().data() + layout.thread_offset(port.thread())),
+      recv_buffers_(buffers_ + options.outstanding * layout.stride_b),
+      lkey_(port.memory().lkey()),
+      random_(seed,
+              static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
+      slots_(options.outstanding),
+      uncovered_max_(options.synchronous
+                         ? 0
+                         : std::min(options.outstanding / 2, options.outstanding - options.doorbell_batch)) {
+  const DeviceAttributes& device = port.device().attributes();
+  if (options.inline_payload && options.payload_b > device.max_inline_data) {
+    throw UserError("/workload/inline", std::to_string(options.payload_b) +
+                                            " B do not fit in a request: the NIC "
+                                            "allows up to " +
+                                            std::to_string(device.max_inline_data) + " B inline");
+  }
+  if (is_datagram() && options.payload_b > device.mtu) {
+    throw UserError("/workload/payload_b", "a datagram holds one packet: the NIC allows up to " +
+                                               std::to_string(device.mtu) + " B over UD");
+  }
+  const ClusterShape& shape = port.shape();
+  const std::uint32_t queues =
+      is_datagram() ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
+  lines_.resize(queues);
+  const std::uint32_t recvs = options.verb == Opcode::kSend ? inbound_max() + kRecvBatch : 0;
+  cq_ = port.device().create_cq(options.outstanding + queues * recvs);
+  QpInitAttributes attributes;
+  attributes.type = options.transport;
+  attributes.send_cq = attributes.recv_cq = cq_.get();
+  attributes.max_send_wr = options.outstanding;
+  attributes.max_recv_wr = recvs;
+  if (is_datagram()) {
+    attributes.max_inline_data = device.max_inline_data;
+    datagrams_ = port.device().create_qp(attributes);
+    datagrams_->connect({});
+    port.publish_ud(datagrams_->address());
+    destinations_.resize(static_cast<std::size_t>(shape.nodes));
+  } else {
+    port.use_queue_pairs(attributes);
+  }
+  for (std::uint32_t slot = options.outstanding; slot-- > 0;) free_slots_.push_back(slot);
+}
+
+PrimitiveThread::~PrimitiveThread() = default;
+
+std::uint32_t PrimitiveThread::inbound_max() const {
+  constexpr std::uint32_t kDatagramsMax =
+      8192;  // beyond it, what comes too fast is dropped, as on a real NIC
+  if (!is_datagram()) return options_.outstanding;
+  const auto others = static_cast<std::uint32_t>(port_.shape().nodes - 1);
+  return std::min(others * options_.outstanding, kDatagramsMax);
+}
+
+void PrimitiveThread::start(const Window& window, const std::atomic<bool>& stop) {
+  window_ = &window;
+  stop_ = &stop;
+  if (options_.verb == Opcode::kSend) post_first_recvs();
+}
+
+void PrimitiveThread::post_first_recvs() {
+  if (is_datagram()) {
+    post_recvs(line(0, 0), inbound_max());
+    return;
+  }
+  for (int node = 0; node < port_.shape().nodes; ++node) {
+    if (node == port_.node() || !options_.issues(node, port_.thread())) continue;
+    for (int index = 0; index < port_.shape().qps_per_peer; ++index) {
+      post_recvs(line(node, index), inbound_max());
+    }
+  }
+}
+
+/// A doorbell's worth of requests while the window has room; a poll when it is full.
+bool PrimitiveThread::step() {
+  bool more = false;
+  if (!may_post()) {
+    std::array<WorkCompletion, kPollBatch> polled;
+    const std::size_t count = cq_->poll(polled);
+    for (const WorkCompletion& wc : std::span(polled).first(count)) take(wc);
+    more = count == polled.size();
+  }
+  if (may_post()) post();
+  return more || may_post();
+}
+
+bool PrimitiveThread::may_post() {
+  if (!issues_ || in_flight_ + options_.doorbell_batch > options_.outstanding) {
+    filling_ = in_flight_ == 0;
+    return false;
+  }
+  if (options_.synchronous && !filling_ && in_flight_ > 0) return false;
+  filling_ = true;
+  return cpu_.now_ps() < window_->end_ps && !stop_->load(std::memory_order_relaxed);
+}
+
+void PrimitiveThread::post() {
+  const std::int64_t now_ps = cpu_.now_ps();
+  const int index = port_.shape().qps_per_peer == 1
+                        ? 0
+                        : static_cast<int>(random_(static_cast<std::uint32_t>(port_.shape().qps_per_peer)));
+  Line& to = is_datagram() ? line(0, 0) : line(pick_node(), index);
+  list_.clear();
+  for (std::uint32_t i = 0; i < options_.doorbell_batch; ++i) {
+    SendWr wr = request(to);
+    ++to.uncovered;
+    ++uncovered_;
+    const bool last = i + 1 == options_.doorbell_batch;
+    if (to.uncovered >= options_.signal_interval || (last && uncovered_ > uncovered_max_)) {
+      signal(to, wr);
+      slots_[wr.wr_id].posted_ps = now_ps;
+    }
+    list_.push_back(wr);
+  }
+  in_flight_ += options_.doorbell_batch;
+  in_flight_max_ = std::max(in_flight_max_, in_flight_);
+  [[maybe_unused]] const PostResult result = to.queue_pair->post_send(list_);
+  assert(result.posted == list_.size() && "a window fits in a send queue");
+}
+
+int PrimitiveThread::pick_node() {
+  if (options_.pattern == PrimitiveOptions::Pattern::kManyToOne) return 0;
+  return pick_other_node(random_, port_.node(), port_.shape().nodes);
+}
+
+PrimitiveThread::Line& PrimitiveThread::line(int node, int index) {
+  const auto slot =
+      is_datagram() ? 0U : static_cast<std::uint32_t>(node * port_.shape().qps_per_peer + index);
+  Line& line = lines_[slot];
+  if (line.queue_pair != nullptr) return line;
+  line.node = node;
+  line.index = slot;
+  if (is_datagram()) {
+    line.queue_pair = datagrams_.get();
+  } else {
+    const int nic = port_.shape().nic_of_thread(port_.thread());
+    line.queue_pair = &port_.rc_queue_pair(node, nic, index);
+    line.remote = port_.memory().remote(node, nic);
+  }
+  return line;
+}
+
+SendWr PrimitiveThread::request(const Line& line) {
+  const std::uint64_t place = posted_++ % options_.outstanding;
+  SendWr wr;
+  wr.opcode = options_.verb;
+  wr.sge = {buffers_ + place * layout_.stride_b, options_.payload_b, lkey_};
+  if (options_.inline_payload) wr.flags |= kInline;
+  if (is_datagram()) {
+    address(wr);
+    return wr;
+  }
+  if (options_.verb == Opcode::kSend) return wr;
+  std::uint64_t offset = 0;
+  if (!options_.is_atomic()) {
+    offset = random_(static_cast<std::uint32_t>(layout_.target_b / layout_.stride_b)) * layout_.stride_b;
+  } else if (!options_.one_word) {
+    const auto worker = static_cast<std::uint64_t>(port_.node() * port_.shape().threads + port_.thread());
+    offset = (worker * options_.outstanding + place) * 8;
+  }
+  wr.remote_addr = line.remote.addr + layout_.target_offset + offset;
+  wr.rkey = line.remote.rkey;
+  // A compare-and-swap that always finds what it expects; what fetch-and-adds count, tests can check.
+  wr.compare_add = options_.verb == Opcode::kAtomicFetchAndAdd ? 1 : 0;
+  return wr;
+}
+
+void PrimitiveThread::address(SendWr& wr) {
+  const int node = pick_node();
+  Destination& to = destinations_[static_cast<std::size_t>(node)];
+  if (!to.ah) {
+    to.address = port_.ud_address(node, port_.thread());
+    to.ah = port_.device().create_ah(to.address);
+  }
+  wr.ah = to.ah.get();
+  wr.remote_qpn = to.address.qp_num;
+  wr.remote_qkey = to.address.qkey;
+}
+
+void PrimitiveThread::signal(Line& line, SendWr& wr) {
+  const std::uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  slots_[slot].retires = line.uncovered;
+  uncovered_ -= line.uncovered;
+  line.uncovered = 0;
+  wr.flags |= kSignaled;
+  wr.wr_id = slot;
+}
+
+void PrimitiveThread::take(const WorkCompletion& wc) {
+  if ((wc.wr_id & kRecvBit) == 0) {
+    retire(wc);
+    return;
+  }
+  Line& from = lines_[(wc.wr_id & ~kRecvBit) >> 32];
+  if (wc.status == WcStatus::kSuccess && ++from.consumed_recvs == kRecvBatch) {
+    post_recvs(from, kRecvBatch);
+    from.consumed_recvs = 0;
+  }
+}
+
+void PrimitiveThread::retire(const WorkCompletion& wc) {
+  const auto index = static_cast<std::uint32_t>(wc.wr_id);
+  const Slot& slot = slots_[index];
+  free_slots_.push_back(index);
+  in_flight_ -= slot.retires;
+  const std::int64_t now_ps = cpu_.now_ps();
+  if (wc.status != WcStatus::kSuccess) {
+    statistics_.failed += slot.retires;
+    issues_ = false;  // the queue pair is gone
+    return;
+  }
+  statistics_.operations_ever += slot.retires;
+  if (!window_->contains(now_ps)) return;
+  statistics_.operations += slot.retires;
+  statistics_.latency_ps.push_back(now_ps - slot.posted_ps);
+}
+
+void PrimitiveThread::post_recvs(Line& line, std::uint32_t count) {
+  std::array<RecvWr, 64> list;
+  while (count > 0) {
+    const std::uint32_t some = std::min<std::uint32_t>(count, list.size());
+    for (std::uint32_t i = 0; i < some; ++i) {
+      list[i].wr_id = kRecvBit | static_cast<std::uint64_t>(line.index) << 32;
+      list[i].sge = {recv_buffers_ + i % kRecvBuffers * layout_.recv_stride_b,
+                     static_cast<std::uint32_t>(layout_.recv_stride_b), lkey_};
+    }
+    line.queue_pair->post_recv(std::span(list).first(some));
+    count -= some;
+  }
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,102 @@
+#include "tools/job.hpp"
+
+#include <fmt/format.h>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+ClusterShape shape_of(const scenarios::Cluster& c) {
+  if (c.threads % c.nics_per_node != 0) {
+    throw UserError("/cluster/threads",
+                    fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
+                                c.threads, c.nics_per_node, c.nics_per_node));
+  }
+  return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
+}
+
+class Transactions final : public Job {
+ public:
+  Transactions(const scenarios::Scenario& scenario, const RunControl& control)
+      : system_(system_parameters(scenario, control), scenario.workload) {}
+
+  std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
+
+  protocols::Program& add_node(int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports) override {
+    nodes_.push_back(std::make_unique<protocols::NodeProgram>(system_, node, memory, ports));
+    return *nodes_.back();
+  }
+
+  nlohmann::json result(const RunInput& run) override {
+    TransactionsInput input{run, {}, {}, 0, 0, {}};
+    input.transaction_names = system_.workload().transaction_names();
+    for (const auto& node : nodes_) {
+      for (int thread = 0; thread < system_.parameters().shape.threads; ++thread) {
+        input.workers.push_back(&node->statistics(thread));
+      }
+      input.location_cache_hits += node->location_cache_hits();
+      input.location_cache_misses += node->location_cache_misses();
+    }
+    if (system_.parameters().check) input.checks = protocols::run_checks(system_, nodes_);
+    return make_result(input);
+  }
+
+ private:
+  protocols::System system_;
+  std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
+};
+
+class MicroBenchmark final : public Job {
+ public:
+  explicit MicroBenchmark(const scenarios::Scenario& scenario)
+      : threads_(scenario.cluster.threads),
+        benchmark_(protocols::make_benchmark(scenario.workload, benchmark_parameters(scenario))) {}
+
+  std::size_t node_memory_bytes() const override { return benchmark_->node_memory_bytes(); }
+
+  protocols::Program& add_node(int, NodeMemory&, const std::vector<WorkerPort*>& ports) override {
+    nodes_.push_back(std::make_unique<protocols::BenchmarkNode>(*benchmark_, ports));
+    return *nodes_.back();
+  }
+
+  nlohmann::json result(const RunInput& run) override {
+    OperationsInput input{run, {}, benchmark_->machines()};
+    for (const auto& node : nodes_) {
+      for (int thread = 0; thread < threads_; ++thread) input.workers.push_back(&node->statistics(thread));
+    }
+    return make_result(input);
+  }
+
+ private:
+  int threads_;
+  std::unique_ptr<protocols::Benchmark> benchmark_;
+  std::vector<std::unique_ptr<protocols::BenchmarkNode>> nodes_;
+};
+
+}  // namespace
+
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
+                                              const RunControl& control) {
+  protocols::SystemParameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.coroutines = scenario.cluster.coroutines;
+  p.replicas = scenario.cluster.replicas;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  p.options = protocols::OccOptions::from_json(scenario.protocol);
+  p.options.sabotage = control.sabotage;
+  return p;
+}
+
+protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario) {
+  return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed};
+}
+
+std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control) {
+  if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
+  return std::make_unique<Transactions>(scenario, control);
+}
+
+}  // namespace verbtwin::tools
