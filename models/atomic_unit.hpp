@@ -6,6 +6,7 @@
 // Owned by a Nic; one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -17,22 +18,30 @@ class AtomicUnit {
  public:
   explicit AtomicUnit(const NicProfile& profile)
       : service_ps_(to_ps(profile.atomic_engine_ns)),
-        lock_free_ps_(static_cast<std::size_t>(profile.atomic_locks), 0) {}
+        locks_(static_cast<std::size_t>(profile.atomic_locks)) {}
 
   /// When the operation on the word at `addr` has taken effect and its old value is at hand.
   Moment execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
-    std::int64_t& lock_free_ps = lock_free_ps_[addr % lock_free_ps_.size()];
-    const Moment started = engine_.serve(ready.not_before(lock_free_ps), service_ps_);
+    Lock& lock = locks_[addr % locks_.size()];
+    const Moment started = engine_.serve(ready.not_before(lock.free_ps), service_ps_);
     const Moment old = pcie.dma_read(started, 8).done;
-    lock_free_ps = pcie.dma_write(old, 8).at();
+    lock.free_ps = pcie.dma_write(old, 8).at();
+    lock.held_ps += lock.free_ps - (started.at() - service_ps_);
+    longest_held_ps_ = std::max(longest_held_ps_, lock.held_ps);
     return old;
   }
 
   const Server& engine() const { return engine_; }
+  /// How long the lock that has been held longest has been.
+  std::int64_t longest_held_ps() const { return longest_held_ps_; }
 
  private:
   std::int64_t service_ps_;
-  std::vector<std::int64_t> lock_free_ps_;
+  struct Lock {
+    std::int64_t free_ps = 0, held_ps = 0;
+  };
+  std::vector<Lock> locks_;
+  std::int64_t longest_held_ps_ = 0;
   Server engine_;
 };
 

@@ -46,7 +46,7 @@ class Nic {
   /// queue_pair_gap.
   Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready,
                       std::uint32_t blocks, std::uint32_t fetch_b) {
-    const Miss miss = touch(context);
+    const Miss miss = touch(context, send_misses_);
     const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + miss.occupancy_ps;
     Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
     queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
@@ -75,23 +75,25 @@ class Nic {
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes,
                           std::uint32_t wqe) {
-    const std::int64_t miss_ps = holds_wqe(wqe) ? 0 : wqe_miss_response_ps_;
+    const std::int64_t miss_ps = fetch_again_ps(wqe, wqe_miss_response_ps_);
     return pass_receive_engine(context, arrived, packet_ps(packets, bytes) + miss_ps);
   }
   Moment receive_ack(std::uint32_t context, Moment arrived, std::uint32_t wqe) {
-    return pass_receive_engine(context, arrived, recv_ack_ps_ + (holds_wqe(wqe) ? 0 : wqe_miss_ack_ps_));
+    return pass_receive_engine(context, arrived, recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_));
   }
 
   /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
   void send_ack_quietly() { send_engine_.owe(send_ack_ps_); }
   void receive_ack_quietly(std::uint32_t context, std::uint32_t wqe) {
-    recv_engine_.owe(recv_ack_ps_ + touch(context).occupancy_ps + (holds_wqe(wqe) ? 0 : wqe_miss_ack_ps_));
+    const Miss miss = touch(context, recv_misses_);
+    recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps + fetch_again_ps(wqe, wqe_miss_ack_ps_));
   }
 
   /// A request that has passed the receive engine names host memory at `offset`: when its address is known.
   Moment translate(Moment ready, std::uint64_t offset) {
     if (translations_.touch(offset)) return ready;
     recv_engine_.owe(translation_miss_occupancy_ps_);
+    recv_misses_.translations_ps += translation_miss_occupancy_ps_;
     return ready.plus_delay(translation_miss_ps_);
   }
 
@@ -99,6 +101,13 @@ class Nic {
   Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
     return pcie_.dma_write_both(ready, payload_b, kCqeBytes);
   }
+
+  /// The part of an engine's time that went into fetching what its caches did not hold.
+  struct MissTime {
+    std::int64_t contexts_ps = 0, wqes_ps = 0, translations_ps = 0;
+  };
+  const MissTime& send_misses() const { return send_misses_; }
+  const MissTime& recv_misses() const { return recv_misses_; }
 
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }
@@ -114,14 +123,20 @@ class Nic {
     std::int64_t occupancy_ps = 0, latency_ps = 0;
   };
 
-  Miss touch(std::uint32_t context) {
+  Miss touch(std::uint32_t context, MissTime& misses) {
     if (contexts_.touch(context)) return {};
-    return {qp_miss_occupancy_ps_ + contexts_.size() * qp_miss_growth_ps_, qp_miss_ps_};
+    const Miss miss{qp_miss_occupancy_ps_ + contexts_.size() * qp_miss_growth_ps_, qp_miss_ps_};
+    misses.contexts_ps += miss.occupancy_ps;
+    return miss;
   }
 
   /// The NIC keeps a request's WQE until a number of later ones have been fetched: it is used once more, when
   /// the answer comes, so that first in, first out is also least recently used.
-  bool holds_wqe(std::uint32_t wqe) const { return wqes_fetched_ - wqe < wqe_cache_entries_; }
+  std::int64_t fetch_again_ps(std::uint32_t wqe, std::int64_t miss_ps) {
+    if (wqes_fetched_ - wqe < wqe_cache_entries_) return 0;
+    recv_misses_.wqes_ps += miss_ps;
+    return miss_ps;
+  }
 
   std::int64_t packet_ps(std::uint32_t packets, std::uint32_t bytes) const {
     const std::uint32_t more_tlps = bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
@@ -129,7 +144,7 @@ class Nic {
   }
 
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::int64_t service_ps) {
-    const Miss miss = touch(context);
+    const Miss miss = touch(context, recv_misses_);
     return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps)
         .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
@@ -139,6 +154,7 @@ class Nic {
   LruCache contexts_;
   TranslationCache translations_;
   Server send_engine_, recv_engine_;
+  MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
   std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_response_ps_, send_ack_ps_;
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;

@@ -34,7 +34,9 @@ class Pcie {
 
   /// A CPU store of `bytes`: when the device has it.
   Moment store(Moment issued, std::uint32_t bytes) {
-    return down_.serve(issued, wire_ps(bytes, payload_b_)).plus_delay(mmio_ps_);
+    const std::int64_t store_ps = wire_ps(bytes, payload_b_);
+    stores_ps_ += store_ps;
+    return down_.serve(issued, store_ps).plus_delay(mmio_ps_);
   }
   struct Read {
     Moment touch;  // when host memory is read
@@ -59,6 +61,7 @@ class Pcie {
     const std::int64_t store_ps = wire_ps(8, payload_b_);
     const Moment done = dma_read(issued.plus_delay(store_ps + mmio_ps_), bytes).done;
     down_.owe(store_ps);
+    stores_ps_ += store_ps;
     return done;
   }
 
@@ -81,6 +84,8 @@ class Pcie {
     return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
 
+  /// The part of down's time that CPU stores took.
+  std::int64_t stores_ps() const { return stores_ps_; }
   const Server& up() const { return up_; }
   const Server& down() const { return down_; }
 
@@ -96,6 +101,7 @@ class Pcie {
   std::vector<std::int64_t> read_done_ps_;  // by tag: when its last read ended
   std::size_t read_next_ = 0;
   Server up_, down_;
+  std::int64_t stores_ps_ = 0;
 };
 
 }  // namespace verbtwin::models

@@ -168,7 +168,12 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
 Usage Cluster::usage() const {
   Usage usage;
   usage.resources = {{"core", {}},      {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
-                     {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}}};
+                     {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}},     {"atomic_lock", {}}};
+  usage.parts = {{"qp_cache", "nic_send", {}},
+                 {"qp_cache", "nic_recv", {}},
+                 {"wqe_cache", "nic_recv", {}},
+                 {"mtt_cache", "nic_recv", {}},
+                 {"mmio", "pcie_down", {}}};
   for (const auto& core : cores_) {
     usage.resources[0].busy_ps.push_back(core->busy_ps());
     usage.lock_wait_ps.push_back(core->waited_ps());
@@ -180,6 +185,12 @@ Usage Cluster::usage() const {
     usage.resources[3].busy_ps.push_back(nic.pcie().up().busy_ps());
     usage.resources[4].busy_ps.push_back(nic.pcie().down().busy_ps());
     usage.resources[5].busy_ps.push_back(nic.atomic_unit().engine().busy_ps());
+    usage.resources[7].busy_ps.push_back(nic.atomic_unit().longest_held_ps());
+    usage.parts[0].busy_ps.push_back(nic.send_misses().contexts_ps);
+    usage.parts[1].busy_ps.push_back(nic.recv_misses().contexts_ps);
+    usage.parts[2].busy_ps.push_back(nic.recv_misses().wqes_ps);
+    usage.parts[3].busy_ps.push_back(nic.recv_misses().translations_ps);
+    usage.parts[4].busy_ps.push_back(nic.pcie().stores_ps());
     usage.qp_cache_hits += nic.contexts().hits();
     usage.qp_cache_misses += nic.contexts().misses();
   }

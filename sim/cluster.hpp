@@ -43,7 +43,13 @@ struct Usage {
     std::string name;
     std::vector<std::int64_t> busy_ps;  // one per instance
   };
+  /// The share of a resource's work that one cause of it makes up.
+  struct Part {
+    std::string name, of;
+    std::vector<std::int64_t> busy_ps;  // one per instance of the resource
+  };
   std::vector<Resource> resources;
+  std::vector<Part> parts;
   std::vector<std::int64_t> lock_wait_ps;  // of each core, for doorbell registers
   std::uint64_t qp_cache_hits = 0, qp_cache_misses = 0;
   VerbCounts verbs;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 #include <numeric>
 
 #include "backend/verbs.hpp"
@@ -151,6 +153,35 @@ Shares shares_of(const std::vector<std::int64_t>& before_ps, const std::vector<s
   return shares;
 }
 
+/// Adds what the parts of resources take, and names the cause of `limit` instead of it where one part makes
+/// up a good share: without it, the resource would not be full.
+std::string add_parts(const RunInput& input, const std::string& limit, double limit_share,
+                      const std::function<double(const Shares&)>& judged, json& resources) {
+  constexpr double kGoodShare = 0.25;
+  std::string cause = limit;
+  double largest = kGoodShare * limit_share;
+  std::map<std::string, Shares> by_name;  // a part of several resources counts where it takes most
+  for (std::size_t i = 0; i < input.after->parts.size(); ++i) {
+    const sim::Usage::Part& after = input.after->parts[i];
+    const Shares shares = shares_of(input.before->parts[i].busy_ps, after.busy_ps, input.window_ps);
+    Shares& most = by_name[after.name];
+    most.mean = std::max(most.mean, shares.mean);
+    most.max = std::max(most.max, shares.max);
+    if (after.of == limit && judged(shares) >= largest) {
+      largest = judged(shares);
+      cause = after.name;
+    }
+  }
+  const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
+  const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
+  if (input.scenario->backend == "sim") by_name["qp_cache"];  // a real device does not tell
+  for (const auto& [name, shares] : by_name) {
+    resources.push_back({{"name", name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
+    if (name == "qp_cache") resources.back()["hit_ratio"] = hit_ratio(hits, misses);
+  }
+  return cause;
+}
+
 /// `one_machine`: what is full on one machine limits the run, the others face it.
 void add_resources(const RunInput& input, bool one_machine, json& result) {
   constexpr double kSaturated = 0.8;
@@ -169,14 +200,6 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
       busiest_share = judged(shares);
     }
   }
-  const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
-  const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
-  if (input.scenario->backend == "sim") {  // a real device does not tell
-    resources.push_back({{"name", "qp_cache"},
-                         {"utilization_mean", 0.0},
-                         {"utilization_max", 0.0},
-                         {"hit_ratio", hit_ratio(hits, misses)}});
-  }
   // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
   std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
   const double waiting =
@@ -185,6 +208,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
     limit = busiest = "doorbell";
     busiest_share = waiting;
   }
+  limit = add_parts(input, limit, busiest_share, judged, resources);
   result["bottleneck"] = {{"resource", limit}, {"utilization", busiest_share}, {"busiest", busiest}};
 }
 
