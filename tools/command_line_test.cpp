@@ -205,7 +205,17 @@ TEST_F(CommandLine, OverridesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refusal({"run", scenario_, "--seed", "-1"}),
               StartsWith("--set run.seed=-1: /run/seed: out of range"));
   EXPECT_THAT(refusal({"run", scenario_, "--seed", "one"}), StartsWith("--set run.seed=one: /run/seed: "));
-  EXPECT_THAT(refusal({"run", scenario_, "--backend", "ibverbs"}), StartsWith("--"));
+}
+
+TEST_F(CommandLine, RanksOfARealRun) {
+  EXPECT_THAT(refusal({"run", scenario_, "--backend", "ibverbs"}),
+              StartsWith("--backend ibverbs: which rank is this? give --rank R"));
+  EXPECT_THAT(refusal({"run", scenario_, "--rank", "0"}), StartsWith("--rank, --ranks, --rendezvous"));
+  EXPECT_EQ(refusal({"launch", scenario_}),
+            "verbtwin launch: where? allowed: either --local N or --hosts FILE");
+  EXPECT_EQ(refusal({"launch", scenario_, "--local", "7"}),
+            "7 ranks, but the scenario has 3 nodes, one rank each; allowed: 3, or --set cluster.nodes=7");
+  EXPECT_THAT(refusal({"launch", scenario_, "--hosts", "/no/such/file"}), HasSubstr("cannot be read"));
 }
 
 TEST_F(CommandLine, OutputDirectoriesThatCannotBe) {
