@@ -28,13 +28,25 @@ class Program {
   /// is set, work begins before window.end_ps; both outlive the run.
   virtual void start(const Window& window, const std::atomic<bool>& stop) = 0;
 
+  virtual int threads() const = 0;
   virtual Steppable& worker(int thread) = 0;
 
-  // Afterwards, when all workers have stopped (finished_ever also in between, for progress):
-  /// Work that began and never ended: a message was lost, or the program is stuck.
-  virtual std::size_t unfinished() const = 0;
+  // By the worker's own thread at any time, by others when it has stopped:
+  /// Work that began and has not ended. When all is over: a message was lost, or the program is stuck.
+  virtual std::size_t unfinished_of(int thread) const = 0;
   /// Transactions committed or operations done, outside the window too.
-  virtual std::uint64_t finished_ever() const = 0;
+  virtual std::uint64_t finished_ever_of(int thread) const = 0;
+
+  std::size_t unfinished() const {
+    std::size_t sum = 0;
+    for (int thread = 0; thread < threads(); ++thread) sum += unfinished_of(thread);
+    return sum;
+  }
+  std::uint64_t finished_ever() const {
+    std::uint64_t sum = 0;
+    for (int thread = 0; thread < threads(); ++thread) sum += finished_ever_of(thread);
+    return sum;
+  }
 };
 
 }  // namespace verbtwin::protocols

@@ -192,22 +192,13 @@ Steppable& NodeProgram::worker(int thread) {
   return threads_[static_cast<std::size_t>(thread)]->worker;
 }
 
-std::size_t NodeProgram::unfinished() const {
-  std::size_t sum = 0;
-  for (const auto& thread : threads_) sum += thread->worker.unfinished();
-  return sum;
-}
-
-std::size_t NodeProgram::unfinished(int thread) const {
+std::size_t NodeProgram::unfinished_of(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->worker.unfinished();
 }
 
-std::uint64_t NodeProgram::finished_ever() const {
-  std::uint64_t sum = 0;
-  for (const auto& thread : threads_) sum += thread->statistics.committed_ever;
-  return sum;
+std::uint64_t NodeProgram::finished_ever_of(int thread) const {
+  return threads_[static_cast<std::size_t>(thread)]->statistics.committed_ever;
 }
-
 const WorkerStatistics& NodeProgram::statistics(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->statistics;
 }

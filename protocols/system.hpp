@@ -63,11 +63,11 @@ class NodeProgram final : public Program {
 
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& worker(int thread) override;
-  std::size_t unfinished() const override;
-  std::uint64_t finished_ever() const override;
+  int threads() const override { return static_cast<int>(threads_.size()); }
+  std::size_t unfinished_of(int thread) const override;
+  std::uint64_t finished_ever_of(int thread) const override;
 
   // Afterwards, when all workers have stopped:
-  std::size_t unfinished(int thread) const;  // by the worker's own thread at any time
   const WorkerStatistics& statistics(int thread) const;
   const History& history(int thread) const;
   NodeStore& store();

@@ -120,7 +120,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     if (!take_recv(index, target, recv)) return;
     access_memory(f);
     models::Nic& nic = target.port_.nic;
-    nic.pcie().prefetch(models::kRecvWqeBytes);
+    nic.receive_imm(target.context_);
     push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at());
   } else {
     access_memory(f);
@@ -296,7 +296,7 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Momen
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
-  const models::Moment out = with_data ? nic.send_response(ready) : nic.send_ack(ready);
+  const models::Moment out = with_data ? nic.send_response(ready, f.length) : nic.send_ack(ready);
   std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
   if (with_data && is_atomic(f.opcode)) {
     bytes = models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);

@@ -86,12 +86,13 @@ class CommandLine : public testing::Test {
 // --- the command line itself ---
 
 TEST_F(CommandLine, WhatItRefuses) {
-  EXPECT_EQ(refusal({}),
-            "verbtwin: a command is missing; allowed: run, check, list, schema (see verbtwin --help)");
-  EXPECT_EQ(
+  EXPECT_THAT(refusal({}),
+              testing::MatchesRegex("verbtwin: a command is missing; allowed: run, check, list, schema"
+                                    "(, [a-z-]+)* .see verbtwin --help."));
+  EXPECT_THAT(
       refusal({"chekc", scenario_}),
-      "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema; did you mean \"check\"? (see "
-      "verbtwin --help)");
+      testing::AllOf(StartsWith("verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema"),
+                     testing::EndsWith("; did you mean \"check\"? (see verbtwin --help)")));
   EXPECT_EQ(
       refusal({"--verion"}),
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "
@@ -204,8 +205,17 @@ TEST_F(CommandLine, OverridesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refusal({"run", scenario_, "--seed", "-1"}),
               StartsWith("--set run.seed=-1: /run/seed: out of range"));
   EXPECT_THAT(refusal({"run", scenario_, "--seed", "one"}), StartsWith("--set run.seed=one: /run/seed: "));
-  EXPECT_EQ(refusal({"run", scenario_, "--backend", "ibverbs"}),
-            "--set backend=ibverbs: /backend: this build has no libibverbs binding; allowed: \"sim\"");
+}
+
+TEST_F(CommandLine, RanksOfARealRun) {
+  EXPECT_THAT(refusal({"run", scenario_, "--backend", "ibverbs"}),
+              StartsWith("--backend ibverbs: which rank is this? give --rank R"));
+  EXPECT_THAT(refusal({"run", scenario_, "--rank", "0"}), StartsWith("--rank, --ranks, --rendezvous"));
+  EXPECT_EQ(refusal({"launch", scenario_}),
+            "verbtwin launch: where? allowed: either --local N or --hosts FILE");
+  EXPECT_EQ(refusal({"launch", scenario_, "--local", "7"}),
+            "7 ranks, but the scenario has 3 nodes, one rank each; allowed: 3, or --set cluster.nodes=7");
+  EXPECT_THAT(refusal({"launch", scenario_, "--hosts", "/no/such/file"}), HasSubstr("cannot be read"));
 }
 
 TEST_F(CommandLine, OutputDirectoriesThatCannotBe) {

@@ -85,7 +85,8 @@ std::string digest_of(const Golden& golden) {
   const scenarios::Scenario scenario =
       scenarios::load_scenario(source("scenarios/" + golden.scenario), golden.overrides, make_catalog());
   nlohmann::json result = simulate(scenario, {});
-  EXPECT_GT(result.at(result.contains("operations") ? "operations" : "committed"), 0) << "too short to mean anything";
+  EXPECT_GT(result.at(result.contains("operations") ? "operations" : "committed"), 0)
+      << "too short to mean anything";
   result.erase("simulator");
   const std::string text = result.dump();
   return fmt::format("{:016x}", protocols::value_digest(std::as_bytes(std::span(text))));

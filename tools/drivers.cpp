@@ -23,11 +23,10 @@ std::uint64_t sum(const VerbCounts& counts) {
 
 }  // namespace
 
-Drivers::Drivers(ibverbs::Cluster& cluster, protocols::NodeProgram& program, const protocols::Window& window,
-                 int threads)
+Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window)
     : cluster_(cluster), program_(program), window_(window) {
-  for (int i = 0; i < threads; ++i) threads_.push_back(std::make_unique<Thread>());
-  for (int i = 0; i < threads; ++i) {
+  for (int i = 0; i < program.threads(); ++i) threads_.push_back(std::make_unique<Thread>());
+  for (int i = 0; i < program.threads(); ++i) {
     threads_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { drive(i); });
   }
 }
@@ -68,7 +67,7 @@ void Drivers::work(int index) {
     const std::uint64_t activity = sum(cluster_.counts(index));
     busy |= activity != self.activity.load(std::memory_order_relaxed);
     self.activity.store(activity, std::memory_order_release);
-    self.committed.store(program_.statistics(index).committed_ever, std::memory_order_relaxed);
+    self.finished_ever.store(program_.finished_ever_of(index), std::memory_order_relaxed);
 
     const std::int64_t now_ps = cpu.now_ps();
     count(self, index, now_ps);
@@ -77,7 +76,7 @@ void Drivers::work(int index) {
     idle_looks = busy ? 0 : idle_looks + 1;
     if (idle_looks > kIdleLooks) std::this_thread::yield();
 
-    if (program_.unfinished(index) == 0) self.finished.store(true, std::memory_order_release);
+    if (program_.unfinished_of(index) == 0) self.finished.store(true, std::memory_order_release);
     if (stage == Stage::kFence && !fences_posted) {
       cluster_.post_fences(index);
       fences_posted = true;
@@ -115,9 +114,9 @@ std::uint64_t Drivers::activity() const {
   for (const auto& thread : threads_) all += thread->activity.load(std::memory_order_acquire);
   return all;
 }
-std::uint64_t Drivers::committed() const {
+std::uint64_t Drivers::finished_ever() const {
   std::uint64_t all = 0;
-  for (const auto& thread : threads_) all += thread->committed.load(std::memory_order_relaxed);
+  for (const auto& thread : threads_) all += thread->finished_ever.load(std::memory_order_relaxed);
   return all;
 }
 

@@ -13,15 +13,14 @@
 #include <vector>
 
 #include "backend/ibverbs/cluster.hpp"
-#include "protocols/system.hpp"
+#include "protocols/program.hpp"
 
 namespace verbtwin::tools {
 
 class Drivers {
  public:
   /// Starts the threads. `cluster`, `program` and `window` outlive them.
-  Drivers(ibverbs::Cluster& cluster, protocols::NodeProgram& program, const protocols::Window& window,
-          int threads);
+  Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window);
   ~Drivers();
 
   /// All coroutines have ended; the workers go on serving others.
@@ -31,7 +30,7 @@ class Drivers {
   void fence() { stage_.store(Stage::kFence); }
   /// Requests posted and messages received so far.
   std::uint64_t activity() const;
-  std::uint64_t committed() const;
+  std::uint64_t finished_ever() const;  // transactions or operations
 
   /// A completion that failed, or an exception, in any thread; empty: all is well.
   std::string failure() const;
@@ -49,7 +48,7 @@ class Drivers {
   /// What a driver tells the run's thread, in a cache line of its own.
   struct alignas(64) Thread {
     std::atomic<bool> finished{false}, fenced{false}, failed{false};
-    std::atomic<std::uint64_t> activity{0}, committed{0};
+    std::atomic<std::uint64_t> activity{0}, finished_ever{0};
     // the driver's own until it has been joined
     bool counting = false, counted = false;
     VerbCounts before, after;
@@ -63,7 +62,7 @@ class Drivers {
   void count(Thread& self, int index, std::int64_t now_ps);
 
   ibverbs::Cluster& cluster_;
-  protocols::NodeProgram& program_;
+  protocols::Program& program_;
   const protocols::Window& window_;
   std::atomic<Stage> stage_{Stage::kRun};
   std::vector<std::unique_ptr<Thread>> threads_;

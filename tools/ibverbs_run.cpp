@@ -12,12 +12,13 @@
 #include <sstream>
 #include <thread>
 
+#include "backend/ibverbs/bytes.hpp"
 #include "backend/ibverbs/cluster.hpp"
 #include "backend/user_error.hpp"
-#include "protocols/system.hpp"
+#include "protocols/checks/history.hpp"
 #include "tools/drivers.hpp"
-#include "tools/final_states.hpp"
-#include "tools/rank_report.hpp"
+#include "tools/job.hpp"
+#include "tools/rank_job.hpp"
 #include "tools/result.hpp"
 
 namespace verbtwin::tools {
@@ -77,17 +78,18 @@ class RankRun {
         options_(options),
         control_(control),
         rendezvous_(rendezvous),
-        system_(system_parameters(scenario, control), scenario.workload),
-        cluster_(
-            {system_.parameters().shape, options.rank, port_choices(options), system_.node_memory_bytes()}) {
+        job_(make_rank_job(scenario, control)),
+        cluster_({benchmark_parameters(scenario).shape, options.rank, port_choices(options),
+                  job_->node_memory_bytes()}) {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
     window_.end_ps = window_.begin_ps + std::llround(scenario.run.measure_us * 1e6);
     for (int thread = 0; thread < threads(); ++thread) ports_.push_back(&cluster_.port(thread));
-    program_.emplace(system_, options.rank, cluster_.memory(), ports_);
+    program_ = &job_->make_node(options.rank, cluster_.memory(), ports_);
   }
   ~RankRun() {
     drivers_.reset();
     cluster_.disconnect();
+    job_.reset();  // before the cluster, whose devices its program uses
   }
 
   void run();
@@ -95,26 +97,25 @@ class RankRun {
   json partial_result(const std::string& why);
 
  private:
-  int threads() const { return system_.parameters().shape.threads; }
+  int threads() const { return scenario_.cluster.threads; }
   void watch(const std::string& phase);
   template <typename Done>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
   void settle();
-  RankReport report();
-  std::vector<protocols::CheckReport> check(const std::vector<RankReport>& reports);
+  std::string report();
+  json make(const std::vector<std::string>& reports, const RankJob::Ask& ask);
   std::vector<std::string> ask(std::vector<std::string> questions);
-  json make(const std::vector<RankReport>& reports, std::vector<protocols::CheckReport> checks) const;
 
   const scenarios::Scenario& scenario_;
   const RankOptions& options_;
   const RunControl& control_;
   ibverbs::Rendezvous& rendezvous_;
-  protocols::System system_;
+  std::unique_ptr<RankJob> job_;
   ibverbs::Cluster cluster_;
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
   std::vector<WorkerPort*> ports_;
-  std::optional<protocols::NodeProgram> program_;
+  protocols::Program* program_ = nullptr;
   std::optional<Drivers> drivers_;
   std::int64_t stopped_ps_ = 0;
 };
@@ -138,7 +139,7 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
     }
     if (control_.progress) {
       control_.progress(static_cast<double>(ports_.front()->cpu().now_ps()) / 1e6,
-                        scenario_.run.warmup_us + scenario_.run.measure_us, drivers_->committed());
+                        scenario_.run.warmup_us + scenario_.run.measure_us, drivers_->finished_ever());
     }
     if (Clock::now() >= deadline) {
       throw std::runtime_error(
@@ -155,7 +156,7 @@ void RankRun::run() {
   program_->start(window_, stopping_);
   rendezvous_.share("starting", "", kSetupTimeout);
   cluster_.start_clock();
-  drivers_.emplace(cluster_, *program_, window_, threads());
+  drivers_.emplace(cluster_, *program_, window_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
   wait_for("measuring", window + kDrainTimeout, [&] { return drivers_->finished(); });
   if (stopping_.load()) window_.end_ps = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
@@ -183,39 +184,43 @@ void RankRun::settle() {
   }
 }
 
-RankReport RankRun::report() {
-  RankReport report;
-  report.partial = stopping_.load();
-  report.window_ps = window_.end_ps - window_.begin_ps;
-  report.verbs = drivers_->verbs_in_window();
-  report.core_busy_ps = drivers_->core_busy_ps();
-  report.location_cache_hits = program_->location_cache_hits();
-  report.location_cache_misses = program_->location_cache_misses();
-  for (int thread = 0; thread < threads(); ++thread) {
-    report.statistics.push_back(program_->statistics(thread));
-    if (system_.parameters().check) report.histories.push_back(program_->history(thread));
-  }
-  if (system_.parameters().check) {
-    program_->store().drain_logs();
-    report.logged.assign(program_->store().logged().begin(), program_->store().logged().end());
-  }
-  report.machine = machine_json(cluster_);
-  return report;
+/// What the run itself has to tell of this rank, then its job's report.
+std::string RankRun::report() {
+  ibverbs::ByteWriter to;
+  to.put(stopping_.load());
+  to.put(window_.end_ps - window_.begin_ps);
+  to.put(drivers_->verbs_in_window());
+  to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
+  const std::string machine = machine_json(cluster_).dump();
+  to.put_all(std::span<const char>(machine));
+  const std::string job = job_->report();
+  to.put_all(std::span<const char>(job));
+  return to.take();
 }
 
-/// Rank 0 has all histories and asks each rank for the records that were written there.
-std::vector<protocols::CheckReport> RankRun::check(const std::vector<RankReport>& reports) {
-  std::vector<const protocols::History*> histories;
-  std::vector<protocols::LoggedWrite> logged;
-  for (const RankReport& report : reports) {
-    for (const protocols::History& history : report.histories) histories.push_back(&history);
-    logged.insert(logged.end(), report.logged.begin(), report.logged.end());
+json RankRun::make(const std::vector<std::string>& reports, const RankJob::Ask& ask) {
+  RunInput input;
+  sim::Usage before, after;
+  before.resources = after.resources = {{"core", {}}};
+  input.scenario = &scenario_;
+  input.before = &before;
+  input.after = &after;
+  json machines = json::array();
+  std::vector<std::string> jobs;
+  for (const std::string& report : reports) {
+    ibverbs::ByteReader from(report);
+    input.partial |= from.get<bool>();
+    input.window_ps = std::max(input.window_ps, from.get<std::int64_t>());
+    after.verbs += from.get<VerbCounts>();
+    const auto busy_ps = from.get_all<std::int64_t>();
+    after.resources[0].busy_ps.insert(after.resources[0].busy_ps.end(), busy_ps.begin(), busy_ps.end());
+    machines.push_back(json::parse(from.get_all<char>()));
+    const std::vector<char> job = from.get_all<char>();
+    jobs.emplace_back(job.begin(), job.end());
   }
-  FinalStates states(histories);
-  const auto answers = ask(states.questions(options_.ranks));
-  for (int rank = 0; rank < options_.ranks; ++rank) states.add(rank, answers[static_cast<std::size_t>(rank)]);
-  return protocols::run_checks(system_, histories, logged,
-                               [&](protocols::RecordId record) { return states.find(record); });
+  json result = job_->result(input, jobs, ask);
+  result["measured_on"] = machines;
+  return result;
 }
 
 /// Every rank gets a question of rank 0's, which gets the answers.
@@ -223,47 +228,18 @@ std::vector<std::string> RankRun::ask(std::vector<std::string> questions) {
   questions.resize(static_cast<std::size_t>(options_.ranks));
   const auto asked = rendezvous_.exchange("checking", std::move(questions), kGatherTimeout);
   std::vector<std::string> answers(static_cast<std::size_t>(options_.ranks));
-  answers[0] = answer_final_states(program_->store(), asked[0]);
+  answers[0] = job_->answer(asked[0]);
   return rendezvous_.exchange("checking", std::move(answers), kGatherTimeout);
-}
-
-json RankRun::make(const std::vector<RankReport>& reports, std::vector<protocols::CheckReport> checks) const {
-  TransactionsInput input;
-  sim::Usage before, after;
-  before.resources = after.resources = {{"core", {}}};
-  input.scenario = &scenario_;
-  input.before = &before;
-  input.after = &after;
-  input.transaction_names = system_.workload().transaction_names();
-  json machines = json::array();
-  for (const RankReport& report : reports) {
-    input.partial |= report.partial;
-    input.window_ps = std::max(input.window_ps, report.window_ps);
-    after.verbs += report.verbs;
-    after.resources[0].busy_ps.insert(after.resources[0].busy_ps.end(), report.core_busy_ps.begin(),
-                                      report.core_busy_ps.end());
-    input.location_cache_hits += report.location_cache_hits;
-    input.location_cache_misses += report.location_cache_misses;
-    for (const protocols::WorkerStatistics& worker : report.statistics) input.workers.push_back(&worker);
-    machines.push_back(report.machine);
-  }
-  input.checks = std::move(checks);
-  json result = make_result(input);
-  result["machines"] = machines;
-  return result;
 }
 
 json RankRun::gather() {
   std::vector<std::string> mine(static_cast<std::size_t>(options_.ranks));
-  mine[0] = pack(report());
-  const auto packed = rendezvous_.exchange("gathering results", std::move(mine), kGatherTimeout);
+  mine[0] = report();
+  const auto reports = rendezvous_.exchange("gathering results", std::move(mine), kGatherTimeout);
   json result;
   if (options_.rank == 0) {
-    std::vector<RankReport> reports;
-    for (const std::string& one : packed) reports.push_back(unpack(one));
-    result =
-        make(reports, system_.parameters().check ? check(reports) : std::vector<protocols::CheckReport>{});
-  } else if (system_.parameters().check) {
+    result = make(reports, [this](std::vector<std::string> questions) { return ask(std::move(questions)); });
+  } else if (job_->asks()) {
     ask({});
   }
   rendezvous_.share("ending", "", kGatherTimeout);
@@ -275,7 +251,7 @@ json RankRun::partial_result(const std::string& why) {
   stopping_.store(true);
   drivers_->join();
   window_.end_ps = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
-  json result = make({report()}, {});
+  json result = make({report()}, nullptr);
   result["partial"] = true;
   result["failure"] = why;
   return result;

@@ -1,5 +1,8 @@
 #include "tools/job.hpp"
 
+#include <fmt/format.h>
+
+#include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/system.hpp"
 
@@ -8,25 +11,13 @@ namespace verbtwin::tools {
 namespace {
 
 ClusterShape shape_of(const scenarios::Cluster& c) {
+  if (c.threads % c.nics_per_node != 0) {
+    throw UserError("/cluster/threads",
+                    fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
+                                c.threads, c.nics_per_node, c.nics_per_node));
+  }
   return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
 }
-
-}  // namespace
-
-protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
-                                              const RunControl& control) {
-  protocols::SystemParameters p;
-  p.shape = shape_of(scenario.cluster);
-  p.coroutines = scenario.cluster.coroutines;
-  p.replicas = scenario.cluster.replicas;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
-  p.options = protocols::OccOptions::from_json(scenario.protocol);
-  p.options.sabotage = control.sabotage;
-  return p;
-}
-
-namespace {
 
 class Transactions final : public Job {
  public:
@@ -63,9 +54,7 @@ class MicroBenchmark final : public Job {
  public:
   explicit MicroBenchmark(const scenarios::Scenario& scenario)
       : threads_(scenario.cluster.threads),
-        benchmark_(protocols::make_benchmark(
-            scenario.workload,
-            {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed})) {}
+        benchmark_(protocols::make_benchmark(scenario.workload, benchmark_parameters(scenario))) {}
 
   std::size_t node_memory_bytes() const override { return benchmark_->node_memory_bytes(); }
 
@@ -89,6 +78,23 @@ class MicroBenchmark final : public Job {
 };
 
 }  // namespace
+
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
+                                              const RunControl& control) {
+  protocols::SystemParameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.coroutines = scenario.cluster.coroutines;
+  p.replicas = scenario.cluster.replicas;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  p.options = protocols::OccOptions::from_json(scenario.protocol);
+  p.options.sabotage = control.sabotage;
+  return p;
+}
+
+protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario) {
+  return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed};
+}
 
 std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);

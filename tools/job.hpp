@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/micro/benchmark.hpp"
 #include "protocols/program.hpp"
+#include "protocols/system.hpp"
 #include "scenarios/scenario.hpp"
 #include "tools/result.hpp"
 #include "tools/simulate.hpp"
@@ -27,6 +29,11 @@ class Job {
   /// Everything but "simulator", once the run is over; runs the checks.
   virtual nlohmann::json result(const RunInput& run) = 0;
 };
+
+/// What every node of a run shares, whichever binding it is on. Throws UserError where the scenario's parts
+/// do not fit together.
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
+protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario);
 
 /// Throws UserError where the scenario's parts do not fit together.
 std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control);

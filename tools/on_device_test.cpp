@@ -107,8 +107,8 @@ TEST_P(EveryProtocol, CommitsSerializably) {
   EXPECT_EQ(r.at("backend"), "ibverbs");
   EXPECT_EQ(r.at("partial"), false);
   EXPECT_GT(r.at("committed"), 100);
-  EXPECT_EQ(r.at("machines").size(), 3U);
-  EXPECT_FALSE(r.at("machines")[0].at("devices")[0].at("device").get<std::string>().empty());
+  EXPECT_EQ(r.at("measured_on").size(), 3U);
+  EXPECT_FALSE(r.at("measured_on")[0].at("devices")[0].at("device").get<std::string>().empty());
   EXPECT_EQ(r.at("checks").size(), 4U);
   for (const json& check : r.at("checks")) {
     EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
@@ -189,8 +189,8 @@ TEST_F(OnDevice, ALinkThatGoesDownIsNamedWithItsStatus) {
   EXPECT_EQ(std::system("ip link set rdma0eth up"), 0);
   EXPECT_EQ(code, 1);
   EXPECT_LT(Clock::now() - down, 20s);
-  EXPECT_THAT(err(), ContainsRegex(
-                         "rank [0-2]: transport retry counter exceeded towards rank [0-2] while measuring"));
+  EXPECT_THAT(err(),
+              ContainsRegex("rank [0-2]: [a-zA-Z ]+ (error|exceeded) towards rank [0-2] while measuring\n$"));
   EXPECT_THAT(err(), testing::Not(HasSubstr("killed")));
   EXPECT_TRUE(ranks_running().empty());
 }

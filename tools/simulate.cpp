@@ -164,6 +164,7 @@ nlohmann::json Simulation::result(double setup_s, double wall_s) {
 }  // namespace
 
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
+  if (scenario.backend != "sim") throw UserError("/backend", "a simulation needs \"sim\"");
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);
   const double setup_s = seconds_since(start);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 
 #include "backend/ibverbs/bytes.hpp"
 #include "backend/user_error.hpp"
@@ -11,9 +10,6 @@
 namespace verbtwin::ibverbs {
 
 namespace {
-
-/// RC queue pairs carry one-sided verbs: nobody posts a RECV on them.
-constexpr std::uint32_t kRcRecvs = 1;
 
 /// What one worker tells a peer node of itself; the addresses of its RC queue pairs towards it follow.
 struct Card {
@@ -54,7 +50,6 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
     connected_ = wanted;
-    connected_.max_recv_wr = std::max(connected_.max_recv_wr, kRcRecvs);
     connected_.max_inline_data = device_.attributes().max_inline_data;
     connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   }
@@ -70,8 +65,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     return remote_[static_cast<std::size_t>(node * shape().nics_per_node + nic)];
   }
 
+  /// None where the worker speaks by datagrams only.
   void make_queue_pairs() {
-    assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
+    if (connected_.send_cq == nullptr) return;
     for (int node = 0; node < shape().nodes; ++node) {
       for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
         auto made = device_.create_qp(connected_);
@@ -85,7 +81,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     writer.put(Card{reinterpret_cast<std::uint64_t>(region_->addr()), region_->rkey(), ud_});
     for (int nic = 0; nic < shape().nics_per_node; ++nic) {
       for (int index = 0; index < shape().qps_per_peer; ++index) {
-        writer.put(queue_pairs_[at(node, nic, index)]->address());
+        writer.put(queue_pairs_.empty() ? QpAddress{} : queue_pairs_[at(node, nic, index)]->address());
       }
     }
   }
@@ -104,7 +100,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
       const int peer = nic * per_nic + thread_ % per_nic;
       const Card& card = cards[static_cast<std::size_t>(peer)];
       remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
-      for (int index = 0; index < s.qps_per_peer; ++index) {
+      for (int index = 0; !queue_pairs_.empty() && index < s.qps_per_peer; ++index) {
         const int theirs = (peer * s.nics_per_node + my_nic) * s.qps_per_peer + index;
         queue_pairs_[at(node, nic, index)]->connect(addresses[static_cast<std::size_t>(theirs)]);
       }
@@ -129,7 +125,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   RealCpu cpu_;
   IbvDevice device_;
   std::unique_ptr<MemoryRegion> region_;
-  QpInitAttributes connected_;  // what connected queue pairs are made with
+  QpInitAttributes connected_;
   QpAddress ud_;
   std::vector<QpAddress> ud_of_;      // by node, thread
   std::vector<RemoteMemory> remote_;  // by node, NIC

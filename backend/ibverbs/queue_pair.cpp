@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
 #include "backend/user_error.hpp"
@@ -292,7 +291,6 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
 }
 
 void IbvQueuePair::post_fence() {
-  assert(attributes_.type == QpType::kRc);
   Slot& slot = send_slots_[posted_ % send_slots_.size()];
   slot = {this, 0, posted_, Slot::Kind::kFence};
   ibv_send_wr wr{};

@@ -29,8 +29,8 @@ class IbvQueuePair final : public QueuePair {
   void connect(const QpAddress& peer) override;
   void reset() override;
 
-  /// RC: posts an empty WRITE whose completion nobody sees; when idle() holds, all before it has been
-  /// acknowledged. Once at a time.
+  /// Connected: posts an empty WRITE whose completion nobody sees; when idle() holds, all before it has been
+  /// acknowledged (RC) or sent (UC). Once at a time.
   void post_fence();
   bool idle() const { return posted_ == retired_; }
 

@@ -51,16 +51,4 @@ void BenchmarkNode::start(const Window& window, const std::atomic<bool>& stop) {
   for (auto& thread : threads_) thread->start(window, stop);
 }
 
-std::size_t BenchmarkNode::unfinished() const {
-  std::size_t sum = 0;
-  for (const auto& thread : threads_) sum += thread->unfinished();
-  return sum;
-}
-
-std::uint64_t BenchmarkNode::finished_ever() const {
-  std::uint64_t sum = 0;
-  for (const auto& thread : threads_) sum += thread->statistics().operations_ever;
-  return sum;
-}
-
 }  // namespace verbtwin::protocols

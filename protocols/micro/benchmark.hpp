@@ -72,8 +72,11 @@ class BenchmarkNode final : public Program {
 
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& worker(int thread) override { return threads_[static_cast<std::size_t>(thread)]->steppable(); }
-  std::size_t unfinished() const override;
-  std::uint64_t finished_ever() const override;
+  int threads() const override { return static_cast<int>(threads_.size()); }
+  std::size_t unfinished_of(int thread) const override {
+    return threads_[static_cast<std::size_t>(thread)]->unfinished();
+  }
+  std::uint64_t finished_ever_of(int thread) const override { return statistics(thread).operations_ever; }
   const OperationStatistics& statistics(int thread) const {
     return threads_[static_cast<std::size_t>(thread)]->statistics();
   }

@@ -226,6 +226,21 @@ TEST_F(WorkerTest, DatagramsGoToTheMessageLayer) {
   EXPECT_EQ(messages.received, 0);
 }
 
+/// After a datagram queue pair has failed, each of its RECVs and sends completes with an error.
+TEST_F(WorkerTest, DatagramsThatFailedDoNotReachTheMessageLayer) {
+  CountingMessages messages;
+  worker.set_messages(messages);
+  for (const auto kind : {Worker::WrKind::kDatagram, Worker::WrKind::kRecv}) {
+    WorkCompletion wc;
+    wc.wr_id = static_cast<std::uint64_t>(kind);
+    wc.status = WcStatus::kWrFlushErr;
+    static_cast<FakeCompletionQueue&>(worker.cq()).push(wc, {});
+  }
+  run(worker);
+  EXPECT_EQ(messages.sent + messages.received, 0);
+  EXPECT_EQ(worker.failures().size(), 2U);
+}
+
 TEST_F(WorkerTest, NothingIsPostedBeforeTheDoorbellRings) {
   for (int i = 0; i < 3; ++i) worker.stage(channel(), write_of(word, 0), nullptr);
   EXPECT_EQ(queue_pair().posted.size(), 0U);

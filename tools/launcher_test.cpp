@@ -1,0 +1,119 @@
+// The launcher with ranks that are shell commands, and with an ssh that is a script.
+#include "tools/launcher.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tools/child_process.hpp"
+#include "tools/rank_options.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LauncherTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "verbtwin_launcher_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  static RankCommand shell(const std::string& script) { return {{"sh", "-c", script}, ""}; }
+  std::string text(const std::string& name) const { return read_text(directory_ / name); }
+
+  fs::path directory_;
+  StopSignals signals_;
+};
+
+TEST_F(LauncherTest, AllRanksHaveTheTokenInTheirEnvironmentOnly) {
+  const std::string script = "echo \"$VERBTWIN_TOKEN\" > " + directory_.string() +
+                             "/$0; cat /proc/$$/cmdline >> " + directory_.string() + "/$0";
+  EXPECT_EQ(
+      launch_ranks({{{"sh", "-c", script, "0"}, ""}, {{"sh", "-c", script, "1"}, ""}}, "secret", signals_),
+      0);
+  for (const char* rank : {"0", "1"}) {
+    EXPECT_THAT(text(rank), testing::StartsWith("secret\n"));
+    EXPECT_THAT(text(rank).substr(7), testing::Not(testing::HasSubstr("secret")));
+  }
+}
+
+TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
+  EXPECT_EQ(launch_ranks({shell("exit 3"), shell("exit 2")}, "t", signals_), 3);
+  EXPECT_EQ(launch_ranks({shell("exit 0"), shell("exit 2")}, "t", signals_), 2);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("exit 0"), shell("kill -9 $$")}, "t", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 1 was killed by signal 9\n");
+}
+
+TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
+  testing::internal::CaptureStderr();
+  launch_ranks({shell("echo mine >&2; exit 1"), shell("echo theirs >&2; exit 1")}, "t", signals_);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "mine\n");
+  testing::internal::CaptureStderr();
+  launch_ranks({shell("exit 0"), shell("echo theirs >&2; exit 1")}, "t", signals_);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "theirs\n");
+}
+
+TEST_F(LauncherTest, TokensAndPortsDiffer) {
+  EXPECT_EQ(make_token().size(), 32U);
+  EXPECT_NE(make_token(), make_token());
+  EXPECT_GT(free_port(), 1023);
+}
+
+/// An ssh that runs the command here, as a shell of that host would.
+class SshTest : public LauncherTest {
+ protected:
+  void SetUp() override {
+    LauncherTest::SetUp();
+    std::ofstream(directory_ / "ssh") << "#!/bin/sh\necho \"$*\" >> " << directory_.string()
+                                      << "/called\nfor last; do :; done\nexec sh -c \"$last\"\n";
+    chmod((directory_ / "ssh").c_str(), 0700);
+    path_before_ = std::getenv("PATH");
+    setenv("PATH", (directory_.string() + ":" + path_before_).c_str(), 1);
+    unsetenv(kTokenVariable);
+  }
+  void TearDown() override {
+    setenv("PATH", path_before_.c_str(), 1);
+    LauncherTest::TearDown();
+  }
+  std::string path_before_;
+};
+
+TEST_F(SshTest, TheTokenTravelsOnStandardInput) {
+  const fs::path odd = directory_ / "it's a place";
+  fs::create_directory(odd);
+  const auto command = [&](const std::string& script) {
+    return RankCommand{over_ssh("somewhere", odd, {"sh", "-c", script, "a b"}), "the-token"};
+  };
+  const std::string script = "printf '%s|%s|%s' \"$VERBTWIN_TOKEN\" \"$PWD\" \"$0\" > ../told; exit 7";
+  EXPECT_EQ(launch_ranks({command(script)}, "the-token", signals_), 7);
+  EXPECT_EQ(text("told"), "the-token|" + odd.string() + "|a b");
+  EXPECT_THAT(text("called"), testing::Not(testing::HasSubstr("the-token")));
+  EXPECT_THAT(text("called"), testing::StartsWith("-o BatchMode=yes somewhere "));
+}
+
+TEST_F(SshTest, TheEndOfStandardInputEndsTheRunThere) {
+  const std::string script =
+      "trap 'echo ended > ended; exit 1' TERM; echo up > up; while :; do sleep 0.05; done";
+  const auto arguments = over_ssh("somewhere", directory_, {"sh", "-c", script});
+  FILE* pipe = popen(("PATH=" + directory_.string() + ":$PATH; { echo a-token; while [ ! -e " +
+                      (directory_ / "up").string() + " ]; do sleep 0.05; done; } | " + arguments.front() +
+                      " x \"" + "$SCRIPT\"")
+                         .insert(0, "SCRIPT=$(cat <<'END'\n" + arguments.back() + "\nEND\n); ")
+                         .c_str(),
+                     "r");
+  ASSERT_NE(pipe, nullptr);
+  EXPECT_NE(pclose(pipe), 0);
+  EXPECT_EQ(text("ended"), "ended\n");
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

@@ -1,0 +1,176 @@
+#include "tools/rank_job.hpp"
+
+#include "backend/ibverbs/bytes.hpp"
+#include "tools/final_states.hpp"
+#include "tools/job.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using ibverbs::ByteReader;
+using ibverbs::ByteWriter;
+using protocols::Access;
+using protocols::History;
+using protocols::WorkerStatistics;
+
+void pack(ByteWriter& to, const WorkerStatistics& statistics) {
+  to.put_all(std::span<const protocols::TransactionSample>(statistics.committed));
+  to.put_all(std::span<const std::uint64_t>(statistics.user_aborts));
+  to.put(statistics.aborts);
+  to.put(statistics.committed_ever);
+}
+
+WorkerStatistics unpack_statistics(ByteReader& from) {
+  WorkerStatistics statistics;
+  statistics.committed = from.get_all<protocols::TransactionSample>();
+  statistics.user_aborts = from.get_all<std::uint64_t>();
+  statistics.aborts = from.get<decltype(statistics.aborts)>();
+  statistics.committed_ever = from.get<std::uint64_t>();
+  return statistics;
+}
+
+void pack(ByteWriter& to, const History& history) {
+  to.put<std::uint64_t>(history.size());
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    const History::Transaction transaction = history[i];
+    to.put_all(transaction.reads);
+    to.put_all(transaction.writes);
+    to.put(transaction.effect);
+  }
+}
+
+History unpack_history(ByteReader& from) {
+  History history;
+  for (auto n = from.get<std::uint64_t>(); n > 0; --n) {
+    const std::vector<Access> reads = from.get_all<Access>();
+    const std::vector<Access> writes = from.get_all<Access>();
+    history.commit(reads, writes, from.get<std::int64_t>());
+  }
+  return history;
+}
+
+class Transactions final : public RankJob {
+ public:
+  Transactions(const scenarios::Scenario& scenario, const RunControl& control)
+      : system_(system_parameters(scenario, control), scenario.workload) {}
+
+  std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
+
+  protocols::Program& make_node(int node, NodeMemory& memory,
+                                const std::vector<WorkerPort*>& ports) override {
+    node_ = std::make_unique<protocols::NodeProgram>(system_, node, memory, ports);
+    return *node_;
+  }
+
+  std::string report() override {
+    ByteWriter to;
+    to.put(node_->location_cache_hits());
+    to.put(node_->location_cache_misses());
+    for (int thread = 0; thread < node_->threads(); ++thread) {
+      pack(to, node_->statistics(thread));
+      pack(to, node_->history(thread));
+    }
+    node_->store().drain_logs();
+    to.put_all(node_->store().logged());
+    return to.take();
+  }
+
+  bool asks() const override { return system_.parameters().check; }
+  std::string answer(const std::string& question) override {
+    return answer_final_states(node_->store(), question);
+  }
+
+  nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
+                        const Ask& ask) override {
+    TransactionsInput input{run, {}, {}, 0, 0, {}};
+    input.transaction_names = system_.workload().transaction_names();
+    const std::size_t workers = reports.size() * static_cast<std::size_t>(node_->threads());
+    std::vector<WorkerStatistics> statistics;
+    std::vector<History> histories;
+    std::vector<protocols::LoggedWrite> logged;
+    statistics.reserve(workers);
+    histories.reserve(workers);
+    std::vector<const History*> history_of;
+    for (const std::string& report : reports) {
+      ByteReader from(report);
+      input.location_cache_hits += from.get<std::uint64_t>();
+      input.location_cache_misses += from.get<std::uint64_t>();
+      for (int thread = 0; thread < node_->threads(); ++thread) {
+        input.workers.push_back(&statistics.emplace_back(unpack_statistics(from)));
+        history_of.push_back(&histories.emplace_back(unpack_history(from)));
+      }
+      const auto some = from.get_all<protocols::LoggedWrite>();
+      logged.insert(logged.end(), some.begin(), some.end());
+    }
+    if (ask && asks()) {
+      FinalStates states(history_of);
+      const auto answers = ask(states.questions(static_cast<int>(reports.size())));
+      for (std::size_t rank = 0; rank < reports.size(); ++rank)
+        states.add(static_cast<int>(rank), answers[rank]);
+      input.checks = protocols::run_checks(system_, history_of, logged,
+                                           [&](protocols::RecordId record) { return states.find(record); });
+    }
+    return make_result(input);
+  }
+
+ private:
+  protocols::System system_;
+  std::unique_ptr<protocols::NodeProgram> node_;
+};
+
+class MicroBenchmark final : public RankJob {
+ public:
+  explicit MicroBenchmark(const scenarios::Scenario& scenario)
+      : benchmark_(protocols::make_benchmark(scenario.workload, benchmark_parameters(scenario))) {}
+
+  std::size_t node_memory_bytes() const override { return benchmark_->node_memory_bytes(); }
+
+  protocols::Program& make_node(int, NodeMemory&, const std::vector<WorkerPort*>& ports) override {
+    node_ = std::make_unique<protocols::BenchmarkNode>(*benchmark_, ports);
+    return *node_;
+  }
+
+  std::string report() override {
+    ByteWriter to;
+    for (int thread = 0; thread < node_->threads(); ++thread) {
+      const protocols::OperationStatistics& s = node_->statistics(thread);
+      to.put_all(std::span<const std::int64_t>(s.latency_ps));
+      to.put(s.operations);
+      to.put(s.operations_ever);
+      to.put(s.failed);
+    }
+    return to.take();
+  }
+
+  nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports, const Ask&) override {
+    OperationsInput input{run, {}, benchmark_->machines()};
+    std::vector<protocols::OperationStatistics> statistics;
+    statistics.reserve(reports.size() * static_cast<std::size_t>(node_->threads()));
+    for (const std::string& report : reports) {
+      ByteReader from(report);
+      for (int thread = 0; thread < node_->threads(); ++thread) {
+        protocols::OperationStatistics& s = statistics.emplace_back();
+        s.latency_ps = from.get_all<std::int64_t>();
+        s.operations = from.get<std::uint64_t>();
+        s.operations_ever = from.get<std::uint64_t>();
+        s.failed = from.get<std::uint64_t>();
+        input.workers.push_back(&s);
+      }
+    }
+    return make_result(input);
+  }
+
+ private:
+  std::unique_ptr<protocols::Benchmark> benchmark_;
+  std::unique_ptr<protocols::BenchmarkNode> node_;
+};
+
+}  // namespace
+
+std::unique_ptr<RankJob> make_rank_job(const scenarios::Scenario& scenario, const RunControl& control) {
+  if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
+  return std::make_unique<Transactions>(scenario, control);
+}
+
+}  // namespace verbtwin::tools
