@@ -30,7 +30,7 @@ Prediction prediction_of(const Experiment& experiment, const ForkedResult& resul
 }  // namespace
 
 double log_error(const Point& point, const Prediction& prediction) {
-  constexpr double kLeastRatio = 1e-3;
+  constexpr double kLeastRatio = 0.05;
   return std::log(std::max(prediction.value / point.published, kLeastRatio));
 }
 

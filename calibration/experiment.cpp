@@ -83,6 +83,10 @@ bool matches(const PublishedTable& table, const PublishedRow& row, const json& w
       if (value < wanted.value("min", -HUGE_VAL) || value > wanted.value("max", HUGE_VAL)) return false;
       continue;
     }
+    if (wanted.is_number()) {
+      if (table.number(row, column) != wanted.get<double>()) return false;
+      continue;
+    }
     const json cell = table.cell(row, column);
     const bool found =
         wanted.is_array() ? std::find(wanted.begin(), wanted.end(), cell) != wanted.end() : wanted == cell;

@@ -11,8 +11,8 @@
 //  "assumptions": ["..."], "scenario": {...}, "rules": [{"where": WHERE, "set": {"workload.verb": "read"}}],
 //  "best_over": [{"workload.outstanding": 8}, ...], "limits": [{"where": WHERE, "resources": ["core"],
 //  "source": "..."}]}
-// WHERE: {"column": "text" | ["one", "of"] | {"min": 1, "max": 64}}, all of which must hold; values to set:
-// any JSON, or of the row itself
+// WHERE: {"column": "text" | 8 | ["one", "of"] | {"min": 1, "max": 64}}, all of which must hold; values to
+// set: any JSON, or of the row itself
 // {"column": "payload_b", "times": 1} (a number) or {"text": "verb"}. Later rules win. "scenario" is a
 // scenario without its NIC and host.
 #pragma once

@@ -64,8 +64,9 @@ class Experiments : public testing::Test {
                     {{{"set",
                        {{"workload.verb", {{"text", "verb"}}},
                         {"workload.payload_b", {{"column", "payload_b"}, {"times", 2}}}}}},
-                     {{"where", {{"verb", "write"}, {"payload_b", {{"max", 63}}}}},
-                      {"set", {{"workload.inline", true}}}}}}};
+                     {{"where", {{"verb", json::array({"write"})}, {"payload_b", {{"max", 63}}}}},
+                      {"set", {{"workload.inline", true}}}},
+                     {{"where", {{"payload_b", 64}}}, {"set", {{"workload.outstanding", 2}}}}}}};
   }
   void TearDown() override { fs::remove_all(root_); }
 
@@ -99,6 +100,8 @@ TEST_F(Experiments, RowsBecomeScenarios) {
   EXPECT_EQ(points[1].variants.at(0).workload.at("payload_b"), 16);
   EXPECT_EQ(points[1].variants.at(0).workload.at("inline"), true);
   EXPECT_EQ(points[2].variants.at(0).workload.at("inline"), false);
+  EXPECT_EQ(points[1].variants.at(0).workload.at("outstanding"), 8);
+  EXPECT_EQ(points[2].variants.at(0).workload.at("outstanding"), 2);
   EXPECT_EQ(points[0].variants.at(0).cluster.nic, "n");
 }
 

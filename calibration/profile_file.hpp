@@ -28,6 +28,7 @@ struct ProfileInfo {
   std::string name;  // what a scenario calls it: the file's name without .json
   ProfileKind kind{};
   std::string description;
+  std::string provenance;  // "21 of 52 parameters fitted", "not fitted"
   std::filesystem::path file;
 };
 
