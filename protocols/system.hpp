@@ -47,6 +47,8 @@ class System {
   std::size_t rpc_bytes() const { return rpc_b_; }
 
  private:
+  LogSpec log_spec() const;
+
   SystemParameters parameters_;
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<StoreLayout> layout_;

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
+#include "protocols/occ/options.hpp"
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
@@ -62,6 +64,11 @@ int check(const CheckOptions& options) {
   const scenarios::Scenario scenario =
       scenarios::load_scenario(options.scenario, options.overrides, make_catalog());
   check_profiles(scenario);
+  try {
+    protocols::OccOptions::from_json(scenario.protocol);
+  } catch (const UserError& error) {
+    throw UserError("", scenarios::describe(scenario, error));
+  }
   print(options.json ? scenario.resolved.dump(2) + "\n" : wrap(describe_shape(scenario), 0, kWidthColumns));
   return kExitDone;
 }

@@ -27,9 +27,10 @@ struct Words {
 
 class Initial final : public InitialValues, public Popularity {
  public:
-  void initial_value(RecordId record, std::span<std::byte> value) const override {
+  bool initial_value(RecordId record, std::span<std::byte> value) const override {
     std::ranges::fill(value, std::byte{7});
     store_word(value.data(), 1000 + record.key());
+    return true;
   }
   bool popular(RecordId) const override { return false; }
   std::uint64_t popular_records() const override { return 0; }

@@ -41,7 +41,8 @@ class SmallBank final : public Workload {
             2, static_cast<std::uint64_t>(std::llround(parameters.at("hot_fraction").get<double>() *
                                                        static_cast<double>(accounts_))))),
         hot_permille_(
-            static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))) {
+            static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))),
+        inverted_(parameters.value("hot_set_inverted", false)) {
     if (hot_ + 2 > accounts_) hot_ = accounts_;
   }
 
@@ -56,9 +57,10 @@ class SmallBank final : public Workload {
   std::size_t records_max() const override { return 3; }
   std::size_t writes_max() const override { return 3; }
 
-  void initial_value(RecordId record, std::span<std::byte> value) const override {
+  bool initial_value(RecordId record, std::span<std::byte> value) const override {
     const std::int64_t cents = initial_cents(record);
     std::memcpy(value.data(), &cents, sizeof cents);
+    return true;
   }
 
   bool popular(RecordId record) const override { return record.key() * nodes_ + record.partition() < hot_; }
@@ -129,7 +131,10 @@ class SmallBank final : public Workload {
   }
 
   std::uint64_t pick(pcg32& random) const {
-    if (hot_ == accounts_ || random(1000) < hot_permille_) return below(random, hot_);
+    if (hot_ == accounts_) return below(random, hot_);
+    const bool hit = random(1000) < hot_permille_;
+    if (inverted_) return below(random, hit ? accounts_ : hot_);
+    if (hit) return below(random, hot_);
     return hot_ + below(random, accounts_ - hot_);
   }
 
@@ -208,6 +213,7 @@ class SmallBank final : public Workload {
 
   std::uint64_t nodes_, per_node_, accounts_, hot_;
   std::uint32_t hot_permille_;
+  bool inverted_;
 };
 
 }  // namespace
@@ -234,7 +240,13 @@ RegistryEntry smallbank_entry() {
                {"minimum", 0},
                {"maximum", 1},
                {"default", 0.9},
-               {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}}}}}};
+               {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}},
+             {"hot_set_inverted",
+              {{"type", "boolean"},
+               {"default", false},
+               {"description",
+                "artifact compatibility: hot_probability of the picks go over all accounts, the rest to hot "
+                "ones"}}}}}}};
 }
 
 std::unique_ptr<Workload> make_smallbank(const nlohmann::json& parameters, int nodes, int threads) {

@@ -1,5 +1,7 @@
 #include "protocols/workloads/workload.hpp"
 
+#include <algorithm>
+
 #include "backend/user_error.hpp"
 #include "protocols/workloads/smallbank.hpp"
 
@@ -18,6 +20,12 @@ const std::vector<Registered>& registered() {
 }
 
 }  // namespace
+
+std::size_t Workload::written_b_max() const {
+  std::size_t value_b = 0;
+  for (const TableSpec& table : tables()) value_b = std::max<std::size_t>(value_b, table.value_b);
+  return writes_max() * ((value_b + 7) & ~std::size_t{7});
+}
 
 std::span<const RegistryEntry> workload_entries() {
   static const std::vector<RegistryEntry> entries = [] {
