@@ -21,8 +21,12 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   }
   const LogSpec log = log_spec();
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
-  // A packet holds the largest message: a log entry, or a record's image, with their headers.
-  const std::size_t message_b = std::max<std::size_t>(log.entry_max_b, image_max_b) + 64;
+  // A packet holds the largest message: a record's image, or a log entry, with their headers.
+  const OccOptions& options = parameters_.options;
+  const bool entries_by_message =
+      options.logging.primitive == Primitive::kRpc || options.validation.lock == LockKind::kLogRecord;
+  const std::size_t message_b =
+      std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
   parameters_.options.rpc.packet_b = std::max(
       parameters_.options.rpc.packet_b, static_cast<std::uint32_t>((message_b + 63) & ~std::size_t{63}));
   // Images, look-up results and RPC replies of every record; an entry for each primary and backup of every
@@ -135,7 +139,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = cpu.now_ps();
-    const Request request = workload.draw(random);
+    const Request request = workload.draw(random, {port_.node(), port_.thread()});
     int attempts = 0;
     for (;;) {
       WaitGroup& buffers = tx.begin();

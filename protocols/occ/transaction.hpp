@@ -69,6 +69,9 @@ class Transaction {
   /// Work of the application on this node's own data that no transaction changes, such as catalogues.
   void look_up_local(std::uint64_t times) { engine_.cpu_.charge(Cost::kIndexLookup, times); }
 
+  /// Drops what was read so far: it will not be validated (read committed). Only before the first update.
+  void forget() { item_count_ = executed_ = arena_used_ = 0; }
+
   Task<bool> commit(std::int64_t effect);
   void abandon() { release_locks(); }
 

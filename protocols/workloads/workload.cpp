@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "backend/user_error.hpp"
+#include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/smallbank.hpp"
+#include "protocols/workloads/tpcc.hpp"
 
 namespace verbtwin::protocols {
 
@@ -15,7 +17,9 @@ struct Registered {
 };
 
 const std::vector<Registered>& registered() {
-  static const std::vector<Registered> all = {{smallbank_entry(), make_smallbank}};
+  static const std::vector<Registered> all = {{object_store_entry(), make_object_store},
+                                              {smallbank_entry(), make_smallbank},
+                                              {tpcc_entry(), make_tpcc}};
   return all;
 }
 

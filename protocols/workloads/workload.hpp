@@ -28,6 +28,14 @@ struct Request {
 };
 
 enum class Outcome : std::uint8_t { kCommitted, kAborted, kUserAborted };
+inline Outcome outcome_of(bool committed) {
+  return committed ? Outcome::kCommitted : Outcome::kAborted;
+}
+
+/// The worker that draws a request.
+struct Client {
+  int node = 0, thread = 0;
+};
 
 /// The value of a record at the end of a run; false: it does not exist.
 using FinalValue = std::function<bool(RecordId, std::span<std::byte>)>;
@@ -43,7 +51,7 @@ class Workload : public InitialValues, public Popularity {
   /// Bytes of the values that one transaction writes at most, each padded to 8.
   virtual std::size_t written_b_max() const;
 
-  virtual Request draw(pcg32& random) const = 0;
+  virtual Request draw(pcg32& random, Client client) const = 0;
   virtual Task<Outcome> run(Transaction& transaction, Request request) const = 0;
 
   /// Compares the data at the end with what the committed transactions say they did to it.
