@@ -90,6 +90,7 @@ int Transaction::declare(RecordId record, bool is_write) {
   item.node = static_cast<int>(record.partition());
   item.is_write = is_write;
   item.image = take(layout(item).image_b);
+  assert(is_local(item) || !is_local_only(item));
   return static_cast<int>(item_count_) - 1;
 }
 

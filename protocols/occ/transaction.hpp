@@ -89,6 +89,7 @@ class Transaction {
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
+    bool by_cas = false;  // locked by the NIC
     bool fetched = false;
     bool exists = false;
     bool locked = false;
@@ -118,6 +119,9 @@ class Transaction {
   const RecordLayout& layout(const Item& item) const { return engine_.record_layout(item.record); }
   std::byte* local_record(const Item& item) const {
     return store().primary_record(item.record.table(), item.slot);
+  }
+  bool is_local_only(const Item& item) const {
+    return store().layout().table(item.record.table()).spec.local_only;
   }
   std::uint64_t owner() const;
   std::uint64_t version_to_be(const Item& item) const {

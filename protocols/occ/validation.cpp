@@ -24,7 +24,8 @@ Task<bool> Transaction::lock_write_set() {
     if (!item.is_write) continue;
     item.scratch = take(kScratchBytes);
     if (engine_.options().execution.lock) continue;  // the fetch has locked it
-    if (options.lock == LockKind::kCas) {
+    item.by_cas = options.lock == LockKind::kCas && !is_local_only(item);
+    if (item.by_cas) {
       lock_by_cas(item, batch.group());
     } else {
       lock_by_rpc(item, batch.group());
@@ -75,15 +76,15 @@ void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
 }
 
 void Transaction::judge_lock(Item& item) {
-  const bool by_cas = options().validation.lock == LockKind::kCas;
   bool changed = false;
   if (options().execution.lock) {
     item.passed = item.locked || options().sabotage.skip_lock || conflict(AbortReason::kLockFailed);
     return;
   }
-  if (by_cas || is_local(item)) {
-    item.locked = by_cas ? load_word(item.scratch + kOldLockAt) == 0
-                         : load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
+  if (item.by_cas || is_local(item)) {
+    item.locked = item.by_cas
+                      ? load_word(item.scratch + kOldLockAt) == 0
+                      : load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
     changed = load_word(item.scratch + kHeaderAt + 8) != item.version;
   } else {
     const auto verdict = static_cast<Verdict>(load_word(item.scratch + kReplyAt));

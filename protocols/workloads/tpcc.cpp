@@ -58,7 +58,7 @@ class Tpcc final : public Workload {
   std::span<const std::string_view> transaction_names() const override {
     return std::span(kNames).first(full_mix_ ? kNames.size() : 1);
   }
-  std::vector<TableSpec> tables() const override { return data_.tables(); }
+  std::vector<TableSpec> tables() const override { return data_.tables(full_mix_); }
   PhaseCycles cycles() const override { return {342, 454, 363, 108}; }  // Wei et al., OSDI 2018, table 3
 
   // New-order is the largest but for stock-level's reads: warehouse, district, customer, stocks, order,

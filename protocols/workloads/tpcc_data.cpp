@@ -54,18 +54,19 @@ Data::Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t
   }
 }
 
-std::vector<TableSpec> Data::tables() const {
+std::vector<TableSpec> Data::tables(bool remote_payments) const {
   const std::uint64_t w = per_node_, d = w * kDistricts, c = d * kCustomers, o = d * kOrdersMax;
-  return {{"warehouse", sizeof(Warehouse), w, w},
-          {"district", sizeof(District), d, d},
-          {"customer", sizeof(Customer), c, 0},
+  constexpr bool kLocal = true;
+  return {{"warehouse", sizeof(Warehouse), w, w, kLocal},
+          {"district", sizeof(District), d, d, kLocal},
+          {"customer", sizeof(Customer), c, 0, !remote_payments},
           {"stock", sizeof(Stock), w * items_, 0},
-          {"order", sizeof(Order), o, 0},
-          {"new_order", sizeof(NewOrder), o, 0},
-          {"order_line", sizeof(OrderLine), o * kLinesMax, 0},
-          {"history", sizeof(History), c * kHistoryMax, 0},
-          {"last_order", sizeof(LastOrder), c, 0},
-          {"delivery_cursor", sizeof(DeliveryCursor), d, d}};
+          {"order", sizeof(Order), o, 0, kLocal},
+          {"new_order", sizeof(NewOrder), o, 0, kLocal},
+          {"order_line", sizeof(OrderLine), o * kLinesMax, 0, kLocal},
+          {"history", sizeof(History), d * kHistoryMax, 0, kLocal},
+          {"last_order", sizeof(LastOrder), c, 0, kLocal},
+          {"delivery_cursor", sizeof(DeliveryCursor), d, d, kLocal}};
 }
 
 std::int64_t Data::price_cents(std::uint32_t item) const {
@@ -85,7 +86,7 @@ bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
     case kWarehouse:
       return put(value, Warehouse{kWarehouseYtdCents, mixed(record, 2001), 0});
     case kDistrict:
-      return put(value, District{kDistrictYtdCents, kInitialOrders, mixed(record, 2001)});
+      return put(value, District{kDistrictYtdCents, kInitialOrders, mixed(record, 2001), 0, 0});
     case kCustomer:
       return put(value,
                  Customer{-1000, 1000, 1, 0, mixed(record, 5001), mixed(record, 10, 1) == 0 ? 1U : 0U});
@@ -116,7 +117,7 @@ bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
     case kDeliveryCursor:
       return put(value, DeliveryCursor{kInitialDelivered});
     default:
-      return false;  // no history but the first payment's, which nobody reads
+      return false;  // the history of the first payments, which nobody reads, is left out
   }
 }
 

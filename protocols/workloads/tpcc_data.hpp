@@ -28,7 +28,7 @@ inline constexpr std::uint32_t kInitialOrders = 3000;  // of a district
 inline constexpr std::uint32_t kInitialDelivered = 2100;
 inline constexpr std::uint32_t kOrdersMax = 16384;
 inline constexpr std::uint32_t kLinesMin = 5, kLinesMax = 15;
-inline constexpr std::uint32_t kHistoryMax = 8;  // of a customer: older ones make room
+inline constexpr std::uint32_t kHistoryMax = 16384;  // of a district: older ones make room
 
 enum Table : std::uint32_t {
   kWarehouse,
@@ -50,7 +50,7 @@ struct Warehouse {
 };
 struct District {
   std::int64_t ytd_cents;
-  std::uint32_t next_order, tax_bp;
+  std::uint32_t next_order, tax_bp, next_history, padding;
 };
 struct Customer {
   std::int64_t balance_cents, ytd_payment_cents;
@@ -80,7 +80,7 @@ struct OrderLine {
 };
 struct History {
   std::int64_t amount_cents;
-  std::uint32_t customer, customer_warehouse, warehouse, padding;
+  std::uint32_t customer, customer_district, customer_warehouse, padding;
   std::array<char, 24> data;
 };
 struct LastOrder {
@@ -95,7 +95,8 @@ class Data {
  public:
   Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t items);
 
-  std::vector<TableSpec> tables() const;
+  /// `remote_payments`: customers pay at other warehouses too.
+  std::vector<TableSpec> tables(bool remote_payments) const;
   bool initial_value(RecordId record, std::span<std::byte> value) const;
 
   std::uint32_t warehouses() const { return nodes_ * per_node_; }
@@ -115,9 +116,8 @@ class Data {
   RecordId last_order(std::uint32_t w, std::uint32_t d, std::uint32_t c) const {
     return at(kLastOrder, w, d * kCustomers + c, kDistricts * kCustomers);
   }
-  RecordId history(std::uint32_t w, std::uint32_t d, std::uint32_t c, std::uint32_t payment) const {
-    return at(kHistory, w, (d * kCustomers + c) * kHistoryMax + payment % kHistoryMax,
-              kDistricts * kCustomers * kHistoryMax);
+  RecordId history(std::uint32_t w, std::uint32_t d, std::uint32_t number) const {
+    return at(kHistory, w, std::uint64_t{d} * kHistoryMax + number % kHistoryMax, kDistricts * kHistoryMax);
   }
   RecordId stock(std::uint32_t w, std::uint32_t item) const { return at(kStock, w, item, items_); }
   RecordId order(std::uint32_t w, std::uint32_t d, std::uint64_t o) const {

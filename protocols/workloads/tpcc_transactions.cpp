@@ -108,13 +108,14 @@ Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) 
   Customer& payer = tx.value<Customer>(customer);
   payer.balance_cents -= cents;
   payer.ytd_payment_cents += cents;
-  const std::uint32_t payment = payer.payments++;
+  ++payer.payments;
+  const std::uint32_t number = tx.value<District>(district).next_history++;
 
-  const int history = tx.update(data.history(customer_w, customer_d, c, payment));
+  const int history = tx.update(data.history(w, d, number));
   auto inserting = tx.execute();
   if (!co_await inserting) co_return Outcome::kAborted;
   tx.insert(history);
-  tx.value<History>(history) = {cents, c, customer_w, w, 0, {}};
+  tx.value<History>(history) = {cents, c, customer_d, customer_w, 0, {}};
   auto committing = tx.commit(cents);
   co_return outcome_of(co_await committing);
 }
