@@ -87,11 +87,12 @@ class CommandLine : public testing::Test {
 
 TEST_F(CommandLine, WhatItRefuses) {
   EXPECT_EQ(refusal({}),
-            "verbtwin: a command is missing; allowed: run, check, list, schema (see verbtwin --help)");
-  EXPECT_EQ(
-      refusal({"chekc", scenario_}),
-      "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema; did you mean \"check\"? (see "
-      "verbtwin --help)");
+            "verbtwin: a command is missing; allowed: run, check, list, schema, compare-published (see "
+            "verbtwin --help)");
+  EXPECT_EQ(refusal({"chekc", scenario_}),
+            "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema, compare-published; did "
+            "you mean \"check\"? (see "
+            "verbtwin --help)");
   EXPECT_EQ(
       refusal({"--verion"}),
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "
@@ -111,7 +112,7 @@ TEST_F(CommandLine, WhatItRefuses) {
 }
 
 TEST_F(CommandLine, HelpHasAnExampleForEveryCommand) {
-  for (const std::string command : {"run", "check", "schema", "list"}) {
+  for (const std::string command : {"run", "check", "schema", "list", "compare-published"}) {
     const Ended help = verbtwin({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr("Example"));
