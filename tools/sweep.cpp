@@ -25,7 +25,8 @@ std::string text_of(const json& value) {
 /// The value at "cluster.nodes", or null.
 const json& value_at(const json& root, const std::string& path) {
   static const json none;
-  std::string pointer = "/" + path;
+  std::string pointer(1, '/');
+  pointer += path;
   std::ranges::replace(pointer, '.', '/');
   const json::json_pointer at(pointer);
   return root.contains(at) ? root.at(at) : none;
@@ -33,12 +34,13 @@ const json& value_at(const json& root, const std::string& path) {
 
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
+  std::string out(1, '"');
   for (const char c : text) {
     out += c;
     if (c == '"') out += c;
   }
-  return out + '"';
+  out += '"';
+  return out;
 }
 
 void add(Cells& cells, const std::string& column, const json& value) {
@@ -102,10 +104,18 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
 
 constexpr std::size_t kCellColumns = 12;
 
+/// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
 std::string short_name(const std::string& path) {
+  constexpr std::string_view kPhases = "protocol.phases.";
+  if (path.starts_with(kPhases)) return path.substr(kPhases.size());
   const std::size_t dot = path.rfind('.');
-  const std::string last = path.substr(dot == std::string::npos ? 0 : dot + 1);
-  return last == "name" && dot != std::string::npos ? path.substr(0, dot) : last;
+  if (dot == std::string::npos) return path;
+  const std::string last = path.substr(dot + 1);
+  return last == "name" ? path.substr(0, dot) : last;
+}
+
+std::size_t columns_of(const std::string& path) {
+  return std::max(kCellColumns, short_name(path).size());
 }
 
 }  // namespace
@@ -120,7 +130,10 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
     }
   }
   std::string csv;
-  for (const std::string& column : columns) csv += (csv.empty() ? "" : ",") + quoted(column);
+  for (const std::string& column : columns) {
+    if (!csv.empty()) csv += ',';
+    csv += quoted(column);
+  }
   csv += '\n';
   for (const Cells& cells : table) {
     std::string line;
@@ -136,7 +149,8 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
 
 std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings) {
   std::string line;
-  for (const auto& [path, value] : settings) line += fmt::format("{:<{}} ", short_name(path), kCellColumns);
+  for (const auto& [path, value] : settings)
+    line += fmt::format("{:<{}} ", short_name(path), columns_of(path));
   return line + fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}\n", "per s", "per s/node", "p50 us",
                             "p99 us", "aborts", "limit");
 }
@@ -146,7 +160,7 @@ std::string sweep_table_line(const SweepRow& row) {
   std::string line;
   for (const auto& [path, value] : row.settings) {
     const std::string text = text_of(value_at(result.at("scenario"), path));
-    line += fmt::format("{:<{}} ", text.substr(0, kCellColumns), kCellColumns);
+    line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
   const bool operations = result.contains("operations_per_s");
   const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());

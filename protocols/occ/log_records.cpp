@@ -91,6 +91,15 @@ void Transaction::close_lock_record(LogEntry& entry, bool commit, WaitGroup& gro
       commit ? 1U : 0U};
 }
 
+/// The deliberate fault: their room is given back while COMMIT-PRIMARY still needs them.
+void Transaction::truncate_lock_records() {
+  for (LogEntry& entry : log_entries_) {
+    if (entry.kind != LogKind::kLock) continue;
+    engine_.log_at(entry.node).make_certain(entry.place.frame);
+    entry.placed = false;
+  }
+}
+
 /// After an abort: the primaries forget, and the room set aside at the backups is free again.
 void Transaction::release_log_records() {
   for (LogEntry& entry : log_entries_) {

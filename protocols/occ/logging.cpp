@@ -15,6 +15,7 @@ Task<bool> Transaction::log_to_backups() {
     auto promising = promise_log_space();
     if (!log_entries_.empty()) co_await promising;
   }
+  if (options().sabotage.truncate_before_commit) truncate_lock_records();
   RequestBatch batch(engine_.worker_, options().logging, this);
   for (LogEntry& entry : log_entries_) {
     if (entry.kind == LogKind::kBackup) place_log_entry(entry);

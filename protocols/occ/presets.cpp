@@ -166,7 +166,7 @@ const Preset kFasstHybrid{.execution_outstanding = true,
                           .logging = "one_sided",
                           .placement = "coordinator",
                           .passive_ack = false};
-const Preset kFasstOcc{.execution_outstanding = true};
+const Preset kFasstOcc;
 
 }  // namespace
 

@@ -169,6 +169,7 @@ class Transaction {
   void send_lock_record(LogEntry& entry, WaitGroup& group);
   bool judge_lock_record(LogEntry& entry);
   void close_lock_record(LogEntry& entry, bool commit, WaitGroup& group);
+  void truncate_lock_records();
   void release_log_records();
 
   // logging.cpp

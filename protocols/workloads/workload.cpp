@@ -5,6 +5,7 @@
 #include "backend/user_error.hpp"
 #include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/smallbank.hpp"
+#include "protocols/workloads/tatp.hpp"
 #include "protocols/workloads/tpcc.hpp"
 
 namespace verbtwin::protocols {
@@ -19,6 +20,7 @@ struct Registered {
 const std::vector<Registered>& registered() {
   static const std::vector<Registered> all = {{object_store_entry(), make_object_store},
                                               {smallbank_entry(), make_smallbank},
+                                              {tatp_entry(), make_tatp},
                                               {tpcc_entry(), make_tpcc}};
   return all;
 }
