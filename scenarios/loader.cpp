@@ -190,10 +190,10 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog) {
   std::vector<Override> parsed;
   for (const std::string& text : overrides) parsed.push_back(parse_override(text));
-  return load_scenario(std::move(document), std::move(parsed), catalog);
+  return resolve_scenario(std::move(document), std::move(parsed), catalog);
 }
 
-Scenario load_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog) {
+Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog) {
   const auto source = std::make_shared<const ScenarioSource>(std::move(document), std::move(overrides));
   const json schema = schema_for(catalog, chosen_name(*source, "protocol"), chosen_name(*source, "workload"));
 

@@ -26,7 +26,7 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog);
 
 /// The same with overrides that have been read already.
-Scenario load_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog);
+Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog);
 
 /// The one line to show for an error that was found after loading, while the run was put together: its
 /// pointer becomes a place in the file or the override that set the value.

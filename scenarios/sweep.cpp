@@ -97,7 +97,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
       }
     }
     settings.insert(settings.end(), given.begin(), given.end());
-    point.scenario = load_scenario(document, std::move(settings), catalog);
+    point.scenario = resolve_scenario(document, std::move(settings), catalog);
     points.push_back(std::move(point));
     std::size_t i = entries.size();
     while (i > 0 && ++at[i - 1] == entries[i - 1].values) at[--i] = 0;

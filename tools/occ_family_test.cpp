@@ -37,7 +37,8 @@ struct Load {
 const std::vector<Load>& loads() {
   static const std::vector<Load> all = {
       {"object_store",
-       {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})"}},
+       {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
+        "run.measure_us=500"}},
       {"large_objects",  // torn READs
        {R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":20,"value_b":400})",
         "protocol.log.ring_kib=64"}},
@@ -46,8 +47,14 @@ const std::vector<Load>& loads() {
         "run.measure_us=1000"}},
       {"tpcc_full",
        {R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":2,"items":100,"remote_share":0.1})",
-        "run.measure_us=1000"}},
+        "run.measure_us=1600"}},
       {"tatp", {R"(workload={"name":"tatp","subscribers_per_node":10})"}},
+      {"ycsb_a", {R"(workload={"name":"ycsb","mix":"A","records_per_node":20,"value_b":100})"}},
+      {"ycsb_d", {R"(workload={"name":"ycsb","mix":"D","records_per_node":10,"value_b":100})"}},
+      {"ycsb_e",
+       {R"(workload={"name":"ycsb","mix":"E","records_per_node":20,"value_b":100})", "run.measure_us=3000",
+        "protocol.location_cache.start=full"}},
+      {"ycsb_f", {R"(workload={"name":"ycsb","mix":"F","records_per_node":20,"value_b":100})"}},
   };
   return all;
 }
@@ -85,7 +92,7 @@ TEST_P(Family, DISABLED_NightlyIsSoundUnderContention) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Family,
-                         testing::Combine(testing::ValuesIn(kFamily), testing::Range<std::size_t>(0, 5)),
+                         testing::Combine(testing::ValuesIn(kFamily), testing::Range<std::size_t>(0, 9)),
                          [](const auto& test) {
                            return identifier(std::get<0>(test.param)) + "_" +
                                   loads()[std::get<1>(test.param)].name;
@@ -150,7 +157,7 @@ TEST(Truncation, EndsTransactionsWhereItSays) {
     const json execution = truncated("execution"), validation = truncated("validation"),
                unlogged = truncated("commit_without_logging"), whole = truncated("none");
     EXPECT_GT(execution.at("committed"), validation.at("committed"));
-    EXPECT_GT(validation.at("committed"), unlogged.at("committed"));
+    EXPECT_GE(validation.at("committed"), unlogged.at("committed"));  // an ABORT costs what a COMMIT does
     EXPECT_GT(unlogged.at("committed"), whole.at("committed"));
     EXPECT_EQ(execution.at("phases").at("validation").at("mean_us"), 0);
     EXPECT_EQ(validation.at("phases").at("commit").at("mean_us"), 0);
@@ -162,9 +169,9 @@ TEST(Truncation, EndsTransactionsWhereItSays) {
 
 TEST(Truncation, LeavesNoLockBehind) {
   for (const std::string& protocol : kFamily) {
-    // Every transaction after the first would find its records locked.
+    // Of 120 objects each transaction would keep three.
     Overrides overrides = with(loads()[0].overrides, protocol, 1);
-    overrides.push_back("protocol.truncate_after=validation");
+    overrides.insert(overrides.end(), {"protocol.truncate_after=validation", "run.measure_us=1500"});
     EXPECT_GT(run(kContended, overrides).at("committed"), 200) << protocol;
   }
 }

@@ -7,6 +7,8 @@
 #include "protocols/workloads/smallbank.hpp"
 #include "protocols/workloads/tatp.hpp"
 #include "protocols/workloads/tpcc.hpp"
+#include "protocols/workloads/tpce.hpp"
+#include "protocols/workloads/ycsb.hpp"
 
 namespace verbtwin::protocols {
 
@@ -21,7 +23,9 @@ const std::vector<Registered>& registered() {
   static const std::vector<Registered> all = {{object_store_entry(), make_object_store},
                                               {smallbank_entry(), make_smallbank},
                                               {tatp_entry(), make_tatp},
-                                              {tpcc_entry(), make_tpcc}};
+                                              {tpcc_entry(), make_tpcc},
+                                              {tpce_entry(), make_tpce},
+                                              {ycsb_entry(), make_ycsb}};
   return all;
 }
 
