@@ -19,8 +19,6 @@ using scenarios::Document;
 using scenarios::Finding;
 namespace fs = std::filesystem;
 
-constexpr double kUncertaintyMax = 10;
-
 const char* format_of(ProfileKind kind) {
   return kind == ProfileKind::kNic ? "verbtwin-nic-profile" : "verbtwin-host-profile";
 }
@@ -130,6 +128,20 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const std::vect
                           "a path ending in .json" + scenarios::did_you_mean(name, known));
 }
 
+/// Where a profile's values come from, in a few words. Parameters are not checked here.
+std::string provenance_of(const json& root) {
+  std::size_t fitted = 0, all = 0;
+  const auto parameters = root.find("parameters");
+  if (parameters == root.end() || !parameters->is_object()) return "no parameters";
+  for (const json& item : *parameters) {
+    const json source = item.is_object() ? item.value("source", json()) : json();
+    ++all;
+    if (source.is_string() && source.get<std::string>().starts_with("fitted")) ++fitted;
+  }
+  if (fitted == 0) return "not fitted";
+  return std::to_string(fitted) + " of " + std::to_string(all) + " parameters fitted";
+}
+
 ProfileInfo info_of(const fs::path& file) {
   const Document document = Document::read(file);
   const json& root = document.root();
@@ -140,7 +152,7 @@ ProfileInfo info_of(const fs::path& file) {
   }
   const ProfileKind kind = host ? ProfileKind::kHost : ProfileKind::kNic;
   check_header(document, kind);
-  return {file.stem().string(), kind, root.value("description", ""), file};
+  return {file.stem().string(), kind, root.value("description", ""), provenance_of(root), file};
 }
 
 }  // namespace

@@ -19,12 +19,16 @@
 
 namespace verbtwin::calibration {
 
+/// The largest relative uncertainty that a profile may state.
+inline constexpr double kUncertaintyMax = 10;
+
 enum class ProfileKind { kNic, kHost };
 
 struct ProfileInfo {
   std::string name;  // what a scenario calls it: the file's name without .json
   ProfileKind kind{};
   std::string description;
+  std::string provenance;  // "21 of 52 parameters fitted", "not fitted"
   std::filesystem::path file;
 };
 

@@ -1,104 +1,124 @@
 #include "calibration/published.hpp"
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
-#include <map>
+#include <sstream>
 
 #include "backend/user_error.hpp"
-#include "calibration/profile_file.hpp"
+#include "scenarios/text.hpp"
 
 namespace verbtwin::calibration {
 
 namespace {
 
-constexpr std::array kConcurrency = {1, 2, 4, 6, 8, 10, 12, 14, 16};
-constexpr int kMachines = 16;  // of figure 14
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      cells.emplace_back();
-    } else if (c != '\r') {
-      cells.back() += c;
-    }
-  }
-  return cells;
-}
-
-std::string protocol_of(const std::string& series) {
-  static const std::map<std::string, std::string> kNames = {
-      {"DrTM+H", "drtmh"}, {"DrTM+R", "drtmr"}, {"FaRM", "farm"}, {"FaSST-OCC", "fasst-occ"}};
-  const auto found = kNames.find(series);
-  return found == kNames.end() ? series : found->second;
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
 }  // namespace
 
-std::optional<std::size_t> CsvTable::column(const std::string& name) const {
-  const auto found = std::ranges::find(columns, name);
-  if (found == columns.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - columns.begin());
-}
-
-std::string CsvTable::cell(std::size_t row, const std::string& name) const {
-  const auto at = column(name);
-  return at && *at < rows[row].size() ? rows[row][*at] : "";
-}
-
-double CsvTable::number(std::size_t row, const std::string& name) const {
-  return std::strtod(cell(row, name).c_str(), nullptr);
-}
-
-CsvTable read_csv(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) throw UserError("", file.string() + ": cannot be read");
-  CsvTable table;
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line.front() == '#') continue;
-    if (table.columns.empty()) {
-      table.columns = split(line);
-    } else {
-      table.rows.push_back(split(line));
-    }
-  }
-  if (table.columns.empty()) throw UserError("", file.string() + ": is no CSV table: it has no header");
+PublishedTable PublishedTable::read(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw UserError("", scenarios::one_line(file.string()) + ": cannot be read");
+  PublishedTable table = parse(file.string(), text.str());
+  table.name_ = file.filename().string();
   return table;
 }
 
-std::vector<PublishedPoint> published_end_to_end() {
-  const CsvTable table = read_csv(published_directory() / "cx4_end_to_end.csv");
-  std::vector<PublishedPoint> points;
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const auto point = static_cast<std::size_t>(table.number(row, "point"));
-    if (point < 1 || point > kConcurrency.size()) continue;
-    points.push_back({table.cell(row, "workload"), protocol_of(table.cell(row, "series")),
-                      kConcurrency[point - 1], kMachines, table.number(row, "mtps_per_machine"),
-                      table.number(row, "latency_p50_us")});
+PublishedTable PublishedTable::parse(std::string name, const std::string& text) {
+  PublishedTable table;
+  table.name_ = std::move(name);
+  std::istringstream in(text);
+  std::size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.starts_with("#")) {
+      if (!table.columns_.empty()) table.refuse(number, "a comment behind the column names");
+      table.header_.push_back(trimmed(line.substr(1)));
+    } else if (table.columns_.empty()) {
+      table.columns_ = table.split(number, line);
+      auto sorted = table.columns_;
+      std::sort(sorted.begin(), sorted.end());
+      const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+      if (twice != sorted.end())
+        table.refuse(number, "column " + scenarios::in_quotes(*twice) + " stands twice");
+    } else {
+      table.rows_.push_back({number, table.split(number, line)});
+      const std::size_t fields = table.rows_.back().cells.size();
+      if (fields != table.columns_.size()) {
+        table.refuse(number, std::to_string(fields) + " fields; as many as columns are allowed: " +
+                                 std::to_string(table.columns_.size()));
+      }
+    }
   }
-  return points;
+  if (table.header_.empty()) table.refuse(1, "no '#' line that names the source");
+  if (table.rows_.empty()) table.refuse(number, "no rows");
+  return table;
 }
 
-std::vector<PublishedPoint> published_scale_out() {
-  const CsvTable table = read_csv(published_directory() / "cx4_scale_out.csv");
-  std::vector<PublishedPoint> points;
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
-    const int machines = static_cast<int>(std::lround(table.number(row, "machines")));
-    if (machines < 1) continue;
-    points.push_back({table.cell(row, "workload"), protocol_of(table.cell(row, "series")), 0, machines,
-                      table.number(row, "total_mtps") / machines, 0});
+std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text) const {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (const char c : text) {
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
   }
-  return points;
+  if (quoted) refuse(line, "a quote is not closed");
+  for (std::string& cell : cells) {
+    cell = trimmed(cell);
+    if (cell.empty()) refuse(line, "an empty field");
+  }
+  return cells;
 }
 
-std::filesystem::path published_directory() {
-  return profile_directory().parent_path() / "published" / "validation";
+bool PublishedTable::has_column(const std::string& column) const {
+  return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
+}
+
+std::size_t PublishedTable::index_of(const std::string& column) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  if (found == columns_.end()) {
+    throw UserError("", name_ + ": no column " + scenarios::in_quotes(column) + "; there are " +
+                            scenarios::listed(columns_) + scenarios::did_you_mean(column, columns_));
+  }
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+const std::string& PublishedTable::cell(const PublishedRow& row, const std::string& column) const {
+  return row.cells[index_of(column)];
+}
+
+double PublishedTable::number(const PublishedRow& row, const std::string& column, std::size_t part) const {
+  std::istringstream parts(cell(row, column));
+  std::string text;
+  for (std::size_t i = 0; i <= part; ++i) {
+    if (!std::getline(parts, text, '/')) {
+      refuse(row.line, "column " + scenarios::in_quotes(column) + " has no part " + std::to_string(part));
+    }
+  }
+  text = trimmed(text);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+    refuse(row.line,
+           "column " + scenarios::in_quotes(column) + ": " + scenarios::in_quotes(text) + " is no number");
+  }
+  return value;
+}
+
+void PublishedTable::refuse(std::size_t line, const std::string& what) const {
+  throw UserError("", scenarios::one_line(name_) + ":" + std::to_string(line) + ": " + what);
 }
 
 }  // namespace verbtwin::calibration

@@ -1,47 +1,46 @@
-// Published figures, to be compared with and shown, never fitted: calibration/published/validation/*.csv,
-// each opening with # lines that say cluster, source and conditions.
+// Published measurements: the CSV files under calibration/published/, as their sources give them.
 //
-// Values; reading a file throws UserError with its place.
+// Values, const use from any thread. A file opens with '#' lines (cluster, source, units, conditions), then a
+// line of column names, then rows. What is malformed is refused: a UserError of one line, "file:line: ...".
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace verbtwin::calibration {
 
-/// A CSV file with a header; # lines are left out, quoted cells may hold commas.
-struct CsvTable {
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
-
-  /// The column's number; nothing if there is none.
-  std::optional<std::size_t> column(const std::string& name) const;
-  std::string cell(std::size_t row, const std::string& column) const;  // "" where there is none
-  double number(std::size_t row, const std::string& column) const;     // 0 where there is none
+struct PublishedRow {
+  std::size_t line = 0;  // in the file, from 1
+  std::vector<std::string> cells;
 };
 
-CsvTable read_csv(const std::filesystem::path& file);
+class PublishedTable {
+ public:
+  /// `name` is what errors and reports call the file.
+  static PublishedTable parse(std::string name, const std::string& text);
+  static PublishedTable read(const std::filesystem::path& file);
 
-/// One published point of a system's curve.
-struct PublishedPoint {
-  std::string workload;  // "smallbank", "tpcc-new-order"
-  std::string protocol;  // our name of the system
-  int coroutines = 0;    // 0: not what varies
-  int machines = 0;
-  double per_machine_mtps = 0;
-  double latency_p50_us = 0;  // 0: not published
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& header() const { return header_; }  // the '#' lines without their mark
+  const std::vector<std::string>& columns() const { return columns_; }
+  const std::vector<PublishedRow>& rows() const { return rows_; }
+
+  bool has_column(const std::string& column) const;
+  const std::string& cell(const PublishedRow& row, const std::string& column) const;
+  /// The number in a cell; of "1.12 / 2.04" its part 0 or 1.
+  double number(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
+
+ private:
+  [[noreturn]] void refuse(std::size_t line, const std::string& what) const;
+  std::vector<std::string> split(std::size_t line, const std::string& text) const;
+  std::size_t index_of(const std::string& column) const;
+
+  std::string name_;
+  std::vector<std::string> header_;
+  std::vector<std::string> columns_;
+  std::vector<PublishedRow> rows_;
 };
-
-/// OSDI 2018, figure 14, throughput against latency. The figure does not say which concurrency a point is:
-/// the n-th point of a series is taken for the n-th of 1, 2, 4, 6, ... coroutines, which latency times
-/// throughput bears out.
-std::vector<PublishedPoint> published_end_to_end();
-/// OSDI 2018, figure 12, throughput against machines, DrTM+H.
-std::vector<PublishedPoint> published_scale_out();
-
-/// The directory that holds the files, beside the profiles.
-std::filesystem::path published_directory();
 
 }  // namespace verbtwin::calibration

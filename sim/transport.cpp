@@ -151,8 +151,11 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
       keep_payload(f, wr);
     }
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
-    if (qp.waiting_first_ != kNone || must_wait(qp, f)) {
+    if (qp.waiting_first_ != kNone) {
       wait_behind(qp, index);
+    } else if (must_wait(qp, f)) {
+      wait_behind(qp, index);
+      wake_first_waiting(qp);
     } else {
       launch(index, qp, fetched);
     }
@@ -225,12 +228,27 @@ void Transport::launch_waiting(SimQueuePair& qp) {
 /// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
 void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
   origin.read_done_ps_[f.read_slot] = done_ps;
-  if (origin.waiting_first_ == kNone) return;
+  if (origin.waiting_first_ != kNone) schedule_window(origin, done_ps);
+}
+
+/// Answers that were known to come before there was anybody to wait for them wake nobody by themselves.
+void Transport::wake_first_waiting(SimQueuePair& qp) {
+  std::int64_t known_ps = 0;
+  const auto known = [&](std::int64_t done_ps) {
+    if (done_ps != SimQueuePair::kNotDone) known_ps = std::max(known_ps, done_ps);
+  };
+  const Flight& f = flight(qp.waiting_first_);
+  if (returns_data(f.opcode)) known(qp.read_done_ps_[qp.read_next_]);
+  if ((f.flags & kFence) != 0) std::ranges::for_each(qp.read_done_ps_, known);
+  if (known_ps > calendar_.now_ps()) schedule_window(qp, known_ps);
+}
+
+void Transport::schedule_window(const SimQueuePair& qp, std::int64_t at_ps) {
   const std::uint32_t index = take_flight();
-  flight(index).origin = f.origin;
-  flight(index).epoch = f.epoch;
+  flight(index).origin = qp.number_;
+  flight(index).epoch = qp.epoch_;
   flight(index).stage = Stage::kWindow;
-  calendar_.schedule(std::max(done_ps, calendar_.now_ps()), handler_, index);
+  calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
 }
 
 void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {

@@ -89,6 +89,8 @@ class Transport final : public EventHandler {
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
   void wait_behind(SimQueuePair& qp, std::uint32_t index);
+  void wake_first_waiting(SimQueuePair& qp);
+  void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);
   void release_held(SimQueuePair& target);
   std::uint32_t take_waiting(SimQueuePair& qp);

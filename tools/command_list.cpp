@@ -46,7 +46,7 @@ std::vector<Row> profile_rows() {
   for (const calibration::ProfileInfo& profile :
        calibration::list_profiles(calibration::profile_directory())) {
     const char* kind = profile.kind == calibration::ProfileKind::kNic ? "NIC" : "host";
-    rows.push_back({profile.name, fmt::format("({}) {}", kind, profile.description)});
+    rows.push_back({profile.name, fmt::format("({}; {}) {}", kind, profile.provenance, profile.description)});
   }
   return rows;
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/published.hpp"
+#include "calibration/published_points.hpp"
 
 namespace verbtwin::tools {
 

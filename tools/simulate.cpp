@@ -27,13 +27,13 @@ std::int64_t us_to_ps(double us) {
   return std::llround(us * 1e6);
 }
 
-sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario) {
+sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   const scenarios::Cluster& c = scenario.cluster;
   const std::vector<std::filesystem::path> search{calibration::profile_directory()};
   sim::ClusterParameters p;
   p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
-  p.nic = calibration::load_nic_profile(c.nic, search);
-  p.host = calibration::load_host_profile(c.host, search);
+  p.nic = control.nic != nullptr ? *control.nic : calibration::load_nic_profile(c.nic, search);
+  p.host = control.host != nullptr ? *control.host : calibration::load_host_profile(c.host, search);
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
@@ -48,7 +48,7 @@ class Simulation {
  public:
   Simulation(const scenarios::Scenario& scenario, const RunControl& control)
       : scenario_(scenario), control_(control), job_(make_job(scenario, control)), cluster_([&] {
-          sim::ClusterParameters p = cluster_parameters(scenario);
+          sim::ClusterParameters p = cluster_parameters(scenario, control);
           p.node_memory_b = job_->node_memory_bytes();
           return p;
         }()) {

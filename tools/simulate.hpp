@@ -10,6 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "models/profile.hpp"
 #include "protocols/occ/options.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -18,8 +19,10 @@ namespace verbtwin::tools {
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
   std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
-  const std::atomic<bool>* stop = nullptr;   // set: end early, mark the result partial
-  protocols::OccOptions::Sabotage sabotage;  // tests only
+  const std::atomic<bool>* stop = nullptr;    // set: end early, mark the result partial
+  const models::NicProfile* nic = nullptr;    // in place of the profiles that the scenario names
+  const models::HostProfile* host = nullptr;  // likewise
+  protocols::OccOptions::Sabotage sabotage;   // tests only
 };
 
 /// The result, as DESIGN.md's contract has it.

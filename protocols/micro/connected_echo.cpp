@@ -100,8 +100,10 @@ void ConnectedEcho::request(int node, int coroutine, WaitGroup& group) {
 void ConnectedEcho::send(int node, std::uint32_t what) {
   cpu_.charge(Cost::kRpcSend);
   SendWr wr;
-  wr.sge = {nullptr, layout_.message_b, lkey_};
-  if (layout_.message_b <= inline_max_b_) wr.flags = kInline;
+  const bool shorter = (what & kReplyBit) != 0 && options_.reply_b < options_.payload_b;
+  wr.sge = {nullptr, shorter ? options_.reply_b : layout_.message_b, lkey_};
+  if (wr.sge.length <= inline_max_b_) wr.flags = kInline;
+  cpu_.charge(Cost::kCopyBlock, wr.sge.length / 64);
   wr.imm_data = what;
   if (replies_by_datagram() && (what & kReplyBit) != 0) {
     send_datagram(node, wr);
@@ -171,8 +173,10 @@ bool ConnectedEcho::poll_memory() {
 }
 
 void ConnectedEcho::deliver(int node, std::uint32_t what) {
+  const bool reply = (what & kReplyBit) != 0;
   cpu_.charge(Cost::kRpcReceive);
-  if ((what & kReplyBit) != 0) {
+  cpu_.charge(Cost::kCopyBlock, (reply ? options_.reply_b : options_.payload_b) / 64);
+  if (reply) {
     waiting_[what & ~kReplyBit]->complete(WcStatus::kSuccess);
   } else {
     send(node, what | kReplyBit);

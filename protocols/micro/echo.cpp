@@ -41,10 +41,11 @@ class UdEcho final : public EchoTransport {
  public:
   UdEcho(const EchoOptions& options, int coroutines, Worker& worker, std::span<std::byte> memory)
       : payload_b_(options.payload_b),
+        reply_b_(options.reply_b),
         rpc_(worker, coroutines, rpc_options(options), memory, worker.port().memory().lkey()),
         landing_(options.payload_b),
         replies_(static_cast<std::size_t>(coroutines)) {
-    rpc_.set_handler(0, serve, nullptr);
+    rpc_.set_handler(0, serve, this);
   }
 
   void connect() override { rpc_.connect(); }
@@ -55,9 +56,9 @@ class UdEcho final : public EchoTransport {
   }
 
  private:
-  static void serve(void*, RpcRequest& request) { request.reply(request.arguments().size()); }
+  static void serve(void* self, RpcRequest& request) { request.reply(static_cast<UdEcho*>(self)->reply_b_); }
 
-  std::uint32_t payload_b_;
+  std::uint32_t payload_b_, reply_b_;
   UdRpc rpc_;
   std::vector<std::byte> landing_;  // of all replies: nobody looks at them
   std::vector<Reply> replies_;
@@ -121,11 +122,21 @@ EchoOptions EchoOptions::from_json(const json& workload) {
     if (name == known) o.transport = transport;
   }
   o.payload_b = workload.at("payload_b");
+  o.reply_b = workload.at("reply_b");
+  if (o.reply_b == 0) o.reply_b = o.payload_b;
   o.doorbell_batching = workload.at("doorbell_batching");
   o.coalescing = workload.at("coalescing");
   if (o.coalescing && o.transport != Transport::kUdSend) {
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
+  }
+  const bool polled = o.transport == Transport::kRcWritePoll || o.transport == Transport::kHerd;
+  if (o.reply_b > o.payload_b || (polled && o.reply_b != o.payload_b)) {
+    throw UserError("/workload/reply_b",
+                    "a reply of " + name + " is " +
+                        (polled ? "as long as its request: 0"
+                                : "no longer than its request: 0 to " + std::to_string(o.payload_b)) +
+                        " is allowed");
   }
   const bool datagrams = o.transport == Transport::kUdSend || o.transport == Transport::kHerd;
   if (datagrams && o.payload_b + kHeadersMaxBytes > kDatagramMaxBytes) {
@@ -171,7 +182,8 @@ RegistryEntry echo_entry() {
       choice("ud_send", names,
              "ud_send: FaSST's RPC; rc_send; rc_write_imm; rc_write_poll: WRITE into rings that the "
              "CPU polls; herd: UC WRITE into polled rings, replies by UD SEND");
-  p["payload_b"] = number(32, 1, 65536, "bytes of a request and of its reply; ud_send, herd: up to 4032");
+  p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send, herd: up to 4032");
+  p["reply_b"] = number(0, 0, 65536, "bytes of a reply, at most those of a request; 0: as many as a request");
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "
                                 "pair");

@@ -1,6 +1,6 @@
 // echo: RPCs with an empty handler, to compare what carries them (Wei et al., OSDI 2018, figure 3b; Kalia et
 // al., SIGCOMM 2014 and OSDI 2016): every worker is client and server, every coroutine has one call in flight
-// to a random other machine, the reply is as long as the request.
+// to a random other machine.
 //
 // See the entry's schema for the parameters. EchoTransport belongs to one worker and its thread.
 #pragma once
@@ -23,6 +23,7 @@ struct EchoOptions {
   };
   Transport transport = Transport::kUdSend;
   std::uint32_t payload_b = 0;
+  std::uint32_t reply_b = 0;  // at most payload_b
   bool doorbell_batching = true;
   bool coalescing = false;  // ud_send
 

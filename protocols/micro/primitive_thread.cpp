@@ -93,7 +93,18 @@ std::uint32_t PrimitiveThread::inbound_max() const {
 void PrimitiveThread::start(const Window& window, const std::atomic<bool>& stop) {
   window_ = &window;
   stop_ = &stop;
+  connect();
   if (options_.verb == Opcode::kSend) post_first_recvs();
+}
+
+/// All queue pairs at once: how many contexts the NICs hold is part of what is measured.
+void PrimitiveThread::connect() {
+  if (is_datagram()) return;
+  for (int node = 0; node < port_.shape().nodes; ++node) {
+    const bool wanted = options_.pattern != PrimitiveOptions::Pattern::kManyToOne || node == 0;
+    if (!issues_ || !wanted || node == port_.node()) continue;
+    for (int index = 0; index < port_.shape().qps_per_peer; ++index) line(node, index);
+  }
 }
 
 void PrimitiveThread::post_first_recvs() {

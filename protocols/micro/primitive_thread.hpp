@@ -70,6 +70,7 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
 
   bool is_datagram() const { return options_.transport == QpType::kUd; }
   std::uint32_t inbound_max() const;  // messages that may be on their way here on one queue pair
+  void connect();
   bool may_post();
   void post();
   int pick_node();

@@ -26,6 +26,9 @@ struct MessageHeader {
   std::uint16_t padding;
 };
 
+/// A message costs more for every further cache line that it is written to or read from.
+constexpr std::size_t kLineBytes = 64;
+
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + 7) & ~std::size_t{7};
 }
@@ -136,6 +139,7 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
   packet.used_b += static_cast<std::uint32_t>(need);
   ++reinterpret_cast<PacketHeader*>(slot_at(slot))->messages;
   cpu_.charge(Cost::kRpcSend);
+  cpu_.charge(Cost::kCopyBlock, bytes / kLineBytes);
   return {at + sizeof(MessageHeader), bytes};
 }
 
@@ -239,6 +243,7 @@ void UdRpc::on_recv(const WorkCompletion& wc) {
 void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                   std::span<const std::byte> body) {
   cpu_.charge(Cost::kRpcReceive);
+  cpu_.charge(Cost::kCopyBlock, body.size() / kLineBytes);
   if ((flags & kResponseFlag) != 0) {
     ReplyTarget* target = waiting_[slot];
     free_calls_.push_back(slot);

@@ -1,0 +1,65 @@
+#include "calibration/evaluate.hpp"
+
+#include <cmath>
+
+#include "calibration/forked.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+using nlohmann::json;
+
+struct Task {
+  std::size_t experiment, point, variant;
+};
+
+Prediction prediction_of(const Experiment& experiment, const ForkedResult& result, std::size_t variant) {
+  Prediction p;
+  p.variant = variant;
+  p.error = result.error;
+  if (!p.error.empty()) return p;
+  const json read = json::parse(result.text);
+  p.value = read.at("value").get<double>() * experiment.scale;
+  p.bottleneck = read.at("bottleneck").at("resource");
+  p.utilization = read.at("bottleneck").at("utilization");
+  p.busiest = read.at("bottleneck").value("busiest", p.bottleneck);
+  return p;
+}
+
+}  // namespace
+
+double log_error(const Point& point, const Prediction& prediction) {
+  constexpr double kLeastRatio = 0.05;
+  return std::log(std::max(prediction.value / point.published, kLeastRatio));
+}
+
+std::vector<std::vector<Prediction>> Evaluator::evaluate(std::span<const Experiment* const> experiments,
+                                                         const ProfileSet& profiles) const {
+  std::vector<Task> tasks;
+  std::vector<std::vector<Prediction>> best;
+  for (std::size_t e = 0; e < experiments.size(); ++e) {
+    best.emplace_back(experiments[e]->points.size());
+    for (std::size_t p = 0; p < experiments[e]->points.size(); ++p) {
+      for (std::size_t v = 0; v < experiments[e]->points[p].variants.size(); ++v) tasks.push_back({e, p, v});
+    }
+  }
+  const auto work = [&](std::size_t i) {
+    const Experiment& e = *experiments[tasks[i].experiment];
+    const json result = run_(e.points[tasks[i].point].variants[tasks[i].variant], profiles.nics.at(e.nic),
+                             profiles.hosts.at(e.host));
+    return json{{"value", result.at(json::json_pointer(e.result_pointer))},
+                {"bottleneck", result.at("bottleneck")}}
+        .dump();
+  };
+  const std::vector<ForkedResult> results = in_processes(tasks.size(), jobs_, work, going_on_);
+  if (results.size() != tasks.size()) return {};
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    Prediction p = prediction_of(*experiments[tasks[i].experiment], results[i], tasks[i].variant);
+    Prediction& kept = best[tasks[i].experiment][tasks[i].point];
+    if (tasks[i].variant == 0 || p.value > kept.value) kept = std::move(p);
+  }
+  return best;
+}
+
+}  // namespace verbtwin::calibration

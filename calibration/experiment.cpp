@@ -1,0 +1,255 @@
+#include "calibration/experiment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/text.hpp"
+#include "scenarios/validate.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+using nlohmann::json;
+using scenarios::Document;
+namespace fs = std::filesystem;
+
+constexpr const char* kLeftOutFile = "left-out.json";
+
+json text(std::size_t length_min = 1) {
+  return {{"type", "string"}, {"minLength", length_min}, {"maxLength", 10000}};
+}
+json list_of(json items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
+}
+json object(json properties, json required) {
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"required", std::move(required)},
+          {"properties", std::move(properties)}};
+}
+
+const json& experiment_schema() {
+  static const json any_object = {{"type", "object"}};
+  static const json schema = object(
+      {{"format", {{"type", "string"}, {"const", "verbtwin-experiment"}}},
+       {"version", {{"type", "integer"}, {"const", 1}}},
+       {"name", text()},
+       {"description", text()},
+       {"data", text()},
+       {"rows", any_object},
+       {"machine", object({{"nic", text()}, {"host", text()}}, {"nic", "host"})},
+       {"series", list_of(text())},
+       {"x", text()},
+       {"value", object({{"column", text()}, {"part", {{"type", "integer"}, {"minimum", 0}}}}, {"column"})},
+       {"unit", text()},
+       {"result", object({{"pointer", text()}, {"scale", {{"type", "number"}, {"exclusiveMinimum", 0}}}},
+                         {"pointer", "scale"})},
+       {"assumptions", list_of(text())},
+       {"scenario", any_object},
+       {"rules", list_of(object({{"where", any_object}, {"set", any_object}}, {"set"}))},
+       {"best_over", list_of(any_object)},
+       {"limits", list_of(object({{"where", any_object}, {"resources", list_of(text())}, {"source", text()}},
+                                 {"resources", "source"}))}},
+      {"format", "version", "name", "description", "data", "machine", "series", "x", "value", "unit",
+       "result", "assumptions", "scenario", "rules"});
+  return schema;
+}
+
+[[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what) {
+  throw UserError("", scenarios::format_error(document.place(pointer), UserError(pointer, what)));
+}
+
+void check(const Document& document, const json& schema) {
+  json root = document.root();
+  const auto findings = scenarios::check(root, schema);
+  if (!findings.empty()) {
+    throw UserError("", scenarios::format_error(document.place(findings[0].pointer, findings[0].anchor),
+                                                UserError(findings[0].pointer, findings[0].message)));
+  }
+}
+
+/// Whether a row is one that WHERE means.
+bool matches(const PublishedTable& table, const PublishedRow& row, const json& where) {
+  for (const auto& [column, wanted] : where.items()) {
+    if (wanted.is_object()) {
+      const double value = table.number(row, column);
+      if (value < wanted.value("min", -HUGE_VAL) || value > wanted.value("max", HUGE_VAL)) return false;
+      continue;
+    }
+    if (wanted.is_number()) {
+      if (table.number(row, column) != wanted.get<double>()) return false;
+      continue;
+    }
+    const json cell = table.cell(row, column);
+    const bool found =
+        wanted.is_array() ? std::find(wanted.begin(), wanted.end(), cell) != wanted.end() : wanted == cell;
+    if (!found) return false;
+  }
+  return true;
+}
+
+/// A whole number as an integer, which is what most parameters are.
+json number_json(double value) {
+  const double whole = std::round(value);
+  return std::abs(value - whole) < 1e-6 ? json(static_cast<std::int64_t>(whole)) : json(value);
+}
+
+json value_for(const PublishedTable& table, const PublishedRow& row, const json& value) {
+  if (!value.is_object()) return value;
+  if (value.contains("text")) return table.cell(row, value.at("text"));
+  if (!value.contains("column")) return value;
+  return number_json(table.number(row, value.at("column")) * value.value("times", 1.0));
+}
+
+/// Sets "workload.verb" in a scenario.
+void set_path(json& scenario, const std::string& path, json value) {
+  std::string pointer = "/" + path;
+  std::replace(pointer.begin(), pointer.end(), '.', '/');
+  scenario[json::json_pointer(pointer)] = std::move(value);
+}
+
+class Reader {
+ public:
+  Reader(Document document, const fs::path& published, const scenarios::Catalog& catalog)
+      : document_(std::move(document)), root_(document_.root()), catalog_(catalog) {
+    check(document_, experiment_schema());
+    const std::string data = root_.at("data");
+    if (fs::path(data).filename() != data) {
+      refuse(document_, "/data", "a file of the fitted set by its name is allowed");
+    }
+    table_ = PublishedTable::read(published / data);
+  }
+
+  Experiment read(std::set<std::string>& used) {
+    Experiment e;
+    e.name = root_.at("name");
+    e.description = root_.at("description");
+    e.data = root_.at("data");
+    e.unit = root_.at("unit");
+    e.nic = root_.at("machine").at("nic");
+    e.host = root_.at("machine").at("host");
+    e.result_pointer = root_.at("result").at("pointer");
+    e.scale = root_.at("result").at("scale");
+    e.assumptions = root_.at("assumptions").get<std::vector<std::string>>();
+    e.header = table_.header();
+    const std::size_t part = root_.at("value").value("part", 0);
+    for (const PublishedRow& row : table_.rows()) {
+      if (!matches(table_, row, root_.value("rows", json::object()))) continue;
+      used.insert(fmt::format("{}:{}:{}", e.data, row.line, part));
+      e.points.push_back(point(row, part));
+    }
+    if (e.points.empty()) refuse(document_, "/rows", "no row of " + e.data + " is meant");
+    return e;
+  }
+
+  std::string place(const std::string& pointer) const { return document_.place(pointer); }
+
+ private:
+  Point point(const PublishedRow& row, std::size_t part) {
+    Point p;
+    for (const std::string column : root_.at("series")) {
+      if (!p.series.empty()) p.series += ' ';
+      p.series += table_.cell(row, column);
+    }
+    p.x = table_.cell(row, root_.at("x"));
+    p.published = table_.number(row, root_.at("value").at("column"), part);
+    p.place = fmt::format("{}:{}", table_.name(), row.line);
+    for (const json& limit : root_.value("limits", json::array())) {
+      if (!matches(table_, row, limit.value("where", json::object()))) continue;
+      p.limits = limit.at("resources").get<std::vector<std::string>>();
+      p.limit_source = limit.at("source");
+    }
+    json scenario = root_.at("scenario");
+    set_path(scenario, "cluster.nic", root_.at("machine").at("nic"));
+    set_path(scenario, "cluster.host", root_.at("machine").at("host"));
+    for (const json& rule : root_.at("rules")) {
+      if (!matches(table_, row, rule.value("where", json::object()))) continue;
+      for (const auto& [path, value] : rule.at("set").items())
+        set_path(scenario, path, value_for(table_, row, value));
+    }
+    for (const json& variant : root_.value("best_over", json::array({json::object()}))) {
+      json one = scenario;
+      for (const auto& [path, value] : variant.items()) set_path(one, path, value_for(table_, row, value));
+      const std::string label = fmt::format("{} (for {})", document_.label(), p.place);
+      p.variants.push_back(scenarios::load_scenario(Document::parse(label, one.dump(2)), {}, catalog_));
+    }
+    return p;
+  }
+
+  Document document_;
+  const json& root_;
+  const scenarios::Catalog& catalog_;
+  PublishedTable table_;
+};
+
+std::vector<fs::path> json_files(const fs::path& directory) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".json" && entry->path().filename() != kLeftOutFile)
+      files.push_back(entry->path());
+  }
+  if (error) throw UserError("", directory.string() + ": cannot be read: " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}].
+std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published,
+                                   std::set<std::string>& used) {
+  const Document document = Document::read(file);
+  check(document, list_of(object({{"data", text()}, {"rows", {{"type", "object"}}}, {"reason", text()}},
+                                 {"data", "rows", "reason"})));
+  std::vector<LeftOut> all;
+  for (const json& entry : document.root()) {
+    const std::string data = entry.at("data");
+    const PublishedTable table = PublishedTable::read(published / fs::path(data).filename());
+    for (const PublishedRow& row : table.rows()) {
+      if (!matches(table, row, entry.at("rows"))) continue;
+      used.insert(fmt::format("{}:{}:0", data, row.line));
+      std::string what;
+      for (const std::string& cell : row.cells) what += (what.empty() ? "" : ", ") + cell;
+      all.push_back({fmt::format("{}:{}", data, row.line), what, entry.at("reason")});
+    }
+  }
+  return all;
+}
+
+void require_every_row(const fs::path& published, const std::set<std::string>& used) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(published)) {
+    if (entry.path().extension() == ".csv") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  for (const fs::path& file : files) {
+    const PublishedTable table = PublishedTable::read(file);
+    for (const PublishedRow& row : table.rows()) {
+      if (used.contains(fmt::format("{}:{}:0", table.name(), row.line))) continue;
+      throw UserError("", fmt::format("{}:{}: no experiment runs this row and {} does not name it",
+                                      table.name(), row.line, kLeftOutFile));
+    }
+  }
+}
+
+}  // namespace
+
+ExperimentSet load_experiments(const fs::path& experiments, const fs::path& published,
+                               const scenarios::Catalog& catalog) {
+  ExperimentSet set;
+  std::set<std::string> used;
+  for (const fs::path& file : json_files(experiments)) {
+    set.experiments.push_back(Reader(Document::read(file), published, catalog).read(used));
+  }
+  set.left_out = read_left_out(experiments / kLeftOutFile, published, used);
+  require_every_row(published, used);
+  return set;
+}
+
+}  // namespace verbtwin::calibration

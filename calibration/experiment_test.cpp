@@ -1,0 +1,148 @@
+#include "calibration/experiment.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::calibration {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::SizeIs;
+namespace fs = std::filesystem;
+
+scenarios::Catalog catalog() {
+  scenarios::Catalog c;
+  json p;
+  for (const char* name : {"payload_b", "outstanding"}) {
+    p[name] = {{"type", "integer"}, {"minimum", 1}, {"maximum", 4096}, {"default", 8}};
+  }
+  p["verb"] = {{"type", "string"}, {"enum", {"read", "write"}}, {"default", "read"}};
+  p["inline"] = {{"type", "boolean"}, {"default", false}};
+  c.workloads.push_back({"primitive", "raw verbs", {{"properties", p}}});
+  c.protocols.push_back({"none", "none", json::object()});
+  c.nics = {"n"};
+  c.hosts = {"h"};
+  return c;
+}
+
+/// A directory with experiments/ and published/train and, to be left alone, published/validation.
+class Experiments : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    for (const char* folder : {"experiments", "published/train", "published/validation"}) {
+      fs::create_directories(root_ / folder);
+    }
+    write("published/train/raw.csv",
+          "# source: a paper\nverb,payload_b,mops\nread,8,10\nwrite,8,20\nwrite,64,15\n");
+    write("experiments/left-out.json", "[]");
+    experiment_ = {{"format", "verbtwin-experiment"},
+                   {"version", 1},
+                   {"name", "raw"},
+                   {"description", "raw verbs"},
+                   {"data", "raw.csv"},
+                   {"machine", {{"nic", "n"}, {"host", "h"}}},
+                   {"series", {"verb"}},
+                   {"x", "payload_b"},
+                   {"value", {{"column", "mops"}}},
+                   {"unit", "M/s"},
+                   {"result", {{"pointer", "/operations_per_s"}, {"scale", 1e-6}}},
+                   {"assumptions", {"a window"}},
+                   {"scenario",
+                    {{"cluster", {{"nodes", 2}, {"replicas", 1}}},
+                     {"protocol", {{"name", "none"}}},
+                     {"workload", {{"name", "primitive"}}},
+                     {"run", {{"measure_us", 10}}}}},
+                   {"rules",
+                    {{{"set",
+                       {{"workload.verb", {{"text", "verb"}}},
+                        {"workload.payload_b", {{"column", "payload_b"}, {"times", 2}}}}}},
+                     {{"where", {{"verb", json::array({"write"})}, {"payload_b", {{"max", 63}}}}},
+                      {"set", {{"workload.inline", true}}}},
+                     {{"where", {{"payload_b", 64}}}, {"set", {{"workload.outstanding", 2}}}}}}};
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void write(const std::string& file, const std::string& text) { std::ofstream(root_ / file) << text; }
+  ExperimentSet load() {
+    write("experiments/raw.json", experiment_.dump(2));
+    return load_experiments(root_ / "experiments", root_ / "published/train", catalog());
+  }
+  std::string refusal() {
+    try {
+      load();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  fs::path root_;
+  json experiment_;
+};
+
+TEST_F(Experiments, RowsBecomeScenarios) {
+  const ExperimentSet set = load();
+  ASSERT_THAT(set.experiments, SizeIs(1));
+  const auto& points = set.experiments[0].points;
+  ASSERT_THAT(points, SizeIs(3));
+  EXPECT_EQ(points[1].series, "write");
+  EXPECT_EQ(points[1].x, "8");
+  EXPECT_EQ(points[1].published, 20);
+  EXPECT_EQ(points[1].place, "raw.csv:4");
+  EXPECT_EQ(points[1].variants.at(0).workload.at("payload_b"), 16);
+  EXPECT_EQ(points[1].variants.at(0).workload.at("inline"), true);
+  EXPECT_EQ(points[2].variants.at(0).workload.at("inline"), false);
+  EXPECT_EQ(points[1].variants.at(0).workload.at("outstanding"), 8);
+  EXPECT_EQ(points[2].variants.at(0).workload.at("outstanding"), 2);
+  EXPECT_EQ(points[0].variants.at(0).cluster.nic, "n");
+}
+
+TEST_F(Experiments, TheBestOverSeveralIsSeveralRuns) {
+  experiment_["best_over"] = {{{"workload.outstanding", 8}}, {{"workload.outstanding", 64}}};
+  const ExperimentSet set = load();
+  ASSERT_THAT(set.experiments[0].points[0].variants, SizeIs(2));
+  EXPECT_EQ(set.experiments[0].points[0].variants[1].workload.at("outstanding"), 64);
+}
+
+TEST_F(Experiments, EveryRowIsRunOrNamed) {
+  experiment_["rows"] = {{"verb", "write"}};
+  EXPECT_THAT(refusal(), HasSubstr("raw.csv:3: no experiment runs this row"));
+  write("experiments/left-out.json",
+        R"([{"data": "raw.csv", "rows": {"verb": "read"}, "reason": "a test"}])");
+  const ExperimentSet set = load();
+  ASSERT_THAT(set.left_out, SizeIs(1));
+  EXPECT_EQ(set.left_out[0].reason, "a test");
+}
+
+TEST_F(Experiments, MistakesAreToldWithTheirPlace) {
+  experiment_["machine"]["nic"] = "m";
+  EXPECT_THAT(refusal(), HasSubstr("(for raw.csv:3)"));
+  experiment_["machine"]["nic"] = "n";
+  experiment_["x"] = "payload";
+  EXPECT_THAT(refusal(), HasSubstr("no column \"payload\""));
+  experiment_["x"] = "payload_b";
+  experiment_["assumption"] = "one";
+  EXPECT_THAT(refusal(), HasSubstr("raw.json:"));
+}
+
+TEST_F(Experiments, OnlyTheFittedSetIsRead) {
+  // Whatever lies in the folder of the validation set would be refused, were it read.
+  write("published/validation/other.csv", "garbage,\"");
+  fs::create_directories(root_ / "published/validation/directory.csv");
+  EXPECT_EQ(refusal(), "accepted");
+  for (const char* path : {"../validation/other.csv", "validation/other.csv", "/tmp/other.csv"}) {
+    experiment_["data"] = path;
+    EXPECT_THAT(refusal(), HasSubstr("/data: a file of the fitted set by its name is allowed")) << path;
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::calibration

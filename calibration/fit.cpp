@@ -1,0 +1,273 @@
+#include "calibration/fit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlopt.hpp>
+
+#include "calibration/sensitivity.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+// Errors up to about this count by their square, larger ones by their size.
+constexpr double kRobustScale = 0.1;
+// In the logarithm of a parameter: the step of derivatives (the simulator is a rough function: a smaller one
+// sees its roughness), the first radius of trust, the radii at which a search is over or stops growing.
+constexpr double kDerivativeStep = 0.08;
+constexpr double kFirstRadius = 0.5, kLeastRadius = 0.01, kLargestRadius = 1.0;
+// A pull towards the start, in units of a parameter's range: what no data determine stays where it was.
+constexpr double kPull = 1e-4;
+
+double robust(double error) {
+  const double scaled = error / kRobustScale;
+  return 2 * kRobustScale * kRobustScale * (std::sqrt(1 + scaled * scaled) - 1);
+}
+double robust_slope(double error) {
+  const double scaled = error / kRobustScale;
+  return 2 * error / std::sqrt(1 + scaled * scaled);
+}
+
+struct Stopped {};
+
+using Values = std::vector<double>;  // logarithms, by variable
+
+/// Errors of all points, one experiment behind the other, and what each weighs.
+struct Errors {
+  Values error, weight;
+
+  double sum() const {
+    double all = 0;
+    for (std::size_t r = 0; r < error.size(); ++r) all += weight[r] * robust(error[r]);
+    return all;
+  }
+};
+
+Errors errors_of(std::span<const Experiment* const> experiments,
+                 const std::vector<std::vector<Prediction>>& predictions) {
+  Errors all;
+  for (std::size_t e = 0; e < experiments.size(); ++e) {
+    const auto& points = experiments[e]->points;
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      all.error.push_back(log_error(points[p], predictions[e][p]));
+      all.weight.push_back(1.0 / static_cast<double>(points.size() * experiments.size()));
+    }
+  }
+  return all;
+}
+
+/// The objective near a point, with errors that are linear in the step.
+struct LinearModel {
+  const Errors& errors;
+  const std::vector<Values>& columns;  // by variable: derivatives of the errors
+  const Values& pull_from;             // where the pull has its origin, and
+  const Values& pull_scale;            // its unit
+  const Values& at;
+
+  double value(const Values& step, Values& slope) const {
+    Values error = errors.error;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      for (std::size_t r = 0; r < error.size(); ++r) error[r] += columns[i][r] * step[i];
+    }
+    double sum = 0;
+    for (std::size_t r = 0; r < error.size(); ++r) sum += errors.weight[r] * robust(error[r]);
+    for (std::size_t i = 0; i < step.size(); ++i) {
+      const double off = (at[i] + step[i] - pull_from[i]) / pull_scale[i];
+      sum += kPull * off * off;
+      if (slope.empty()) continue;
+      slope[i] = 2 * kPull * off / pull_scale[i];
+      for (std::size_t r = 0; r < error.size(); ++r) {
+        slope[i] += errors.weight[r] * robust_slope(error[r]) * columns[i][r];
+      }
+    }
+    return sum;
+  }
+};
+
+class Fit {
+ public:
+  Fit(Machines& machines, const MachineGroup& group, std::span<const Experiment* const> experiments,
+      const Evaluator& evaluator, const FitProgress& progress)
+      : machines_(machines),
+        group_(group),
+        experiments_(experiments),
+        evaluator_(evaluator),
+        progress_(progress) {
+    for (const std::string& machine : group.machines) {
+      for (FitVariable& v : machines_.variables(machine)) variables_.push_back(std::move(v));
+    }
+    for (const FitVariable& v : variables_) {
+      lower_.push_back(std::log(v.lower));
+      upper_.push_back(std::log(v.upper));
+      start_.push_back(std::log(v.first));
+      scale_.push_back((upper_.back() - lower_.back()) / 2);
+    }
+  }
+
+  void run() {
+    if (variables_.empty() || experiments_.empty() || group_.rounds == 0) return;
+    best_ = start_;
+    errors_ = evaluate(best_);
+    double radius = kFirstRadius;
+    for (round_ = 0; round_ < group_.rounds && radius > kLeastRadius; ++round_) {
+      differentiate();
+      radius = improve(radius);
+    }
+    differentiate();
+    apply(best_);
+    annotate();
+  }
+
+ private:
+  double objective(const Errors& errors, const Values& x) const {
+    double sum = errors.sum();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double off = (x[i] - start_[i]) / scale_[i];
+      sum += kPull * off * off;
+    }
+    return sum;
+  }
+
+  /// Steps of the linear model, each tried, the radius of trust smaller after each that did not help. Returns
+  /// the radius for the next round.
+  double improve(double radius) {
+    constexpr int kTries = 4;
+    const double before = objective(errors_, best_);
+    for (int tried = 0; tried < kTries; ++tried) {
+      Values next = best_;
+      const double expected = before - solve(radius, next);
+      const Errors errors = evaluate(next);
+      const double gained = before - objective(errors, next);
+      if (gained > 0) {
+        best_ = next;
+        errors_ = errors;
+        if (gained > 0.6 * expected) return std::min(2 * radius, kLargestRadius);
+        return gained > 0.2 * expected ? radius : radius / 2;
+      }
+      radius /= 3;
+    }
+    return radius;
+  }
+
+  /// The best step of the linear model inside the radius and the ranges; returns the model's value there.
+  double solve(double radius, Values& x) const {
+    struct Problem {
+      const Fit* fit;
+      LinearModel model;
+    } problem{this, {errors_, columns_, start_, scale_, best_}};
+    const auto count = variables_.size();
+    nlopt::opt optimiser(nlopt::LD_SLSQP, static_cast<unsigned>(count));
+    Values low(count), high(count), step(count, 0.0);
+    for (std::size_t i = 0; i < count; ++i) {
+      low[i] = std::max(-radius, lower_[i] - best_[i]);
+      high[i] = std::min(radius, upper_[i] - best_[i]);
+    }
+    optimiser.set_lower_bounds(low);
+    optimiser.set_upper_bounds(high);
+    optimiser.set_min_objective([](const Values& s, Values& slope,
+                                   void* data) { return static_cast<Problem*>(data)->model.value(s, slope); },
+                                &problem);
+    optimiser.set_maxeval(1000);
+    optimiser.set_ftol_rel(1e-8);
+    double value = 0;
+    try {
+      optimiser.optimize(step, value);
+    } catch (const nlopt::roundoff_limited&) {
+      // As good as it gets: `step` holds it.
+    }
+    Values unused;
+    for (std::size_t i = 0; i < count; ++i) x[i] = best_[i] + step[i];
+    return problem.model.value(step, unused);
+  }
+
+  Errors evaluate(const Values& x) {
+    apply(x);
+    const auto predictions = evaluator_.evaluate(experiments_, machines_.profiles());
+    if (!evaluator_.going_on() || predictions.empty()) throw Stopped{};
+    const Errors errors = errors_of(experiments_, predictions);
+    least_ = std::min(least_, errors.sum());
+    // A round is its derivatives and usually one or two steps.
+    const int each = static_cast<int>(variables_.size()) + 2;
+    if (progress_) {
+      done_ = std::min(done_ + 1, (round_ + 1) * each);
+      progress_(group_, done_, (group_.rounds + 1) * each, least_);
+    }
+    return errors;
+  }
+
+  void apply(const Values& x) {
+    for (std::size_t i = 0; i < variables_.size(); ++i) machines_.set(variables_[i], std::exp(x[i]));
+  }
+
+  /// Derivatives at the best, away from the nearer end of each range.
+  void differentiate() {
+    columns_.assign(variables_.size(), Values(errors_.error.size(), 0.0));
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      Values x = best_;
+      const bool up = upper_[i] - best_[i] > best_[i] - lower_[i];
+      x[i] += up ? kDerivativeStep : -kDerivativeStep;
+      x[i] = std::clamp(x[i], lower_[i], upper_[i]);
+      const Errors there = evaluate(x);
+      for (std::size_t r = 0; r < there.error.size(); ++r) {
+        columns_[i][r] = (there.error[r] - errors_.error[r]) / (x[i] - best_[i]);
+      }
+    }
+  }
+
+  std::vector<Determination> determination() const {
+    std::vector<Values> weighted = columns_;
+    double squared = 0;
+    for (std::size_t r = 0; r < errors_.error.size(); ++r) {
+      const double root = std::sqrt(errors_.weight[r]);
+      for (Values& column : weighted) column[r] *= root;
+      squared += errors_.weight[r] * errors_.error[r] * errors_.error[r];
+    }
+    return determine(weighted, scale_, squared);
+  }
+
+  void annotate() {
+    std::string names;
+    for (const Experiment* e : experiments_) names += (names.empty() ? "" : ", ") + e->name;
+    const std::vector<Determination> determinations = determination();
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      const FitVariable& v = variables_[i];
+      std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
+      source += names;
+      if (!determinations[i].determined) source += "; not determined by these, its range is its uncertainty";
+      constexpr double kAtEnd = 0.005;
+      if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";
+      if (best_[i] > upper_[i] - kAtEnd) source += "; at the upper end of its range";
+      machines_.annotate(v, source, determinations[i].relative_error);
+    }
+  }
+
+  Machines& machines_;
+  const MachineGroup& group_;
+  std::span<const Experiment* const> experiments_;
+  const Evaluator& evaluator_;
+  const FitProgress& progress_;
+  std::vector<FitVariable> variables_;
+  Values lower_, upper_, start_, scale_;
+  Values best_;
+  Errors errors_;                // at best_
+  std::vector<Values> columns_;  // likewise
+  double least_ = std::numeric_limits<double>::infinity();
+  int round_ = 0, done_ = 0;
+};
+
+}  // namespace
+
+bool fit_group(Machines& machines, const MachineGroup& group, std::span<const Experiment* const> experiments,
+               const Evaluator& evaluator, const FitProgress& progress) {
+  try {
+    Fit(machines, group, experiments, evaluator, progress).run();
+  } catch (const Stopped&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace verbtwin::calibration

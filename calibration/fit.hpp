@@ -1,0 +1,35 @@
+// The fit: parameters of the machines of a group chosen so that the simulator comes closest to its
+// experiments.
+//
+// Weighted least squares of log(simulated / published), robust against points that the model cannot explain:
+// every experiment counts alike, whatever its number of points. Gauss-Newton in the logarithms of the
+// parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
+// (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
+// trust. A fixed number of rounds, so that the same data give the same values. One thread, which starts
+// processes (Evaluator).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "calibration/evaluate.hpp"
+#include "calibration/machine.hpp"
+
+namespace verbtwin::calibration {
+
+/// What is minimised: 0 for a perfect fit; for small errors the mean over experiments of the mean squared
+/// error.
+double misfit(std::span<const Experiment* const> experiments,
+              const std::vector<std::vector<Prediction>>& predictions);
+
+/// Told after every evaluation: how many of how many are done, the best misfit so far.
+using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
+
+/// Fits one group, whose machines are built; they are left with the best values, annotated. False if it was
+/// told to stop.
+bool fit_group(Machines& machines, const MachineGroup& group, std::span<const Experiment* const> experiments,
+               const Evaluator& evaluator, const FitProgress& progress);
+
+}  // namespace verbtwin::calibration

@@ -1,0 +1,212 @@
+#include "calibration/fit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+#include "calibration/forked.hpp"
+#include "calibration/report.hpp"
+#include "calibration/sensitivity.hpp"
+#include "calibration/shape.hpp"
+
+namespace verbtwin::calibration {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+TEST(InProcesses, ResultsComeInTheOrderOfTheItems) {
+  const auto results = in_processes(
+      7, 3, [](std::size_t i) { return std::string(i * 20000, 'x') + std::to_string(i); },
+      [] { return true; });
+  ASSERT_EQ(results.size(), 7U);
+  for (std::size_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(results[i].text.size(), i * 20000 + 1);
+    EXPECT_EQ(results[i].text.back(), static_cast<char>('0' + i));
+  }
+}
+
+TEST(InProcesses, WhatAChildThrowsOrDiesOfIsItsError) {
+  const auto results = in_processes(
+      3, 2,
+      [](std::size_t i) -> std::string {
+        if (i == 0) throw std::runtime_error("no luck");
+        if (i == 1) _exit(0);
+        return "fine";
+      },
+      [] { return true; });
+  EXPECT_EQ(results[0].error, "no luck");
+  EXPECT_EQ(results[1].error, "ended without a result");
+  EXPECT_EQ(results[2].text, "fine");
+}
+
+TEST(InProcesses, StopsWhenTold) {
+  int asked = 0;
+  const auto results = in_processes(
+      1000, 2,
+      [](std::size_t) {
+        usleep(1000);
+        return std::string("x");
+      },
+      [&] { return ++asked < 5; });
+  EXPECT_TRUE(results.empty());
+}
+
+TEST(Determine, TellsWhatTheErrorsDependOn) {
+  // Two errors of the first parameter, none of the second, the third and fourth only together.
+  const std::vector<std::vector<double>> columns = {{1, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 1, 1}, {0, 0, 1, 1}};
+  const auto result = determine(columns, {1, 1, 1, 1}, 0.01);
+  EXPECT_TRUE(result[0].determined);
+  EXPECT_NEAR(result[0].relative_error, 0.1 / std::sqrt(2), 0.01);
+  for (const std::size_t i : {1, 2, 3}) {
+    EXPECT_FALSE(result[i].determined) << i;
+    EXPECT_NEAR(result[i].relative_error, std::expm1(1), 1e-9) << "half of its range";
+  }
+}
+
+Experiment experiment_of(const std::vector<std::pair<std::string, double>>& points,
+                         const std::string& series = "s") {
+  Experiment e;
+  e.name = "e";
+  e.nic = "nic";
+  e.host = "host";
+  e.result_pointer = "/rate";
+  for (const auto& [x, published] : points) {
+    Point p;
+    p.series = series;
+    p.x = x;
+    p.published = published;
+    p.variants.resize(1);
+    p.variants[0].name = x;
+    e.points.push_back(std::move(p));
+  }
+  return e;
+}
+
+std::vector<Prediction> predictions_of(const std::vector<double>& values) {
+  std::vector<Prediction> all;
+  for (const double value : values) all.push_back({value, "core", 1, "core", 0, ""});
+  return all;
+}
+
+TEST(Shape, PairsOfNamesAreAllComparedNeighboursOfNumbers) {
+  const Experiment named = experiment_of({{"a", 1}, {"b", 2}, {"c", 2.01}});
+  EXPECT_EQ(ordered_pairs(named, predictions_of({1, 2, 3})).size(), 2U) << "b and c are one, as published";
+  const auto wrong = ordered_pairs(named, predictions_of({2.5, 2, 3}));
+  EXPECT_EQ(std::count_if(wrong.begin(), wrong.end(), [](const Pair& p) { return p.kept; }), 1);
+  const Experiment numbers = experiment_of({{"1", 1}, {"2", 2}, {"4", 3}});
+  EXPECT_EQ(ordered_pairs(numbers, predictions_of({1, 2, 3})).size(), 2U);
+}
+
+TEST(Shape, TheKneeIsTheLargestStep) {
+  const Experiment e = experiment_of({{"8", 10}, {"16", 10}, {"32", 7}, {"64", 6.5}});
+  const auto found = knees(e, predictions_of({10, 10, 9.9, 6}));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].published, "16 - 32");
+  EXPECT_EQ(found[0].simulated, "32 - 64");
+}
+
+TEST(Report, ListsEveryPointWithItsError) {
+  ExperimentSet set;
+  set.experiments = {experiment_of({{"8", 10}, {"all", 20}})};
+  set.experiments[0].points[0].limits = {"nic_send"};
+  ReportInput input{&set, {predictions_of({11, 10})}, {}};
+  const json list = report_json(input);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0], (json{{"set", "train"},
+                           {"experiment", "e"},
+                           {"series", "s"},
+                           {"x", 8.0},
+                           {"published", 10.0},
+                           {"simulated", 11.0},
+                           {"error", 0.1}}));
+  EXPECT_EQ(list[1].at("x"), "all");
+  const std::string text = report_markdown(input);
+  EXPECT_NE(text.find("median 30.0 %, worst 50.0 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("no: nic_send"), std::string::npos);
+  EXPECT_NE(text.find("* e, s all: -50 %"), std::string::npos);
+}
+
+/// Machines whose send engine and doorbell are fitted, in a directory of the test's own.
+class FitTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    write("nic", "nic", models::nic_parameters(), {{"send_wqe_ns", 5}, {"send_ack_ns", 5}});
+    write("host", "host", models::host_parameters(), {{"doorbell_ns", 100}});
+    std::ofstream(root_ / "groups.json") << R"([{"name": "g", "machines": ["nic", "host"], "rounds": 8}])";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  template <typename Table>
+  void write(const std::string& name, const std::string& kind, const Table& table,
+             const std::map<std::string, double>& fitted) {
+    json parameters;
+    for (const auto& p : table) {
+      parameters[p.name] = {
+          {"value", std::max(p.min, 1.0)}, {"unit", p.unit}, {"source", "t"}, {"uncertainty", 0}};
+      if (const auto found = fitted.find(p.name); found != fitted.end()) {
+        parameters[p.name]["value"] = found->second;
+        parameters[p.name]["fit"] = {found->second / 10, found->second * 10};
+      }
+    }
+    std::ofstream(root_ / (name + ".json")) << json{
+        {"format", "verbtwin-machine"}, {"version", 1}, {"kind", kind}, {"name", name}, {"description", "t"},
+        {"parameters", parameters}};
+  }
+
+  /// A machine that is bound by its core or by its NIC, as "simulated" by a formula.
+  static json simulate(const scenarios::Scenario& scenario, const models::NicProfile& nic,
+                       const models::HostProfile& host) {
+    const double threads = std::stod(scenario.name);
+    const double rate = std::min(threads * 1000 / host.doorbell_ns, 1000 / nic.send_wqe_ns);
+    return {{"rate", rate}, {"bottleneck", {{"resource", "core"}, {"utilization", 1.0}}}};
+  }
+
+  Machines fit(bool& finished, bool stop = false) {
+    Machines machines = Machines::read(root_);
+    for (const char* name : {"nic", "host"}) machines.build(name);
+    const Experiment e = experiment_of({{"1", 6.25}, {"2", 12.5}, {"4", 25}, {"24", 80}, {"48", 80}});
+    const std::vector<const Experiment*> experiments = {&e};
+    const Evaluator evaluator(simulate, 2, [stop] { return !stop; });
+    finished = fit_group(machines, machines.groups()[0], experiments, evaluator, {});
+    return machines;
+  }
+
+  fs::path root_;
+};
+
+TEST_F(FitTest, FindsWhatTheDataDetermineAndSaysWhatTheyDoNot) {
+  bool finished = false;
+  const Machines machines = fit(finished);
+  ASSERT_TRUE(finished);
+  const json& nic = machines.document("nic").at("parameters");
+  const json& host = machines.document("host").at("parameters");
+  EXPECT_NEAR(nic.at("send_wqe_ns").at("value").get<double>(), 12.5, 0.05);
+  EXPECT_NEAR(host.at("doorbell_ns").at("value").get<double>(), 160, 1);
+  EXPECT_EQ(nic.at("send_wqe_ns").at("source"), "fitted: e");
+  EXPECT_LT(nic.at("send_wqe_ns").at("uncertainty").get<double>(), 0.1);
+  EXPECT_EQ(nic.at("send_ack_ns").at("value"), 5) << "nothing depends on it: it stays where it was";
+  EXPECT_NE(nic.at("send_ack_ns").at("source").get<std::string>().find("not determined"), std::string::npos);
+}
+
+TEST_F(FitTest, TheSameDataGiveTheSameProfiles) {
+  bool finished = false;
+  const Machines first = fit(finished), second = fit(finished);
+  EXPECT_EQ(profile_text(first.document("nic")), profile_text(second.document("nic")));
+}
+
+TEST_F(FitTest, StopsWhenTold) {
+  bool finished = true;
+  fit(finished, true);
+  EXPECT_FALSE(finished);
+}
+
+}  // namespace
+}  // namespace verbtwin::calibration

@@ -1,0 +1,101 @@
+#include "calibration/forked.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <exception>
+#include <system_error>
+
+namespace verbtwin::calibration {
+
+namespace {
+
+struct Child {
+  pid_t pid = -1;
+  int pipe = -1;
+  std::size_t item = 0;
+  std::string text;
+};
+
+void write_all(int file, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) done += static_cast<std::size_t>(written);
+  }
+}
+
+Child begin(std::size_t item, const std::function<std::string(std::size_t)>& work) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  const pid_t pid = fork();
+  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid == 0) {
+    std::string answer;
+    try {
+      answer = "+" + work(item);
+    } catch (const std::exception& error) {
+      answer = std::string("-") + error.what();
+    }
+    write_all(ends[1], answer);
+    _exit(0);
+  }
+  close(ends[1]);
+  return {pid, ends[0], item, {}};
+}
+
+/// Reads what is there; false at the end, when the child is gone.
+bool read_some(Child& child) {
+  char buffer[4096];
+  const ssize_t count = read(child.pipe, buffer, sizeof buffer);
+  if (count > 0) child.text.append(buffer, static_cast<std::size_t>(count));
+  return count > 0 || (count < 0 && errno == EINTR);
+}
+
+ForkedResult end(Child& child) {
+  close(child.pipe);
+  int status = 0;
+  while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFSIGNALED(status)) return {"", "killed by signal " + std::to_string(WTERMSIG(status))};
+  if (child.text.empty()) return {"", "ended without a result"};
+  const bool good = child.text[0] == '+';
+  return good ? ForkedResult{child.text.substr(1), ""} : ForkedResult{"", child.text.substr(1)};
+}
+
+}  // namespace
+
+std::vector<ForkedResult> in_processes(std::size_t items, int jobs,
+                                       const std::function<std::string(std::size_t)>& work,
+                                       const std::function<bool()>& going_on) {
+  std::vector<ForkedResult> results(items);
+  std::vector<Child> running;
+  std::size_t next = 0;
+  while (next < items || !running.empty()) {
+    if (!going_on()) {
+      for (Child& child : running) {
+        kill(child.pid, SIGKILL);
+        end(child);
+      }
+      return {};
+    }
+    while (next < items && running.size() < static_cast<std::size_t>(jobs))
+      running.push_back(begin(next++, work));
+    std::vector<pollfd> waiting;
+    for (const Child& child : running) waiting.push_back({child.pipe, POLLIN, 0});
+    constexpr int kLookForStopMs = 100;
+    poll(waiting.data(), waiting.size(), kLookForStopMs);
+    for (std::size_t i = running.size(); i-- > 0;) {
+      if (waiting[i].revents == 0 || read_some(running[i])) continue;
+      results[running[i].item] = end(running[i]);
+      running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return results;
+}
+
+}  // namespace verbtwin::calibration

@@ -1,0 +1,146 @@
+#include "calibration/machine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::calibration {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+/// A machine that says every parameter of its table.
+template <typename Table>
+json machine(const std::string& name, const std::string& kind, const Table& table) {
+  json parameters;
+  for (const auto& p : table) {
+    parameters[p.name] = {
+        {"value", std::max(p.min, 1.0)}, {"unit", p.unit}, {"source", "a test"}, {"uncertainty", 0}};
+  }
+  return {{"format", "verbtwin-machine"},
+          {"version", 1},
+          {"kind", kind},
+          {"name", name},
+          {"description", "a test"},
+          {"parameters", parameters}};
+}
+
+class MachinesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+    nic_ = machine("nic", "nic", models::nic_parameters());
+    host_ = machine("host", "host", models::host_parameters());
+    nic_["parameters"]["mtu_b"]["value"] = 4096;
+    nic_["parameters"]["send_wqe_ns"]["value"] = 6;
+    nic_["parameters"]["send_wqe_ns"]["fit"] = {2, 20};
+    newer_ = {{"format", "verbtwin-machine"},
+              {"version", 1},
+              {"kind", "host"},
+              {"name", "newer"},
+              {"description", "a test"},
+              {"from", "host"},
+              {"parameters",
+               {{"clock_ghz", {{"value", 3}, {"unit", "GHz"}, {"source", "a test"}, {"uncertainty", 0}}}}},
+              {"factors",
+               {{{"name", "core time"},
+                 {"parameters", {"ns"}},
+                 {"value", 2},
+                 {"fit", {1, 4}},
+                 {"source", "times 2"}}}}};
+    groups_ = {{{"name", "g"}, {"machines", {"nic", "host", "newer"}}, {"rounds", 2}}};
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  Machines read() {
+    std::ofstream(root_ / "nic.json") << nic_.dump(1);
+    std::ofstream(root_ / "host.json") << host_.dump(1);
+    std::ofstream(root_ / "newer.json") << newer_.dump(1);
+    std::ofstream(root_ / "groups.json") << groups_.dump(1);
+    return Machines::read(root_);
+  }
+  std::string refusal() {
+    try {
+      Machines machines = read();
+      for (const char* name : {"nic", "host", "newer"}) machines.build(name);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  fs::path root_;
+  json nic_, host_, newer_, groups_;
+};
+
+TEST_F(MachinesTest, AFittedParameterIsAVariable) {
+  Machines machines = read();
+  machines.build("nic");
+  const auto variables = machines.variables("nic");
+  ASSERT_EQ(variables.size(), 1U);
+  EXPECT_EQ(variables[0].name, "send_wqe_ns");
+  EXPECT_EQ(variables[0].first, 6);
+  EXPECT_EQ(variables[0].upper, 20);
+  machines.set(variables[0], 7.123456);
+  EXPECT_DOUBLE_EQ(machines.profiles().nics.at("nic").send_wqe_ns, 7.123);
+  machines.annotate(variables[0], "fitted: a test", 0.0123456);
+  const json& item = machines.document("nic").at("parameters").at("send_wqe_ns");
+  EXPECT_EQ(item,
+            (json{{"value", 7.123}, {"unit", "ns"}, {"source", "fitted: a test"}, {"uncertainty", 0.01235}}));
+}
+
+TEST_F(MachinesTest, WhatComesFromAnotherMachineIsScaledByItsFactors) {
+  Machines machines = read();
+  machines.build("host");
+  machines.build("newer");
+  const models::HostProfile& newer = machines.profiles().hosts.at("newer");
+  EXPECT_EQ(newer.post_wr_ns, 2);
+  EXPECT_EQ(newer.clock_ghz, 3) << "said by the machine itself";
+  EXPECT_EQ(newer.cores_per_socket, 1) << "another unit";
+  const auto variables = machines.variables("newer");
+  ASSERT_EQ(variables.size(), 1U);
+  EXPECT_TRUE(variables[0].factor);
+  machines.set(variables[0], 1.5);
+  EXPECT_EQ(machines.profiles().hosts.at("newer").post_wr_ns, 3);
+  EXPECT_THAT(machines.document("newer").at("parameters").at("post_wr_ns").at("source").get<std::string>(),
+              testing::StartsWith("times 2, as host: "));
+}
+
+TEST_F(MachinesTest, TheProfileIsOneThatProfileFilesAccept) {
+  Machines machines = read();
+  machines.build("nic");
+  const fs::path file = root_ / "made.json";
+  std::ofstream(file) << profile_text(machines.document("nic"));
+  EXPECT_EQ(load_nic_profile(file.string(), {}).send_wqe_ns, 6);
+}
+
+TEST_F(MachinesTest, MistakesAreToldWithTheirPlace) {
+  nic_["parameters"]["send_wqe_ns"]["fit"] = {7, 20};
+  EXPECT_THAT(refusal(), HasSubstr("/parameters/send_wqe_ns/fit: a range above 0 around the value 6"));
+  nic_["parameters"]["send_wqe_ns"].erase("fit");
+  nic_["parameters"]["send_wqe_ns"]["unit"] = "us";
+  EXPECT_THAT(refusal(), HasSubstr("/parameters/send_wqe_ns/unit: allowed: \"ns\""));
+  nic_["parameters"].erase("send_wqe_ns");
+  EXPECT_THAT(refusal(), HasSubstr("\"send_wqe_ns\" is missing"));
+  nic_["parameters"]["send_wqe_n"] = nic_["parameters"]["mtu_b"];
+  EXPECT_THAT(refusal(), HasSubstr("did you mean \"send_wqe_ns\"?"));
+  nic_ = machine("nic", "nic", models::nic_parameters());
+  newer_["from"] = "later";
+  EXPECT_THAT(refusal(), HasSubstr("\"later\" is no machine of an earlier group"));
+}
+
+TEST(Rounded, FourDigitsOrWhole) {
+  EXPECT_EQ(rounded(123.456789, "ns"), 123.5);
+  EXPECT_EQ(rounded(0.000123456, "ns"), 0.0001235);
+  EXPECT_EQ(rounded(511.6, "count"), 512);
+}
+
+}  // namespace
+}  // namespace verbtwin::calibration

@@ -1,0 +1,71 @@
+#include "calibration/published.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/user_error.hpp"
+
+namespace verbtwin::calibration {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kText =
+    "# source: a paper\n"
+    "# unit: M/s\n"
+    "what,value,unit\n"
+    "\"rate, one core\",1.12 / 2.04,us\n"
+    "read,93.7,Mops\n";
+
+std::string refusal(const std::string& text) {
+  try {
+    PublishedTable::parse("x.csv", text);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Published, ReadsHeaderColumnsAndRows) {
+  const PublishedTable table = PublishedTable::parse("x.csv", kText);
+  EXPECT_THAT(table.header(), ElementsAre("source: a paper", "unit: M/s"));
+  EXPECT_THAT(table.columns(), ElementsAre("what", "value", "unit"));
+  ASSERT_EQ(table.rows().size(), 2U);
+  EXPECT_EQ(table.rows()[0].line, 4U);
+  EXPECT_EQ(table.cell(table.rows()[0], "what"), "rate, one core");
+  EXPECT_DOUBLE_EQ(table.number(table.rows()[0], "value", 1), 2.04);
+  EXPECT_DOUBLE_EQ(table.number(table.rows()[1], "value"), 93.7);
+}
+
+TEST(Published, RefusesMalformedLinesWithTheirPlace) {
+  EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 fields; as many as columns are allowed: 2");
+  EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; as many as columns are allowed: 2");
+  EXPECT_EQ(refusal("# s\na,b\n1,\n"), "x.csv:3: an empty field");
+  EXPECT_EQ(refusal("# s\na,b\n\n"), "x.csv:3: an empty field");
+  EXPECT_EQ(refusal("# s\na,b\n\"1,2\n"), "x.csv:3: a quote is not closed");
+  EXPECT_EQ(refusal("# s\na,a\n1,2\n"), "x.csv:2: column \"a\" stands twice");
+  EXPECT_EQ(refusal("# s\na,b\n# late\n1,2\n"), "x.csv:3: a comment behind the column names");
+  EXPECT_EQ(refusal("a,b\n1,2\n"), "x.csv:1: no '#' line that names the source");
+  EXPECT_EQ(refusal("# s\na,b\n"), "x.csv:2: no rows");
+}
+
+TEST(Published, RefusesWhatIsNoNumber) {
+  const PublishedTable table = PublishedTable::parse("x.csv", "# s\na,b\n1,1e\n2,nan\n");
+  EXPECT_THROW(
+      {
+        try {
+          table.number(table.rows()[0], "b");
+        } catch (const UserError& error) {
+          EXPECT_STREQ(error.what(), "x.csv:3: column \"b\": \"1e\" is no number");
+          throw;
+        }
+      },
+      UserError);
+  EXPECT_THROW(table.number(table.rows()[1], "b"), UserError);
+  EXPECT_THROW(table.number(table.rows()[0], "a", 1), UserError);
+  EXPECT_THROW(table.number(table.rows()[0], "c"), UserError);
+}
+
+}  // namespace
+}  // namespace verbtwin::calibration

@@ -1,0 +1,241 @@
+#include "calibration/report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "calibration/shape.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+using nlohmann::json;
+using Predictions = std::vector<Prediction>;
+
+constexpr double kFarOff = 0.2;
+
+double error_of(const Point& point, const Prediction& prediction) {
+  return prediction.value / point.published - 1;
+}
+
+struct Errors {
+  double median = 0, worst = 0;  // absolute
+  std::size_t worst_point = 0;
+};
+
+Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
+  std::vector<double> all;
+  Errors errors;
+  for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+    all.push_back(std::abs(error_of(experiment.points[p], predictions[p])));
+    if (all.back() > errors.worst) {
+      errors.worst = all.back();
+      errors.worst_point = p;
+    }
+  }
+  std::sort(all.begin(), all.end());
+  const std::size_t half = all.size() / 2;
+  errors.median = all.size() % 2 == 1 ? all[half] : (all[half - 1] + all[half]) / 2;
+  return errors;
+}
+
+/// The simulated value as it is shown: four digits.
+double shown(double value) {
+  return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
+}
+
+std::string x_and_series(const Point& point) {
+  return point.series.empty() ? point.x : point.series + " " + point.x;
+}
+
+bool names_limit(const Point& point, const Prediction& prediction) {
+  return std::find(point.limits.begin(), point.limits.end(), prediction.bottleneck) != point.limits.end();
+}
+
+std::string overview(const ReportInput& input) {
+  std::string text =
+      "| experiment | machines | points | median error | worst error | at | pairs in order | limit as the "
+      "paper says |\n"
+      "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |\n";
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    const Predictions& predictions = input.predictions[e];
+    const Errors errors = errors_of(experiment, predictions);
+    const auto pairs = ordered_pairs(experiment, predictions);
+    const auto kept = std::count_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.kept; });
+    std::size_t said = 0, right = 0;
+    for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+      if (experiment.points[p].limits.empty()) continue;
+      ++said;
+      if (names_limit(experiment.points[p], predictions[p])) ++right;
+    }
+    text += fmt::format("| {} | {}, {} | {} | {:.1f} % | {:.1f} % | {} | {} | {} |\n", experiment.name,
+                        experiment.nic, experiment.host, experiment.points.size(), errors.median * 100,
+                        errors.worst * 100, x_and_series(experiment.points[errors.worst_point]),
+                        pairs.empty() ? "-" : fmt::format("{} of {}", kept, pairs.size()),
+                        said == 0 ? "-" : fmt::format("{} of {}", right, said));
+  }
+  return text;
+}
+
+std::string points_table(const Experiment& experiment, const Predictions& predictions) {
+  std::string text =
+      "| series | x | published | simulated | error | simulated limit | as the paper says |\n"
+      "| --- | --- | ---: | ---: | ---: | --- | --- |\n";
+  for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+    const Point& point = experiment.points[p];
+    const Prediction& prediction = predictions[p];
+    const double error = error_of(point, prediction);
+    std::string said = "-";
+    if (!point.limits.empty()) {
+      said = names_limit(point, prediction) ? "yes" : fmt::format("no: {}", fmt::join(point.limits, " or "));
+    }
+    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} {:.0f} % | {} |\n", point.series,
+                        point.x, point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "",
+                        error * 100, std::abs(error) > kFarOff ? "**" : "",
+                        prediction.error.empty() ? prediction.bottleneck : "failed: " + prediction.error,
+                        prediction.utilization * 100, said);
+  }
+  return text;
+}
+
+std::string shape_lines(const Experiment& experiment, const Predictions& predictions) {
+  std::string text;
+  for (const Pair& pair : ordered_pairs(experiment, predictions)) {
+    if (pair.kept) continue;
+    text += fmt::format("* Order: {} should exceed {}.\n", x_and_series(experiment.points[pair.second]),
+                        x_and_series(experiment.points[pair.first]));
+  }
+  for (const Knee& knee : knees(experiment, predictions)) {
+    if (knee.published == "none" && knee.simulated == "none") continue;
+    text += fmt::format("* Largest step of {}: {} published, {} simulated.\n",
+                        knee.series.empty() ? "the series" : knee.series, knee.published, knee.simulated);
+  }
+  return text;
+}
+
+std::string experiment_section(const Experiment& experiment, const Predictions& predictions) {
+  std::string text = fmt::format("## {}\n\n{} Unit: {}. Data: `published/train/{}`", experiment.name,
+                                 experiment.description, experiment.unit, experiment.data);
+  text += fmt::format("; NIC `{}`, host `{}`.\n\nAssumed, as the source does not say:\n\n", experiment.nic,
+                      experiment.host);
+  for (const std::string& assumption : experiment.assumptions) text += fmt::format("* {}\n", assumption);
+  if (experiment.assumptions.empty()) text += "* nothing\n";
+  std::vector<std::string> sources;
+  for (const Point& point : experiment.points) {
+    if (point.limits.empty() || std::count(sources.begin(), sources.end(), point.limit_source) > 0) continue;
+    sources.push_back(point.limit_source);
+  }
+  for (const std::string& source : sources) text += fmt::format("\nLimit: {}\n", source);
+  const std::string shape = shape_lines(experiment, predictions);
+  text += fmt::format("\n{}\n", points_table(experiment, predictions));
+  return text + (shape.empty() ? "" : fmt::format("{}\n", shape));
+}
+
+std::string parameters_section(const ReportInput& input) {
+  std::string text =
+      "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, or half "
+      "of the "
+      "allowed range where the data do not determine the value.\n";
+  for (const json& profile : input.profiles) {
+    text += fmt::format(
+        "\n## {}\n\n{}\n\n| parameter | value | unit | uncertainty | source |\n| --- | ---: | --- | ---: | "
+        "--- |\n",
+        profile.at("name").get<std::string>(), profile.at("description").get<std::string>());
+    for (const auto& [name, item] : profile.at("parameters").items()) {
+      text += fmt::format("| {} | {} | {} | {:.0f} % | {} |\n", name, item.at("value").get<double>(),
+                          item.at("unit").get<std::string>(), item.at("uncertainty").get<double>() * 100,
+                          item.at("source").get<std::string>());
+    }
+  }
+  return text;
+}
+
+std::string far_off_section(const ReportInput& input) {
+  std::string text;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+      const double error = error_of(experiment.points[p], input.predictions[e][p]);
+      if (std::abs(error) <= kFarOff) continue;
+      text += fmt::format("* {}, {}: {:+.0f} %\n", experiment.name, x_and_series(experiment.points[p]),
+                          error * 100);
+    }
+  }
+  return text.empty() ? "None.\n" : text;
+}
+
+Errors overall(const ReportInput& input) {
+  Experiment all;
+  Predictions predictions;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    all.points.insert(all.points.end(), experiment.points.begin(), experiment.points.end());
+    predictions.insert(predictions.end(), input.predictions[e].begin(), input.predictions[e].end());
+  }
+  return errors_of(all, predictions);
+}
+
+}  // namespace
+
+json report_json(const ReportInput& input) {
+  json all = json::array();
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+      const Point& point = experiment.points[p];
+      char* end = nullptr;
+      const double number = std::strtod(point.x.c_str(), &end);
+      const double simulated = shown(input.predictions[e][p].value);
+      all.push_back({{"set", "train"},
+                     {"experiment", experiment.name},
+                     {"series", point.series},
+                     {"x", *end == '\0' ? json(number) : json(point.x)},
+                     {"published", point.published},
+                     {"simulated", simulated},
+                     {"error", std::round((simulated / point.published - 1) * 1e4) / 1e4}});
+    }
+  }
+  return all;
+}
+
+std::string report_markdown(const ReportInput& input) {
+  const Errors errors = overall(input);
+  std::string text = fmt::format(
+      "# Published measurements against the simulator\n\nMade by `verbtwin calibrate --published` (the fit) "
+      "or "
+      "`--published --evaluate` (this page only). Error is simulated / published - 1. Over all points: "
+      "median {:.1f} %, "
+      "worst {:.1f} %.\n\nPairs: neighbours of a series, options of an experiment, series at the same x, "
+      "where published "
+      "values differ by more than 4 %.\n\n",
+      errors.median * 100, errors.worst * 100);
+  text += overview(input);
+  text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    text += experiment_section(input.set->experiments[e], input.predictions[e]);
+  }
+  text += "# Not run\n\n| row | what | why |\n| --- | --- | --- |\n";
+  for (const LeftOut& left : input.set->left_out)
+    text += fmt::format("| {} | {} | {} |\n", left.place, left.what, left.reason);
+  return text + "\n" + parameters_section(input);
+}
+
+std::string report_summary(const ReportInput& input) {
+  std::string text;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    const Errors errors = errors_of(experiment, input.predictions[e]);
+    text += fmt::format("{:<28} {:>3} points  median {:>5.1f} %  worst {:>5.1f} % at {}\n", experiment.name,
+                        experiment.points.size(), errors.median * 100, errors.worst * 100,
+                        x_and_series(experiment.points[errors.worst_point]));
+  }
+  const Errors errors = overall(input);
+  return text + fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all",
+                            errors.median * 100, errors.worst * 100);
+}
+
+}  // namespace verbtwin::calibration

@@ -1,0 +1,32 @@
+// The report: published against simulated, point by point, and what it says of the model.
+//
+// Pure functions, callable from any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "calibration/evaluate.hpp"
+#include "calibration/experiment.hpp"
+
+namespace verbtwin::calibration {
+
+struct ReportInput {
+  const ExperimentSet* set = nullptr;
+  std::vector<std::vector<Prediction>> predictions;  // by experiment and point
+  std::vector<nlohmann::json> profiles;              // the documents used, in the order to show them
+};
+
+/// [{"set", "experiment", "series", "x", "published", "simulated", "error"}]: error is simulated / published
+/// - 1.
+nlohmann::json report_json(const ReportInput& input);
+
+/// The same for people: misfit per experiment, shapes, bottlenecks, points, parameters.
+std::string report_markdown(const ReportInput& input);
+
+/// One line per experiment: median and worst error.
+std::string report_summary(const ReportInput& input);
+
+}  // namespace verbtwin::calibration

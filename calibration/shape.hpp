@@ -1,0 +1,30 @@
+// Shapes: whether simulated values stand in the order of the published ones, and jump where they do.
+//
+// Pure functions, callable from any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibration/evaluate.hpp"
+#include "calibration/experiment.hpp"
+
+namespace verbtwin::calibration {
+
+/// A pair of points that the published values tell apart (by more than their reading error).
+struct Pair {
+  std::size_t first = 0, second = 0;  // of the experiment's points; the second is the larger one as published
+  bool kept = false;                  // simulated in the same order
+};
+
+/// Neighbours along each series, all pairs of a series whose x is a name, and all series at the same x.
+std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<Prediction>& predictions);
+
+/// Of a series over a number: between which neighbours the value changes most, published and simulated.
+struct Knee {
+  std::string series;
+  std::string published, simulated;  // "16 - 32"
+};
+std::vector<Knee> knees(const Experiment& experiment, const std::vector<Prediction>& predictions);
+
+}  // namespace verbtwin::calibration
