@@ -1,5 +1,5 @@
 // AtomicUnit: where a NIC executes CAS and FAA on host memory. An operation holds a lock, picked by the low
-// bits of its address, from before it reads the word until after it has written it: a PCIe round trip.
+// bits of its address, from before it reads the word until its write is posted: a PCIe round trip.
 // ConnectX-3 has one lock for all words, Connect-IB 4,096 picked by the low 12 address bits (Kalia et al.,
 // ATC 2016, section 3.4).
 //
@@ -25,7 +25,9 @@ class AtomicUnit {
     Lock& lock = locks_[addr % locks_.size()];
     const Moment started = engine_.serve(ready.not_before(lock.free_ps), service_ps_);
     const Moment old = pcie.dma_read(started, 8).done;
-    lock.free_ps = pcie.dma_write(old, 8).at();
+    // A later read of the word cannot pass the write on PCIe: the lock may go when the write is posted.
+    pcie.dma_write_quietly(8);
+    lock.free_ps = old.at();
     lock.held_ps += lock.free_ps - (started.at() - service_ps_);
     longest_held_ps_ = std::max(longest_held_ps_, lock.held_ps);
     return old;

@@ -9,44 +9,32 @@
 
 namespace verbtwin::protocols {
 
-namespace {
-
-std::size_t padded_value(const TableSpec& table) {
-  return (table.value_b + 7U) & ~std::size_t{7};
-}
-
-}  // namespace
-
 System::System(const SystemParameters& parameters, const nlohmann::json& workload)
     : parameters_(parameters),
       workload_(make_workload(workload, parameters.shape.nodes, parameters.shape.threads)),
       cycles_(workload_->cycles()) {
-  std::size_t image_max_b = 0, value_max_b = 0;
+  refuse_wrong_combinations(parameters_.options);
+  std::size_t image_max_b = 0;
   const std::vector<TableSpec> tables = workload_->tables();
   for (const TableSpec& table : tables) {
     image_max_b = std::max<std::size_t>(image_max_b, RecordLayout(table.value_b).image_b);
-    value_max_b = std::max(value_max_b, padded_value(table));
   }
-  LogSpec log;
-  log.ring_b = parameters_.options.log_ring_b;
-  log.entry_max_b = static_cast<std::uint32_t>(
-      (log_entry_bytes(workload_->writes_max(), workload_->writes_max() * value_max_b) + 63) &
-      ~std::size_t{63});
+  const LogSpec log = log_spec();
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
-  if (log.ring_b < (coroutines + 2) * log.entry_max_b) {
-    throw UserError("/protocol/log/ring_kib",
-                    "a log of " + std::to_string(log.ring_b >> 10) + " KiB cannot hold an entry of " +
-                        std::to_string(log.entry_max_b) + " B for each of " + std::to_string(coroutines) +
-                        " coroutines: at least " +
-                        std::to_string(((coroutines + 2) * log.entry_max_b >> 10) + 1) + " KiB");
-  }
-  // A packet holds the largest message: a log entry, or a record's image, with their headers.
-  while (parameters_.options.rpc.packet_b < std::max<std::size_t>(log.entry_max_b, image_max_b) + 64) {
-    parameters_.options.rpc.packet_b *= 2;
-  }
-  // Images, look-up results and RPC replies of every record, an entry per backup of every write.
-  const std::size_t logs = workload_->writes_max() * static_cast<std::size_t>(parameters_.replicas);
-  arena_b_ = workload_->records_max() * (2 * image_max_b + 256) + logs * (log.entry_max_b + 16);
+  // A packet holds the largest message: a record's image, or a log entry, with their headers.
+  const OccOptions& options = parameters_.options;
+  const bool entries_by_message =
+      options.logging.primitive == Primitive::kRpc || options.validation.lock == LockKind::kLogRecord;
+  const std::size_t message_b =
+      std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
+  parameters_.options.rpc.packet_b = std::max(
+      parameters_.options.rpc.packet_b, static_cast<std::uint32_t>((message_b + 63) & ~std::size_t{63}));
+  // Images, look-up results and RPC replies of every record; an entry for each primary and backup of every
+  // write, which hold each value once per replica.
+  const auto replicas = static_cast<std::size_t>(parameters_.replicas);
+  const std::size_t logs = workload_->writes_max() * replicas;
+  arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
+             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * 48;
   arena_b_ = (arena_b_ + 63) & ~std::size_t{63};
   rpc_b_ = UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc);
   rpc_b_ = (rpc_b_ + 63) & ~std::size_t{63};
@@ -55,6 +43,29 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
 }
 
 System::~System() = default;
+
+/// The longest entry that a transaction can need, in a ring that has room for one of each coroutine.
+LogSpec System::log_spec() const {
+  constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
+  LogSpec log;
+  log.ring_b = parameters_.options.log_ring_b;
+  const std::size_t entry_b =
+      (log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + 63) & ~std::size_t{63};
+  if (entry_b > kEntryMaxB) {
+    throw UserError("/workload", "a transaction may log " + std::to_string(entry_b) + " B; at most " +
+                                     std::to_string(kEntryMaxB) + " B fit a datagram");
+  }
+  log.entry_max_b = static_cast<std::uint32_t>(entry_b);
+  const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
+  if (log.ring_b < (coroutines + 2) * log.entry_max_b) {
+    throw UserError("/protocol/log/ring_kib",
+                    "a log of " + std::to_string(log.ring_b >> 10) + " KiB cannot hold an entry of " +
+                        std::to_string(log.entry_max_b) + " B for each of " + std::to_string(coroutines) +
+                        " coroutines: at least " +
+                        std::to_string(((coroutines + 2) * log.entry_max_b >> 10) + 1) + " KiB");
+  }
+  return log;
+}
 
 struct NodeProgram::Shared {
   Shared(const System& s, int node, NodeMemory& memory)
@@ -86,8 +97,8 @@ struct NodeProgram::Thread {
     statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
-      transactions.push_back(
-          std::make_unique<Transaction>(engine, coroutine, arenas.first(system.arena_bytes())));
+      transactions.push_back(std::make_unique<Transaction>(
+          engine, coroutine, arenas.first(system.arena_bytes()), system.workload().records_max()));
       arenas = arenas.subspan(system.arena_bytes());
     }
   }
@@ -128,7 +139,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = cpu.now_ps();
-    const Request request = workload.draw(random);
+    const Request request = workload.draw(random, {port_.node(), port_.thread()});
     int attempts = 0;
     for (;;) {
       WaitGroup& buffers = tx.begin();
@@ -142,6 +153,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       const bool inside = window.contains(cpu.now_ps());
       if (outcome == Outcome::kUserAborted) {
+        tx.abandon();
         if (inside) ++statistics.user_aborts[request.type];
         break;
       }
@@ -215,40 +227,79 @@ std::uint64_t NodeProgram::location_cache_misses() const {
   return shared_->cache.misses();
 }
 
-FinalRecord final_record(NodeStore& store, RecordId record) {
-  const std::byte* at = store.primary_record(record.table(), store.find_slot(record.table(), record.key()));
-  const std::uint32_t value_b = store.layout().table(record.table()).spec.value_b;
+FinalRecord final_record(NodeStore& primary, NodeStore& holder, RecordId record, int rank) {
+  const StoreLayout& layout = primary.layout();
+  const std::uint64_t slot = primary.find_slot(record.table(), record.key());
+  const std::byte* at = holder.memory().data() + layout.record_offset(record.table(), rank, slot);
+  const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
   return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
 }
 
+namespace {
+
+/// The records of a finished run, read as the checks want them.
+class FinalData {
+ public:
+  FinalData(const System& system, const FindFinalRecord& find) : system_(system), find_(find) {}
+
+  /// Fills in the value; false: the record does not exist.
+  bool value(RecordId record, std::span<std::byte> value) const {
+    const FinalRecord last = find_(record, 0);
+    if (last.version == 0) return system_.workload().initial_value(record, value);
+    std::ranges::copy(last.value.first(value.size()), value.begin());
+    return (last.version & kDeletedBit) == 0;
+  }
+
+  std::uint64_t initial_digest(RecordId record) const {
+    std::vector<std::byte> value(value_b(record));
+    const bool exists = system_.workload().initial_value(record, value);
+    return written_digest(exists ? 0 : kDeletedBit, value);
+  }
+
+  PrimaryRecord read(RecordId record, int rank) const {
+    const FinalRecord last = find_(record, rank);
+    if (last.version == 0) return {0, initial_digest(record), last.lock != 0};
+    return {writes_of(last.version), written_digest(last.version, last.value.first(value_b(record))),
+            last.lock != 0};
+  }
+
+ private:
+  std::size_t value_b(RecordId record) const { return system_.layout().table(record.table()).spec.value_b; }
+
+  const System& system_;
+  const FindFinalRecord& find_;
+};
+
+}  // namespace
+
 std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged,
-                                    const std::function<FinalRecord(RecordId)>& find) {
+                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find,
+                                    int copies) {
   const SystemParameters& p = system.parameters();
-  const auto value_of = [&](RecordId record, std::span<std::byte> value) {
-    const FinalRecord last = find(record);
-    if (last.version == 0) {
-      system.workload().initial_value(record, value);
-    } else {
-      std::ranges::copy(last.value.first(value.size()), value.begin());
+  const TruncateAfter truncate_after = p.options.truncate_after;
+  // Transactions that end before they commit leave nothing to judge.
+  if (truncate_after == TruncateAfter::kExecution || truncate_after == TruncateAfter::kValidation) return {};
+  const FinalData data(system, find);
+  std::vector<CheckReport> reports;
+  reports.push_back(
+      check_serializable(histories, [&](RecordId record) { return data.initial_digest(record); }));
+  reports.push_back(check_final_state(histories, [&](RecordId record) { return data.read(record, 0); }));
+  if (truncate_after == TruncateAfter::kNone) {
+    CoordinatorOf coordinator_of;
+    if (p.options.logging.placement == LogPlacement::kCoordinator) {
+      coordinator_of = [&](std::size_t worker) {
+        return static_cast<std::uint32_t>(worker / static_cast<std::size_t>(p.shape.threads));
+      };
     }
-  };
-  const auto digest_of = [&](RecordId record, auto&& fill) {
-    std::vector<std::byte> value(system.layout().table(record.table()).spec.value_b);
-    fill(record, std::span<std::byte>(value));
-    return value_digest(value);
-  };
-  const auto initial_digest = [&](RecordId record) {
-    return digest_of(
-        record, [&](RecordId id, std::span<std::byte> value) { system.workload().initial_value(id, value); });
-  };
-  const auto read_primary = [&](RecordId record) {
-    const FinalRecord last = find(record);
-    return PrimaryRecord{last.version, digest_of(record, value_of), last.lock != 0};
-  };
-  return {check_serializable(histories, initial_digest), check_final_state(histories, read_primary),
-          check_logs(histories, logged, p.replicas, p.shape.nodes),
-          system.workload().check_invariant(histories, value_of)};
+    reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, coordinator_of));
+    if (copies == p.replicas) {
+      reports.push_back(check_backups(histories, p.replicas,
+                                      [&](RecordId record, int rank) { return data.read(record, rank); }));
+    }
+  }
+  reports.push_back(system.workload().check_invariant(
+      histories, [&](RecordId record, std::span<std::byte> value) { return data.value(record, value); }));
+  return reports;
 }
 
 std::vector<CheckReport> run_checks(const System& system,
@@ -262,9 +313,12 @@ std::vector<CheckReport> run_checks(const System& system,
     node->store().drain_logs();
     logged.insert(logged.end(), node->store().logged().begin(), node->store().logged().end());
   }
-  return run_checks(system, histories, logged, [&](RecordId record) {
-    return final_record(nodes[record.partition()]->store(), record);
-  });
+  const auto find = [&](RecordId record, int rank) {
+    const int holder = system.layout().backup_node(static_cast<int>(record.partition()), rank);
+    return final_record(nodes[record.partition()]->store(), nodes[static_cast<std::size_t>(holder)]->store(),
+                        record, rank);
+  };
+  return run_checks(system, histories, logged, find, system.parameters().replicas);
 }
 
 }  // namespace verbtwin::protocols

@@ -48,6 +48,8 @@ class System {
   std::size_t rpc_bytes() const { return rpc_b_; }
 
  private:
+  LogSpec log_spec() const;
+
   SystemParameters parameters_;
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<StoreLayout> layout_;
@@ -81,19 +83,21 @@ class NodeProgram final : public Program {
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 
-/// A record at its primary when the run has ended.
+/// A copy of a record when the run has ended.
 struct FinalRecord {
   std::uint64_t lock = 0;
   std::uint64_t version = 0;  // 0: never written, and `value` counts for nothing
   std::span<const std::byte> value;
 };
-FinalRecord final_record(NodeStore& store, RecordId record);
+/// The copy of replica rank `rank`, which `holder` has; `primary` knows where it is.
+FinalRecord final_record(NodeStore& primary, NodeStore& holder, RecordId record, int rank);
+using FindFinalRecord = std::function<FinalRecord(RecordId record, int rank)>;
 
 /// Every check of a finished run, from what was gathered of it: all workers' histories (by node, then
-/// thread), what all logs held, and a way to look up each record that a history has written.
+/// thread), what all logs held, and a way to look up each record, in its first `copies` replicas.
 std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged,
-                                    const std::function<FinalRecord(RecordId)>& find);
+                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find,
+                                    int copies);
 
 /// The same where all nodes are in this process; drains the logs first.
 std::vector<CheckReport> run_checks(const System& system,

@@ -18,10 +18,8 @@ namespace fs = std::filesystem;
 /// A document and the overrides on top of it: who said what.
 class ScenarioSource {
  public:
-  ScenarioSource(Document document, const std::vector<std::string>& overrides)
-      : document_(std::move(document)) {
-    for (const std::string& text : overrides) overrides_.push_back(parse_override(text));
-  }
+  ScenarioSource(Document document, std::vector<Override> overrides)
+      : document_(std::move(document)), overrides_(std::move(overrides)) {}
 
   const Document& document() const { return document_; }
   const std::vector<Override>& overrides() const { return overrides_; }
@@ -58,7 +56,9 @@ class ScenarioSource {
 
   /// A path that the user wrote at `pointer`, usable from the current directory.
   std::string path_at(const std::string& pointer, const std::string& path) const {
-    const fs::path base = override_of(pointer) ? fs::path() : fs::path(document_.label()).parent_path();
+    const Override* setter = override_of(pointer);
+    const bool typed = setter != nullptr && setter->origin.empty();
+    const fs::path base = typed ? fs::path() : fs::path(document_.label()).parent_path();
     return (base / path).lexically_normal().string();
   }
 
@@ -202,12 +202,19 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
 }  // namespace
 
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog) {
-  const auto source = std::make_shared<const ScenarioSource>(std::move(document), overrides);
+  std::vector<Override> parsed;
+  for (const std::string& text : overrides) parsed.push_back(parse_override(text));
+  return resolve_scenario(std::move(document), std::move(parsed), catalog);
+}
+
+Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog) {
+  const auto source = std::make_shared<const ScenarioSource>(std::move(document), std::move(overrides));
   const std::string workload = chosen_name(*source, "workload");
   const json schema = schema_for(catalog, chosen_name(*source, "protocol"), workload);
   if (!needs_protocol(catalog, workload)) check_no_protocol(*source, workload);
 
   json given = source->document().root();
+  if (given.is_object()) given.erase("sweep");  // load_points() makes scenarios without it
   for (const Override& override : source->overrides()) apply_override(given, override, schema);
   if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
   check_platform(*source, given);

@@ -170,9 +170,9 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
             "nics_per_node, nodes, qps_per_peer, replicas, threads; did you mean \"nodes\"?")
       << "not that nodes is missing";
   EXPECT_EQ(
-      error_of(R"({"sweep": []})"),
-      "s.json:1:2: /sweep: unknown key \"sweep\"; allowed: $schema, backend, cluster, description, name, "
-      "protocol, run, workload");
+      error_of(R"({"extra": []})"),
+      "s.json:1:2: /extra: unknown key \"extra\"; allowed: $schema, backend, cluster, description, name, "
+      "protocol, run, sweep, workload");
   EXPECT_EQ(
       error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
       "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, link_gbps, model, "

@@ -66,11 +66,11 @@ json member_schema(const Override& override, const json& schema, const std::stri
 }  // namespace
 
 std::string Override::place() const {
-  return "--set " + one_line(text, 120);
+  return origin.empty() ? "--set " + one_line(text, 120) : origin;
 }
 
 Override parse_override(const std::string& text) {
-  Override override{text, {""}, "", ""};
+  Override override{text, {""}, "", "", ""};
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UserError("", override.place() + ": expected PATH=VALUE, such as cluster.nodes=80");

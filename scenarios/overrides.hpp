@@ -13,10 +13,11 @@ namespace verbtwin::scenarios {
 struct Override {
   std::string text;  // "cluster.nodes=80"
   std::vector<std::string> path;
-  std::string pointer;  // "/cluster/nodes"
-  std::string value;    // "80"
+  std::string pointer;   // "/cluster/nodes"
+  std::string value;     // "80"
+  std::string origin{};  // where it stands, if not on the command line
 
-  /// What errors call it: "--set cluster.nodes=80".
+  /// What errors call it: "--set cluster.nodes=80", or its origin.
   std::string place() const;
 };
 

@@ -10,7 +10,9 @@
 
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
+#include "protocols/occ/options.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/sweep.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/job.hpp"
@@ -68,15 +70,20 @@ void check_profiles(const scenarios::Scenario& scenario) {
 }
 
 int check(const CheckOptions& options) {
-  const scenarios::Scenario scenario =
-      scenarios::load_scenario(options.scenario, options.overrides, make_catalog());
-  check_profiles(scenario);
-  try {
-    make_job(scenario, {});
-  } catch (const UserError& error) {
-    throw UserError("", scenarios::describe(scenario, error));
+  const std::vector<scenarios::SweepPoint> points =
+      scenarios::load_points(options.scenario, options.overrides, make_catalog());
+  for (const auto& [settings, scenario] : points) {
+    check_profiles(scenario);
+    try {
+      make_job(scenario, {});
+    } catch (const UserError& error) {
+      throw UserError("", scenarios::describe(scenario, error));
+    }
   }
-  print(options.json ? scenario.resolved.dump(2) + "\n" : wrap(describe_shape(scenario), 0, kWidthColumns));
+  const scenarios::Scenario& first = points.front().scenario;
+  std::string text = describe_shape(first);
+  if (points.size() > 1) text += fmt::format("It is the first of {} points.\n", points.size());
+  print(options.json ? first.resolved.dump(2) + "\n" : wrap(text, 0, kWidthColumns));
   return kExitDone;
 }
 

@@ -1,4 +1,5 @@
-// verbtwin run: runs one scenario, simulated or as a rank of a real run, shows the result and keeps it.
+// verbtwin run: runs one scenario, or every point of its sweep, simulated or as a rank of a real run; shows
+// the results and keeps them.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/sweep.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/ibverbs_run.hpp"
@@ -23,12 +25,14 @@
 #include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
+#include "tools/sweep.hpp"
 
 namespace verbtwin::tools {
 
 namespace {
 
 constexpr const char* kResultFile = "result.json";
+constexpr const char* kPointsFile = "points.csv";
 
 struct RunOptions {
   std::string scenario;
@@ -41,17 +45,25 @@ struct RunOptions {
   RankFlags rank;
 };
 
-scenarios::Scenario load(const RunOptions& options) {
+std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
   if (!options.seed.empty()) overrides.push_back("run.seed=" + options.seed);
-  scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
-  if (scenario.backend == "sim" && options.rank.any()) {
-    throw UserError("",
-                    "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
-                    "--backend ibverbs");
+  std::vector<scenarios::SweepPoint> points =
+      scenarios::load_points(options.scenario, overrides, make_catalog());
+  for (const auto& [settings, scenario] : points) {
+    if (scenario.backend == "sim" && options.rank.any()) {
+      throw UserError(
+          "",
+          "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
+          "--backend ibverbs");
+    }
+    if (scenario.backend != "sim" && points.size() > 1) {
+      const UserError error("/backend", "a sweep is simulated; run its points one by one on real verbs");
+      throw UserError("", scenarios::describe(scenario, error));
+    }
   }
-  return scenario;
+  return points;
 }
 
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
@@ -73,8 +85,7 @@ nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags&
   }
 }
 
-int run(const RunOptions& options) {
-  const scenarios::Scenario scenario = load(options);
+int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
   if (options.out) prepare_output_directory(*options.out, kResultFile);
@@ -94,6 +105,46 @@ int run(const RunOptions& options) {
   return exit_code_of(result, signals.signal_number());
 }
 
+/// Every point of a sweep, one after another: a line each, DIR/points/NNN/result.json, then DIR/points.csv. A
+/// violated check of any point weighs most; a signal ends the sweep with the point it interrupts.
+int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  const std::filesystem::path directory = options.out.value_or("");
+  const StopSignals signals;
+  if (options.out) prepare_output_directory(directory, kPointsFile);
+  const bool table = !options.quiet && !options.json;
+  if (table) print(sweep_table_head(points.front().settings));
+  std::vector<SweepRow> rows;
+  int exit_code = kExitDone;
+  for (const scenarios::SweepPoint& point : points) {
+    if (signals.stop()) break;
+    const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
+    rows.push_back({point.settings, run_watched(point.scenario, options.rank, signals, show_progress)});
+    if (table) print(sweep_table_line(rows.back()));
+    if (options.out) {
+      const auto place = directory / "points" / fmt::format("{:03}", rows.size() - 1);
+      prepare_output_directory(place, kResultFile);
+      write_file_whole(place / kResultFile, rows.back().result.dump(2) + "\n");
+    }
+    const int code = exit_code_of(rows.back().result, signals.signal_number());
+    if (exit_code != kExitCheckFailed && code != kExitDone) exit_code = code;
+  }
+  if (options.out) write_file_whole(directory / kPointsFile, sweep_csv(rows));
+  if (options.json) {
+    nlohmann::json all = {{"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
+    for (const SweepRow& row : rows) all["points"].push_back(row.result);
+    print(all.dump(2) + "\n");
+  } else if (table && options.out) {
+    print(fmt::format("wrote {}\n", (directory / kPointsFile).string()));
+  }
+  return exit_code;
+}
+
+int run(const RunOptions& options) {
+  const std::vector<scenarios::SweepPoint> points = load(options);
+  return points.front().settings.empty() ? run_one(options, points.front().scenario)
+                                         : run_sweep(options, points);
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, int& exit_code) {
@@ -104,7 +155,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("NAME");
   command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")
       ->type_name("N");
-  command->add_option("--out", options->out, "Directory for result.json; created if absent")
+  command
+      ->add_option("--out", options->out,
+                   "Directory for result.json, or a sweep's points.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");

@@ -2,7 +2,7 @@
 // meant.
 //
 // tools/digests.txt has a line per run: the scenario's file, overrides, the digest of its result without
-// "simulator".
+// "simulator" and "scenario" (a new option with its default changes no number).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kHeader =
-    "# Digests of simulated results: scenario, overrides, xxh3 of its result without \"simulator\".\n"
+    "# Digests of simulated results: scenario, overrides, xxh3 of its result's numbers.\n"
     "# Checked by tools/digest_test.cpp, which also rewrites this file: VERBTWIN_UPDATE_GOLDEN=1 tools_test\n"
     "# --gtest_filter='Digest.*'. Whoever changes a digest says so in CHANGES.md, marked **numbers**.\n";
 
@@ -88,6 +88,7 @@ std::string digest_of(const Golden& golden) {
   EXPECT_GT(result.at(result.contains("operations") ? "operations" : "committed"), 0)
       << "too short to mean anything";
   result.erase("simulator");
+  result.erase("scenario");
   const std::string text = result.dump();
   return fmt::format("{:016x}", protocols::value_digest(std::as_bytes(std::span(text))));
 }

@@ -44,6 +44,7 @@ void FinalStates::add(int rank, const std::string& answer) {
 
 protocols::FinalRecord FinalStates::find(RecordId record) const {
   const auto found = std::ranges::lower_bound(states_, record, {}, &State::record);
+  if (found == states_.end() || found->record != record) return {};  // nobody wrote it
   return {found->lock, found->version, found->value};
 }
 
@@ -51,7 +52,7 @@ std::string answer_final_states(protocols::NodeStore& store, const std::string& 
   ibverbs::ByteReader reader(question);
   ibverbs::ByteWriter writer;
   for (const RecordId record : reader.get_all<RecordId>()) {
-    const protocols::FinalRecord last = protocols::final_record(store, record);
+    const protocols::FinalRecord last = protocols::final_record(store, store, record, 0);
     writer.put(last.lock);
     writer.put(last.version);
     writer.put_all(last.value);

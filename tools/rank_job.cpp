@@ -108,8 +108,10 @@ class Transactions final : public RankJob {
       const auto answers = ask(states.questions(static_cast<int>(reports.size())));
       for (std::size_t rank = 0; rank < reports.size(); ++rank)
         states.add(static_cast<int>(rank), answers[rank]);
-      input.checks = protocols::run_checks(system_, history_of, logged,
-                                           [&](protocols::RecordId record) { return states.find(record); });
+      // Backups' copies stay where they are: their logs have been compared, which they are made of.
+      input.checks = protocols::run_checks(
+          system_, history_of, logged, [&](protocols::RecordId record, int) { return states.find(record); },
+          1);
     }
     return make_result(input);
   }

@@ -52,6 +52,20 @@ Samples gather(const TransactionsInput& input, Pick&& pick) {
   return all;
 }
 
+/// The time in each phase of the transactions that `of` picks and that had such a phase.
+template <typename Of>
+json phases_json(const TransactionsInput& input, Of&& of) {
+  json phases = json::object();
+  for (std::size_t phase = 0; phase < protocols::kPhases; ++phase) {
+    const Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
+      return of(sample) && sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
+    });
+    phases[std::string(to_string(static_cast<protocols::Phase>(phase)))] = {{"p50_us", quantile_us(all, 500)},
+                                                                            {"mean_us", mean_us(all)}};
+  }
+  return phases;
+}
+
 void add_transactions(const TransactionsInput& input, json& result) {
   std::uint64_t user_aborts = 0;
   json& types = result["transactions"] = json::object();
@@ -61,9 +75,11 @@ void add_transactions(const TransactionsInput& input, json& result) {
     });
     std::uint64_t type_user_aborts = 0;
     for (const auto* worker : input.workers) type_user_aborts += worker->user_aborts[type];
-    types[std::string(input.transaction_names[type])] = {{"committed", latency.size()},
-                                                         {"user_aborts", type_user_aborts},
-                                                         {"latency_us", latency_json(latency)}};
+    types[std::string(input.transaction_names[type])] = {
+        {"committed", latency.size()},
+        {"user_aborts", type_user_aborts},
+        {"latency_us", latency_json(latency)},
+        {"phases", phases_json(input, [&](const auto& sample) { return sample.type == type; })}};
     user_aborts += type_user_aborts;
   }
   const Samples every =
@@ -87,17 +103,6 @@ void add_transactions(const TransactionsInput& input, json& result) {
                                                    : static_cast<double>(every.size()) /
                                                          (static_cast<double>(input.window_ps) / 1e12);
   result["latency_us"] = latency_json(every);
-}
-
-void add_phases(const TransactionsInput& input, json& result) {
-  constexpr std::array<const char*, protocols::kPhases> kNames = {"execution", "validation", "logging",
-                                                                  "commit"};
-  for (std::size_t phase = 0; phase < kNames.size(); ++phase) {
-    const Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
-      return sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
-    });
-    result["phases"][kNames[phase]] = {{"p50_us", quantile_us(all, 500)}, {"mean_us", mean_us(all)}};
-  }
 }
 
 json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after) {
@@ -246,7 +251,7 @@ json make_result(const TransactionsInput& input) {
   json result;
   add_run(input, result);
   add_transactions(input, result);
-  add_phases(input, result);
+  result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);
   result["location_cache"] = {

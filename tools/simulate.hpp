@@ -12,7 +12,6 @@
 
 #include "models/profile.hpp"
 #include "protocols/occ/options.hpp"
-#include "protocols/system.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace verbtwin::tools {
@@ -25,9 +24,6 @@ struct RunControl {
   const models::HostProfile* host = nullptr;  // likewise
   protocols::OccOptions::Sabotage sabotage;   // tests only
 };
-
-/// What the nodes of a run share, whichever binding they run on.
-protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 
 /// The result, as DESIGN.md's contract has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);

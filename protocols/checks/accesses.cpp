@@ -18,10 +18,14 @@ TransactionNumbers::TransactionNumbers(Histories histories) {
   first_.push_back(static_cast<std::uint32_t>(count));
 }
 
-std::string TransactionNumbers::name(std::uint32_t transaction) const {
+std::size_t TransactionNumbers::worker_of(std::uint32_t transaction) const {
   const auto next_worker = std::upper_bound(first_.begin(), first_.end() - 1, transaction);
-  const auto worker = next_worker - first_.begin() - 1;
-  return fmt::format("{}.{}", worker, transaction - first_[static_cast<std::size_t>(worker)]);
+  return static_cast<std::size_t>(next_worker - first_.begin() - 1);
+}
+
+std::string TransactionNumbers::name(std::uint32_t transaction) const {
+  const std::size_t worker = worker_of(transaction);
+  return fmt::format("{}.{}", worker, transaction - first_[worker]);
 }
 
 std::vector<RecordAccess> collect_accesses(Histories histories, const TransactionNumbers& numbers,

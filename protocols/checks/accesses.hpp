@@ -32,6 +32,7 @@ class TransactionNumbers {
 
   std::uint32_t count() const { return first_.back(); }
   std::uint32_t first_of(std::size_t worker) const { return first_[worker]; }
+  std::size_t worker_of(std::uint32_t transaction) const;
 
   /// "worker.index", the worker being its history's place in the span.
   std::string name(std::uint32_t transaction) const;

@@ -1,4 +1,4 @@
-// The final-state check: does the primaries' memory hold what was committed last?
+// The final-state checks: does the memory of primaries and backups hold what was committed last?
 //
 // Called once, by one thread, when every worker has stopped and no transaction is in flight.
 #pragma once
@@ -22,5 +22,10 @@ struct PrimaryRecord {
 /// digest, unlocked. `read_primary` is called once for each such record, the records ascending.
 CheckReport check_final_state(Histories histories,
                               const std::function<PrimaryRecord(RecordId)>& read_primary);
+
+/// The same for the copies at the backups, when all logs have been applied: `read_copy` is called with each
+/// rank from 1 to replicas-1.
+CheckReport check_backups(Histories histories, int replicas,
+                          const std::function<PrimaryRecord(RecordId, int rank)>& read_copy);
 
 }  // namespace verbtwin::protocols

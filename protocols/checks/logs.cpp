@@ -19,14 +19,15 @@ struct Entry {
 
 using Entries = std::span<const Entry>;
 
+template <typename HomeOf>
 std::vector<Entry> gather(std::span<const RecordAccess> writes, std::span<const LoggedWrite> logged,
-                          int replicas, int nodes) {
+                          int replicas, int nodes, const HomeOf& home_of) {
   std::vector<Entry> entries;
   entries.reserve(writes.size() * static_cast<std::size_t>(replicas - 1) + logged.size());
   for (const RecordAccess& write : writes) {
     for (int i = 1; i < replicas; ++i) {
-      const std::uint32_t backup = (write.access.record.partition() + static_cast<std::uint32_t>(i)) %
-                                   static_cast<std::uint32_t>(nodes);
+      const std::uint32_t backup =
+          (home_of(write) + static_cast<std::uint32_t>(i)) % static_cast<std::uint32_t>(nodes);
       entries.push_back({write.access, backup, false});
     }
   }
@@ -74,10 +75,16 @@ void judge(Entries entries, std::vector<Entry>& missing, std::vector<Entry>& une
 
 }  // namespace
 
-CheckReport check_logs(Histories histories, std::span<const LoggedWrite> logged, int replicas, int nodes) {
+CheckReport check_logs(Histories histories, std::span<const LoggedWrite> logged, int replicas, int nodes,
+                       const CoordinatorOf& coordinator_of) {
   assert(replicas >= 1 && replicas <= nodes);
   const TransactionNumbers numbers(histories);
-  std::vector<Entry> entries = gather(collect_accesses(histories, numbers, false), logged, replicas, nodes);
+  const auto home_of = [&](const RecordAccess& write) {
+    return coordinator_of ? coordinator_of(numbers.worker_of(write.transaction))
+                          : write.access.record.partition();
+  };
+  std::vector<Entry> entries =
+      gather(collect_accesses(histories, numbers, false), logged, replicas, nodes, home_of);
   Findings findings;
   std::vector<Entry> missing, unexpected;
   for_each_record(entries, [&](std::span<Entry> record) {

@@ -1,51 +1,92 @@
 // Commit: install the updates at the primaries and unlock. The transaction is certain before it begins.
-#include "protocols/occ/messages.hpp"
 #include "protocols/occ/transaction.hpp"
 
 namespace verbtwin::protocols {
 
 void Transaction::record_history(std::int64_t effect) {
-  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.backup).make_certain(entry.place.frame);
+  for (const LogEntry& entry : log_entries_) {
+    if (entry.placed) engine_.log_at(entry.node).make_certain(entry.place.frame);
+  }
   if (engine_.history_ == nullptr) return;
   std::vector<Access>& reads = engine_.reads_;
   std::vector<Access>& writes = engine_.writes_;
   reads.clear();
   writes.clear();
   for (const Item& item : items()) {
-    reads.push_back({item.record, item.version, item.digest});
+    reads.push_back({item.record, writes_of(item.version), item.digest});
     if (!item.is_write) continue;
     const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
-    writes.push_back({item.record, item.version + 1, value_digest(value)});
+    const std::uint64_t version = version_to_be(item);
+    writes.push_back({item.record, writes_of(version), written_digest(version, value)});
   }
   engine_.history_->commit(reads, writes, effect);
 }
 
+/// Where the coordinator's log holds the transaction, the backups of its records are brought up to date
+/// before the primaries let go of the locks.
+Task<bool> Transaction::update_backups() {
+  if (options().sabotage.skip_backup_update) co_return true;
+  RequestBatch batch(engine_.worker_, options().commit, this);
+  Acknowledgements acknowledgements(batch.group());
+  for (const Item& item : items()) {
+    if (!item.is_write) continue;
+    for (int rank = 1; rank < store().layout().replicas(); ++rank) {
+      update_backup(item, store().layout().backup_node(item.node, rank), acknowledgements);
+      auto sent = batch.next();
+      co_await sent;
+    }
+  }
+  auto rest = batch.rest();
+  co_await rest;
+  co_return !verb_failed(batch.status());
+}
+
+void Transaction::update_backup(const Item& item, int backup, Acknowledgements& acknowledgements) {
+  const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
+  if (backup == store().node()) {
+    engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
+    store().update_backup(item.record, item.slot, version_to_be(item), value);
+    return;
+  }
+  const std::span<std::byte> arguments = engine_.rpc_.call(
+      backup, kUpdateBackup, sizeof(CommitRequest) + value.size(), acknowledgements.one_more());
+  new (arguments.data()) CommitRequest{item.record.packed, item.slot, version_to_be(item)};
+  std::memcpy(arguments.data() + sizeof(CommitRequest), value.data(), value.size());
+}
+
 Task<void> Transaction::install_and_unlock() {
   const OccOptions::Commit& options = engine_.options().commit;
-  WaitGroup group(engine_.worker_, this);
+  RequestBatch batch(engine_.worker_, options, this);
+  if (options.primitive == Primitive::kLogRecord) {
+    for (LogEntry& entry : log_entries_) {
+      if (entry.kind != LogKind::kLock) continue;
+      close_lock_record(entry, true, batch.group());
+      auto sent = batch.next();
+      co_await sent;
+    }
+  }
   for (Item& item : items()) {
-    if (!item.is_write) continue;
+    if (!item.is_write || options.primitive == Primitive::kLogRecord) continue;
     prepare_image(item);
     if (is_local(item)) {
       commit_local(item);
     } else if (options.primitive == Primitive::kRpc) {
-      commit_by_rpc(item, group);
+      commit_by_rpc(item, batch.group());
     } else {
-      commit_by_write(item, group);
+      commit_by_write(item, batch.group());
     }
-    if (!options.outstanding) {
-      engine_.worker_.ring(options.doorbell_batching);
-      co_await group;
-    }
+    auto sent = batch.next();
+    co_await sent;
   }
-  engine_.worker_.ring(options.doorbell_batching);
-  co_await group;
+  auto rest = batch.rest();
+  co_await rest;
 }
 
 /// Turns the fetched image into the record to be: new version at both ends, lock word free.
 void Transaction::prepare_image(Item& item) {
   const RecordLayout& record = layout(item);
-  const std::uint64_t version = item.version + (engine_.options().sabotage.skip_version_bump ? 0 : 1);
+  const bool bump = !options().sabotage.skip_version_bump && !options().artifact.versions_stay;
+  const std::uint64_t version = version_to_be(item) - (bump ? 0 : 1);
   store_word(item.image, 0);
   store_word(item.image + 8, version);
   if (record.has_tail) store_word(item.image + record.tail_offset(), version);
@@ -53,54 +94,48 @@ void Transaction::prepare_image(Item& item) {
 
 void Transaction::commit_local(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
-  std::byte* record = store().primary_record(item.record.table(), item.slot);
+  std::byte* record = local_record(item);
   install(layout(item), record, load_word(item.image + 8),
           {item.image + kRecordHeaderBytes, layout(item).value_b});
-  if (!engine_.options().sabotage.skip_lock) unlock(record);
+  if (!options().sabotage.skip_lock) unlock(record);
 }
 
 /// The value, then the unlock, on one queue pair: the second lands behind the first.
 void Transaction::commit_by_write(Item& item, WaitGroup& group) {
   Channel& channel = engine_.record_channel(item.node, item.slot);
-  const std::uint64_t record =
-      channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
-  SendWr write;
-  write.opcode = Opcode::kRdmaWrite;
-  write.sge = {item.image + 8, layout(item).image_b - 8, store().lkey()};
+  SendWr write =
+      record_request(item, channel, Opcode::kRdmaWrite, 8, item.image + 8, layout(item).image_b - 8);
   if (write.sge.length <= engine_.inline_max_b_) write.flags = kInline;
-  write.remote_addr = record + 8;
-  write.rkey = channel.remote.rkey;
   engine_.worker_.stage(channel, write, nullptr);
 
   // A passive commit waits for nothing, but a value that the NIC reads from this transaction's buffer must be
   // out before the buffer is used again: begin() of the next attempt waits for that.
   WaitGroup* waits = nullptr;
-  if (!engine_.options().commit.passive_ack) {
+  if (!options().commit.passive_ack) {
     waits = &group;
   } else if ((write.flags & kInline) == 0) {
     waits = &buffers_in_use_;
   }
-  SendWr free;
-  free.opcode = Opcode::kRdmaWrite;
+  SendWr free = record_request(item, channel, Opcode::kRdmaWrite, 0, item.image, 8);
   free.flags = kInline;
-  free.sge = {item.image, 8, store().lkey()};
-  free.remote_addr = record;
-  free.rkey = channel.remote.rkey;
   engine_.worker_.stage(channel, free, waits);
 }
 
 void Transaction::commit_by_rpc(Item& item, WaitGroup& group) {
   const std::uint32_t value_b = layout(item).value_b;
-  const std::size_t bytes = sizeof(CommitRequest) + value_b;
-  std::span<std::byte> arguments;
-  if (engine_.options().commit.passive_ack && engine_.rpc_.has_credit(item.node)) {
-    arguments = engine_.rpc_.call_passive(item.node, kCommitWrite, bytes);
-  } else {
-    reply_to(item) = Reply(group, {item.scratch, sizeof(VerdictReply)});
-    arguments = engine_.rpc_.call(item.node, kCommitWrite, bytes, reply_to(item));
-  }
+  const std::span<std::byte> arguments =
+      call_or_pass(item.node, kCommitWrite, sizeof(CommitRequest) + value_b, options().commit.passive_ack,
+                   reply_to(item), {item.scratch, sizeof(VerdictReply)}, group);
   new (arguments.data()) CommitRequest{item.record.packed, item.slot, load_word(item.image + 8)};
   std::memcpy(arguments.data() + sizeof(CommitRequest), item.image + kRecordHeaderBytes, value_b);
+}
+
+/// A call whose answer nobody needs where it may be passive and the peer has credit, else one to wait for.
+std::span<std::byte> Transaction::call_or_pass(int node, OccMessage message, std::size_t bytes, bool passive,
+                                               Reply& reply, std::span<std::byte> answer, WaitGroup& group) {
+  if (passive && engine_.rpc_.has_credit(node)) return engine_.rpc_.call_passive(node, message, bytes);
+  reply = Reply(group, answer);
+  return engine_.rpc_.call(node, message, bytes, reply);
 }
 
 }  // namespace verbtwin::protocols

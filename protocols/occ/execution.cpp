@@ -1,7 +1,6 @@
 // Execution: fetch the declared records, from local memory, by READ where the location is known, or by RPC.
 #include <cassert>
 
-#include "protocols/occ/messages.hpp"
 #include "protocols/occ/transaction.hpp"
 #include "protocols/store/cluster_hash.hpp"
 
@@ -9,33 +8,38 @@ namespace verbtwin::protocols {
 
 Task<bool> Transaction::execute() {
   const OccOptions::Execution& options = engine_.options().execution;
+  if (executed_ == 0) log_entries_.clear();
   const bool all_located = options.primitive == Primitive::kRpc || locate_in_cache();
   if (!all_located && options.primitive == Primitive::kOneSided) {
     auto locating = locate_by_buckets();
     if (!co_await locating) co_return false;
   }
 
-  WaitGroup group(engine_.worker_, this);
+  RequestBatch batch(engine_.worker_, options, this);
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item)) {
       fetch_local(item);
     } else if (item.located) {
-      fetch_by_read(item, group);
+      stage_read(item, item.image, layout(item).image_b, batch.group());
     } else {
-      fetch_by_rpc(item, group);
+      fetch_by_rpc(item, batch.group());
     }
-    if (!options.outstanding) {
-      engine_.worker_.ring(options.doorbell_batching);
-      co_await group;
-    }
+    auto sent = batch.next();
+    co_await sent;
   }
-  engine_.worker_.ring(options.doorbell_batching);
-  co_await group;
-  if (verb_failed(group)) co_return false;
+  auto rest = batch.rest();
+  co_await rest;
+  if (verb_failed(batch.status())) co_return false;
 
+  bool all_accepted = true;
   for (std::size_t i = executed_; i < item_count_; ++i) {
-    if (!accept_fetched(items_[i])) co_return fail(AbortReason::kRecordLocked);
+    all_accepted = accept_fetched(items_[i]) && all_accepted;
+    if (!all_accepted && !options.lock && !engine_.options().artifact.conflicts_commit) break;
+  }
+  if (!all_accepted && !conflict(AbortReason::kRecordLocked)) {
+    release_locks();
+    co_return false;
   }
   executed_ = item_count_;
   end_phase(Phase::kExecution);
@@ -85,7 +89,7 @@ Task<bool> Transaction::locate_by_buckets() {
     }
     worker.ring(engine_.options().execution.doorbell_batching);
     co_await group;
-    if (verb_failed(group)) co_return false;
+    if (verb_failed(group.status())) co_return false;
 
     std::vector<std::pair<std::size_t, std::uint64_t>> linked;
     std::vector<std::uint64_t> linked_offsets;
@@ -117,54 +121,57 @@ void Transaction::fetch_local(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.execution);
   item.slot = store().find_slot(item.record.table(), item.record.key());
   item.located = true;
-  const RecordView view =
-      copy_record(layout(item), store().primary_record(item.record.table(), item.slot), item.image);
-  item.fetched = view.state == RecordState::kStable;
-}
-
-void Transaction::fetch_by_read(Item& item, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
-  SendWr wr;
-  wr.opcode = Opcode::kRdmaRead;
-  wr.sge = {item.image, layout(item).image_b, store().lkey()};
-  wr.remote_addr = channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
-  wr.rkey = channel.remote.rkey;
-  engine_.worker_.stage(channel, wr, &group);
+  std::byte* record = local_record(item);
+  if (locks_when_fetching(item)) {
+    engine_.cpu_.charge(Cost::kLocalAtomic);
+    item.locked = !options().sabotage.skip_lock && try_lock(record, owner());
+  }
+  const RecordView view = copy_record(layout(item), record, item.image);
+  item.fetched = item.locked || view.state == RecordState::kStable;
 }
 
 void Transaction::fetch_by_rpc(Item& item, WaitGroup& group) {
   const std::size_t reply_b = sizeof(FetchReply) + layout(item).image_b;
   item.scratch = take(reply_b);
   reply_to(item) = Reply(group, {item.scratch, reply_b});
-  const std::span<std::byte> arguments =
-      engine_.rpc_.call(item.node, kFetch, sizeof(FetchRequest), reply_to(item));
+  const bool lock = locks_when_fetching(item) && !options().sabotage.skip_lock;
+  const std::size_t request_b = lock ? sizeof(LockingFetchRequest) : sizeof(FetchRequest);
+  const std::span<std::byte> arguments = engine_.rpc_.call(item.node, kFetch, request_b, reply_to(item));
   new (arguments.data()) FetchRequest{item.record.packed};
+  if (lock) new (arguments.data()) LockingFetchRequest{item.record.packed, owner()};
+}
+
+/// Takes an RPC's answer apart: where the record is, whether it is locked for us, its image.
+bool Transaction::accept_reply(Item& item) {
+  FetchReply reply;
+  std::memcpy(&reply, item.scratch, sizeof reply);
+  item.slot = reply.slot & ~kFetchLockedBit;
+  item.locked = (reply.slot & kFetchLockedBit) != 0;
+  item.located = true;
+  std::memcpy(item.image, item.scratch + sizeof reply, layout(item).image_b);
+  if (options().execution.primitive != Primitive::kRpc) {
+    engine_.cpu_.charge(Cost::kCacheLookup);
+    engine_.node_.cache.put(item.record, item.slot);
+  }
+  return item.locked || inspect(layout(item), item.image).state == RecordState::kStable;
 }
 
 /// Judges what came back; false: the record is being written.
 bool Transaction::accept_fetched(Item& item) {
   const RecordLayout& record = layout(item);
-  if (!is_local(item) && !item.located) {
-    FetchReply reply;
-    std::memcpy(&reply, item.scratch, sizeof reply);
-    item.slot = reply.slot;
-    item.located = true;
-    std::memcpy(item.image, item.scratch + sizeof reply, record.image_b);
-    if (engine_.options().execution.primitive != Primitive::kRpc) {
-      engine_.cpu_.charge(Cost::kCacheLookup);
-      engine_.node_.cache.put(item.record, item.slot);
-    }
+  bool stable = item.fetched;
+  if (!is_local(item)) {
+    stable = item.located ? inspect(record, item.image).state == RecordState::kStable : accept_reply(item);
   }
-  if (is_local(item)) {
-    if (!item.fetched) return false;
-  } else if (inspect(record, item.image).state != RecordState::kStable) {
-    return false;
-  }
+  if (!stable && !options().artifact.conflicts_commit) return false;
   item.version = load_word(item.image + 8);
   const std::span<std::byte> value(item.image + kRecordHeaderBytes, record.value_b);
-  if (item.version == 0) engine_.node_.initial.initial_value(item.record, value);
-  if (engine_.history_ != nullptr) item.digest = value_digest(value);
-  return true;
+  item.exists = item.version == 0 ? engine_.node_.initial.initial_value(item.record, value)
+                                  : (item.version & kDeletedBit) == 0;
+  if (engine_.history_ != nullptr) {
+    item.digest = written_digest(item.exists ? 0 : kDeletedBit, value);
+  }
+  return stable;
 }
 
 }  // namespace verbtwin::protocols

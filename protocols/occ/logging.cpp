@@ -1,87 +1,107 @@
-// Logging: one entry per backup, with the writes it backs up. When every backup has it, the transaction is
-// committed.
+// Logging: one entry per log, with the writes that it is to keep. When every log has its entry, the
+// transaction is committed.
 #include <algorithm>
 #include <cassert>
 
-#include "protocols/occ/messages.hpp"
 #include "protocols/occ/transaction.hpp"
 
 namespace verbtwin::protocols {
 
 Task<bool> Transaction::log_to_backups() {
-  const OccOptions::Logging& options = engine_.options().logging;
+  if (options().sabotage.skip_log) co_return true;
+  // With LOCK records, room in every log has been set aside before the first lock was asked for.
+  if (options().validation.lock != LockKind::kLogRecord) {
+    build_backup_entries();
+    auto promising = promise_log_space();
+    if (!log_entries_.empty()) co_await promising;
+  }
+  if (options().sabotage.truncate_before_commit) truncate_lock_records();
+  RequestBatch batch(engine_.worker_, options().logging, this);
+  for (LogEntry& entry : log_entries_) {
+    if (entry.kind == LogKind::kBackup) place_log_entry(entry);
+  }
+  for (LogEntry& entry : log_entries_) {
+    if (entry.kind != LogKind::kBackup) continue;
+    write_log_entry(entry, batch.group());
+    auto sent = batch.next();
+    co_await sent;
+  }
+  auto rest = batch.rest();
+  co_await rest;
+  co_return !verb_failed(batch.status());
+}
+
+void Transaction::build_backup_entries() {
   const StoreLayout& layout = store().layout();
-  if (engine_.options().sabotage.skip_log) co_return true;
+  const bool coordinators = options().logging.placement == LogPlacement::kCoordinator;
   for (const Item& item : items()) {
     if (!item.is_write) continue;
     for (int rank = 1; rank < layout.replicas(); ++rank) {
-      const int backup = layout.backup_node(item.node, rank);
-      const bool known =
-          std::ranges::any_of(log_entries_, [&](const LogEntry& e) { return e.backup == backup; });
-      if (!known) build_log_entry(backup);
+      const int node = layout.backup_node(coordinators ? store().node() : item.node, rank);
+      const bool known = std::ranges::any_of(
+          log_entries_, [&](const LogEntry& e) { return e.node == node && e.kind == LogKind::kBackup; });
+      if (!known) build_log_entry(node, LogKind::kBackup);
     }
   }
-  if (log_entries_.empty()) co_return true;
-  // Room in every log before any is taken: an entry that stood at the head of one log while its transaction
-  // waited for another could keep both from being reclaimed.
-  while (OccEngine::BackupLog* full = find_full_log()) {
-    full->reclaim();
-    if (find_full_log() != full) continue;
-    auto room = full->waiting.wait();
-    co_await room;
-  }
-  for (LogEntry& entry : log_entries_) reserve_log_space(entry);
-
-  WaitGroup group(engine_.worker_, this);
-  for (LogEntry& entry : log_entries_) {
-    write_log_entry(entry, group);
-    if (!options.outstanding) {
-      engine_.worker_.ring(options.doorbell_batching);
-      co_await group;
-    }
-  }
-  engine_.worker_.ring(options.doorbell_batching);
-  co_await group;
-  co_return !verb_failed(group);
 }
 
-void Transaction::build_log_entry(int backup) {
+void Transaction::build_log_entry(int node, LogKind kind) {
   const StoreLayout& layout_of_store = store().layout();
-  const auto backed_up = [&](const Item& item) {
-    return item.is_write && layout_of_store.rank_of(backup, item.node) > 0;
+  const bool everything =
+      kind == LogKind::kBackup && options().logging.placement == LogPlacement::kCoordinator;
+  const auto belongs = [&](const Item& item) {
+    if (!item.is_write || everything) return item.is_write;
+    return kind == LogKind::kLock ? item.node == node : layout_of_store.rank_of(node, item.node) > 0;
   };
   std::size_t records = 0, values_b = 0;
   for (const Item& item : items()) {
-    if (!backed_up(item)) continue;
+    if (!belongs(item)) continue;
     ++records;
     values_b += (layout(item).value_b + 7U) & ~std::size_t{7};
   }
   LogEntry& entry = log_entries_.emplace_back();
-  entry.backup = backup;
+  entry.node = node;
+  entry.kind = kind;
   entry.size = log_entry_bytes(records, values_b);
   entry.bytes = take(entry.size);
   std::byte* at = entry.bytes + kLogFrameBytes;
   for (const Item& item : items()) {
-    if (!backed_up(item)) continue;
+    if (!belongs(item)) continue;
     const std::uint32_t value_b = layout(item).value_b;
-    new (at) LogRecord{item.record.packed, item.version + 1, static_cast<std::uint32_t>(item.slot), value_b};
+    new (at) LogRecord{item.record.packed, version_to_be(item), static_cast<std::uint32_t>(item.slot),
+                       static_cast<std::uint16_t>(value_b), kind};
     at += sizeof(LogRecord);
     std::memcpy(at, item.image + kRecordHeaderBytes, value_b);
     at += (value_b + 7U) & ~std::size_t{7};
   }
 }
 
-OccEngine::BackupLog* Transaction::find_full_log() {
+/// Room in every log before any is taken: an entry that stood at the head of one log while its transaction
+/// waited for another could keep both from being reclaimed.
+Task<void> Transaction::promise_log_space() {
+  while (OccEngine::RemoteLog* full = find_full_log()) {
+    full->reclaim();
+    if (find_full_log() != full) continue;
+    auto room = full->waiting.wait();
+    co_await room;
+  }
+  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.node).writer.promise(entry.size);
+}
+
+OccEngine::RemoteLog* Transaction::find_full_log() {
   for (const LogEntry& entry : log_entries_) {
-    OccEngine::BackupLog& log = engine_.log_at(entry.backup);
-    if (!log.writer.has_room(entry.size)) return &log;
+    OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+    std::size_t bytes = 0;  // a primary may be a backup too
+    for (const LogEntry& other : log_entries_) bytes += other.node == entry.node ? other.size : 0;
+    if (!log.writer.can_promise(bytes)) return &log;
   }
   return nullptr;
 }
 
-void Transaction::reserve_log_space(LogEntry& entry) {
-  OccEngine::BackupLog& log = engine_.log_at(entry.backup);
-  entry.place = *log.writer.reserve(entry.size);
+void Transaction::place_log_entry(LogEntry& entry) {
+  OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+  entry.place = log.writer.reserve_promised(entry.size);
+  entry.placed = true;
   seal_log_entry({entry.bytes, entry.size}, entry.place.frame);
   if (log.writer.wants_reclaim()) log.reclaim();
 }
@@ -89,26 +109,23 @@ void Transaction::reserve_log_space(LogEntry& entry) {
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
   Worker& worker = engine_.worker_;
   WorkerPort& port = worker.port();
-  if (entry.backup == store().node()) {
-    engine_.cpu_.charge(Cost::kCopyBlock, (entry.size + 63) / 64);
-    std::byte* at = store().ring(port.node(), port.thread()).data() + entry.place.offset;
-    std::memcpy(at, entry.bytes, entry.size - kLogFrameBytes);
-    const std::uint64_t frame = load_word(entry.bytes + entry.size - kLogFrameBytes);
-    atomic_word(at + entry.size - kLogFrameBytes).store(frame, std::memory_order_release);
+  if (entry.node == store().node()) {
+    engine_.store_log_entry(store().ring(port.node(), port.thread()).data() + entry.place.offset,
+                            {entry.bytes, entry.size});
     return;
   }
-  if (engine_.options().logging.primitive == Primitive::kRpc) {
+  if (options().logging.primitive == Primitive::kRpc) {
     assert(sizeof(LogRequest) + entry.size <= engine_.rpc_.payload_max_b());
     std::byte* reply = take(sizeof(VerdictReply));
     entry.reply = Reply(group, {reply, sizeof(VerdictReply)});
     const std::span<std::byte> arguments =
-        engine_.rpc_.call(entry.backup, kLog, sizeof(LogRequest) + entry.size, entry.reply);
+        engine_.rpc_.call(entry.node, kLog, sizeof(LogRequest) + entry.size, entry.reply);
     new (arguments.data()) LogRequest{static_cast<std::uint32_t>(entry.place.offset),
                                       static_cast<std::uint16_t>(port.thread()), 0};
     std::memcpy(arguments.data() + sizeof(LogRequest), entry.bytes, entry.size);
     return;
   }
-  Channel& channel = worker.channel(entry.backup, worker.nic());
+  Channel& channel = worker.channel(entry.node, worker.nic());
   SendWr write;
   write.opcode = Opcode::kRdmaWrite;
   if (entry.size <= engine_.inline_max_b_) write.flags = kInline;
@@ -119,7 +136,14 @@ void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
   worker.stage(channel, write, &group);
 }
 
-void OccEngine::BackupLog::reclaim() {
+void OccEngine::store_log_entry(std::byte* at, std::span<const std::byte> entry) {
+  cpu_.charge(Cost::kCopyBlock, (entry.size() + 63) / 64);
+  const std::size_t frame_at = entry.size() - kLogFrameBytes;
+  std::memcpy(at, entry.data(), frame_at);
+  atomic_word(at + frame_at).store(load_word(entry.data() + frame_at), std::memory_order_release);
+}
+
+void OccEngine::RemoteLog::reclaim() {
   if (reclaiming_ || !writer.can_reclaim()) return;
   reclaiming_ = true;
   WorkerPort& port = engine_.worker_.port();
@@ -133,14 +157,18 @@ void OccEngine::BackupLog::reclaim() {
   new (arguments.data()) ReclaimRequest{writer.certain(), static_cast<std::uint64_t>(port.thread())};
 }
 
-void OccEngine::BackupLog::make_certain(std::uint64_t frame) {
+void OccEngine::RemoteLog::make_certain(std::uint64_t frame) {
   writer.make_certain(frame);
   if (!waiting.empty()) reclaim();
 }
 
-void OccEngine::BackupLog::on_reply(std::span<const std::byte> reply) {
-  writer.reclaimed(load_word(reply.data()));
+void OccEngine::RemoteLog::on_reply(std::span<const std::byte> reply) {
   reclaiming_ = false;
+  reclaimed(load_word(reply.data()));
+}
+
+void OccEngine::RemoteLog::reclaimed(std::uint64_t head) {
+  writer.reclaimed(head);
   waiting.wake_all(engine_.worker_);
 }
 

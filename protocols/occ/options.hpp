@@ -1,5 +1,6 @@
 // OccOptions: an OCC protocol as data: which primitive each phase uses and which optimisations are on. A
-// named protocol is a preset of these; a scenario may override any of them.
+// named protocol is a preset of these; a scenario may override any of them, and combinations that would be
+// wrong are refused with the reason.
 //
 // A value; read-only during a run.
 #pragma once
@@ -14,26 +15,41 @@
 
 namespace verbtwin::protocols {
 
-/// How a phase reaches a remote record. kHybrid: one-sided where its location is cached, else by RPC.
-enum class Primitive : std::uint8_t { kOneSided, kRpc, kHybrid };
-enum class LockKind : std::uint8_t { kCas, kRpc };
+/// How a phase reaches a remote record. kHybrid (Execution): one-sided where its location is cached, else by
+/// RPC. kLogRecord (Commit): the primary's CPU installs what the LOCK record in its log holds.
+enum class Primitive : std::uint8_t { kOneSided, kRpc, kHybrid, kLogRecord };
+
+/// Who locks: the NIC (CAS), the primary's CPU record by record (RPC), or the primary's CPU for all records
+/// of a LOCK record that goes into its log (FaRM, SOSP 2015, section 4).
+enum class LockKind : std::uint8_t { kCas, kRpc, kLogRecord };
+
+/// Whose log holds a transaction: the backups of each record's partition, or the log replicas of the
+/// coordinator, after which the backups are updated by RPC (FaSST, OSDI 2016, section 5).
+enum class LogPlacement : std::uint8_t { kBackups, kCoordinator };
+
+/// Where a transaction ends, to study phases in isolation. It counts as committed and leaves no lock behind.
+enum class TruncateAfter : std::uint8_t { kNone, kExecution, kValidation, kCommitWithoutLogging };
 
 struct OccOptions {
   struct Execution {
     Primitive primitive = Primitive::kHybrid;
     bool outstanding = true;  // fetch independent records together (speculative execution)
     bool doorbell_batching = true;
+    bool lock = false;  // the RPC that fetches a record to be written locks it too (FaSST)
   } execution;
   struct Validation {
     LockKind lock = LockKind::kCas;
     Primitive check = Primitive::kOneSided;
     bool outstanding = true;
     bool doorbell_batching = true;
+    std::uint32_t check_rpc_above =
+        0;  // records of one primary: beyond them one-sided checks go by RPC; 0: never
   } validation;
   struct Logging {
     Primitive primitive = Primitive::kOneSided;
     bool outstanding = true;
     bool doorbell_batching = true;
+    LogPlacement placement = LogPlacement::kBackups;
   } logging;
   struct Commit {
     Primitive primitive = Primitive::kOneSided;
@@ -45,6 +61,14 @@ struct OccOptions {
   std::uint64_t location_cache_b = 300ULL << 20;
   CacheStart location_cache_start = CacheStart::kWarm;
   std::uint32_t log_ring_b = 16384;
+  TruncateAfter truncate_after = TruncateAfter::kNone;
+
+  /// What published artifacts do and papers do not say: to compare with their curves. The third of the four
+  /// known is CacheStart::kFull, the fourth SmallBank's inverted hot set.
+  struct Artifact {
+    bool conflicts_commit = false;  // a record found locked or changed stops nobody
+    bool versions_stay = false;     // no commit bumps a version
+  } artifact;
 
   /// Deliberate faults, for tests of the checks. Not in any scenario.
   struct Sabotage {
@@ -52,10 +76,16 @@ struct OccOptions {
     bool skip_validation = false;
     bool skip_version_bump = false;
     bool skip_log = false;
+    bool skip_backup_update = false;      // coordinator logs: the backups keep what they had
+    bool truncate_before_commit = false;  // log space is given back before the transaction is certain
   } sabotage;
 
-  /// From the resolved `protocol` object of a scenario.
+  /// From the resolved `protocol` object of a scenario. Throws UserError where the options contradict each
+  /// other.
   static OccOptions from_json(const nlohmann::json& protocol);
 };
+
+/// Throws UserError, with the pointer into the scenario, for a combination that cannot be right.
+void refuse_wrong_combinations(const OccOptions& options);
 
 }  // namespace verbtwin::protocols

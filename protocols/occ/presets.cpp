@@ -2,6 +2,7 @@
 // section 2).
 #include <array>
 
+#include "backend/user_error.hpp"
 #include "protocols/occ/options.hpp"
 #include "protocols/parameters.hpp"
 #include "protocols/registry.hpp"
@@ -17,75 +18,188 @@ using parameters::flag;
 using parameters::group;
 using parameters::number;
 
+/// What named protocols differ in: the defaults of their options.
 struct Preset {
-  const char* execution;
-  const char* lock;
-  const char* check;
-  const char* logging;
-  const char* commit;
+  const char* execution = "rpc";
+  bool execution_outstanding = false;
+  bool execution_lock = false;
+  const char* lock = "rpc";
+  const char* check = "rpc";
+  int check_rpc_above = 0;
+  const char* logging = "rpc";
+  const char* placement = "backups";
+  const char* commit = "rpc";
+  bool passive_ack = true;
+  bool one_sided_doorbell_batching = true;  // of READs in Execution and WRITEs in Logging
+  int location_cache_mib = 300;
 };
 
-json options_schema(const Preset& preset) {
+json phases_schema(const Preset& preset) {
   const char* outstanding = "independent requests are sent together instead of one after another";
   const char* doorbell = "requests to one queue pair share a doorbell";
   json phases;
-  phases["execution"] =
-      group("fetch the records",
-            {{"primitive", choice(preset.execution, {"one_sided", "rpc", "hybrid"},
-                                  "READ, RPC, or READ where the location is cached and RPC where not")},
-             {"outstanding", flag(true, outstanding)},
-             {"doorbell_batching", flag(true, doorbell)}});
+  phases["execution"] = group(
+      "fetch the records",
+      {{"primitive", choice(preset.execution, {"one_sided", "rpc", "hybrid"},
+                            "READ, RPC, or READ where the location is cached and RPC where not")},
+       {"outstanding", flag(preset.execution_outstanding, outstanding)},
+       {"doorbell_batching", flag(preset.one_sided_doorbell_batching, doorbell)},
+       {"lock", flag(preset.execution_lock, "the RPC that fetches a record to be written locks it too")}});
   phases["validation"] = group(
       "lock the write set, check the read set",
       {{"lock",
-        choice(preset.lock, {"cas", "rpc"}, "lock by the NIC's compare-and-swap or by the primary's CPU")},
+        choice(preset.lock, {"cas", "rpc", "log_record"},
+               "lock by the NIC's compare-and-swap, by the primary's CPU, or by it for all records of "
+               "a LOCK record in its log")},
        {"check", choice(preset.check, {"one_sided", "rpc"}, "check versions by READ or by RPC")},
+       {"check_rpc_above",
+        number(preset.check_rpc_above, 0, 64,
+               "check by RPC where more records than this were read of one primary; 0: as `check` says")},
        {"outstanding", flag(true, outstanding)},
        {"doorbell_batching", flag(true, doorbell)}});
   phases["logging"] =
-      group("write the updates to the backups",
+      group("write the updates to the logs",
             {{"primitive", choice(preset.logging, {"one_sided", "rpc"}, "WRITE into the log, or RPC")},
+             {"placement", choice(preset.placement, {"backups", "coordinator"},
+                                  "in the logs of each record's backups, or of the coordinator's, the "
+                                  "backups being updated by RPC before the commit")},
              {"outstanding", flag(true, outstanding)},
-             {"doorbell_batching", flag(true, doorbell)}});
+             {"doorbell_batching", flag(preset.one_sided_doorbell_batching, doorbell)}});
   phases["commit"] =
       group("install the updates at the primaries and unlock",
-            {{"primitive", choice(preset.commit, {"one_sided", "rpc"}, "WRITE value and lock, or RPC")},
+            {{"primitive", choice(preset.commit, {"one_sided", "rpc", "log_record"},
+                                  "WRITE value and lock, RPC, or have the primary install its LOCK record")},
              {"outstanding", flag(true, outstanding)},
              {"doorbell_batching", flag(true, doorbell)},
-             {"passive_ack", flag(true, "nobody waits for the answer")}});
+             {"passive_ack", flag(preset.passive_ack, "nobody waits for the answer")}});
+  return phases;
+}
+
+json options_schema(const Preset& preset) {
   json rpc = group("remote procedure calls over UD SEND/RECV",
                    {{"coalescing", flag(true, "messages to one destination share a packet")},
                     {"request_batching", flag(true, "requests that are ready together share a doorbell")},
                     {"response_batching", flag(true, "responses that are ready together share a doorbell")}});
   json cache =
       group("locations of remote records, one cache per node",
-            {{"mib", number(300, 0, 1 << 20, "size")},
+            {{"mib", number(preset.location_cache_mib, 0, 1 << 20, "size")},
              {"start", choice("warm", {"cold", "warm", "full"},
                               "empty; as after long use; or holding everything (artifact compatibility)")}});
-  json log = group("ring logs at the backups",
-                   {{"ring_kib", number(16, 4, 1 << 16, "size of one sender's log at one backup")}});
+  json log = group("ring logs, one at each node for each worker of the cluster",
+                   {{"ring_kib", number(16, 4, 1 << 16, "size of one sender's log at one node")}});
+  json artifact = group(
+      "what published artifacts do and papers do not say, to compare with their curves; runs with these fail "
+      "the isolation checks, as they should",
+      {{"conflicts_commit",
+        flag(false, "a record found locked or changed stops nobody: the transaction goes on and counts")},
+       {"versions_stay", flag(false, "no commit bumps a version")}});
   return {{"properties",
-           {{"phases", group("primitive and optimisations of each phase", std::move(phases))},
+           {{"phases", group("primitive and optimisations of each phase", phases_schema(preset))},
             {"rpc", std::move(rpc)},
             {"location_cache", std::move(cache)},
-            {"log", std::move(log)}}}};
+            {"log", std::move(log)},
+            {"truncate_after",
+             choice("none", {"none", "execution", "validation", "commit_without_logging"},
+                    "end every transaction behind this phase, or leave its logging out; it counts as "
+                    "committed")},
+            {"artifact", std::move(artifact)}}}};
 }
 
 Primitive primitive_of(const json& name) {
   if (name == "rpc") return Primitive::kRpc;
+  if (name == "log_record") return Primitive::kLogRecord;
   return name == "hybrid" ? Primitive::kHybrid : Primitive::kOneSided;
 }
+
+LockKind lock_kind_of(const json& name) {
+  if (name == "cas") return LockKind::kCas;
+  return name == "rpc" ? LockKind::kRpc : LockKind::kLogRecord;
+}
+
+TruncateAfter truncate_after_of(const json& name) {
+  if (name == "execution") return TruncateAfter::kExecution;
+  if (name == "validation") return TruncateAfter::kValidation;
+  return name == "none" ? TruncateAfter::kNone : TruncateAfter::kCommitWithoutLogging;
+}
+
+const Preset kDrtmh{.execution = "hybrid",
+                    .execution_outstanding = true,
+                    .lock = "cas",
+                    .check = "one_sided",
+                    .logging = "one_sided",
+                    .commit = "one_sided"};
+const Preset kDrtmr{.execution = "one_sided",
+                    .lock = "cas",
+                    .check = "one_sided",
+                    .logging = "one_sided",
+                    .commit = "one_sided",
+                    .one_sided_doorbell_batching = false};
+// The OSDI 2018 comparison runs FaRM on a hash index without the location cache.
+const Preset kFarm{.execution = "one_sided",
+                   .lock = "log_record",
+                   .check = "one_sided",
+                   .check_rpc_above = 4,
+                   .logging = "one_sided",
+                   .commit = "log_record",
+                   .one_sided_doorbell_batching = false,
+                   .location_cache_mib = 0};
+const Preset kFasst{
+    .execution_outstanding = true, .execution_lock = true, .placement = "coordinator", .passive_ack = false};
+const Preset kFasstHybrid{.execution_outstanding = true,
+                          .execution_lock = true,
+                          .check = "one_sided",
+                          .logging = "one_sided",
+                          .placement = "coordinator",
+                          .passive_ack = false};
+const Preset kFasstOcc;
 
 }  // namespace
 
 std::span<const RegistryEntry> protocol_entries() {
-  static const std::array<RegistryEntry, 2> entries{
+  static const std::array<RegistryEntry, 6> entries{
       RegistryEntry{
           "drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",
-          options_schema({"hybrid", "cas", "one_sided", "one_sided", "one_sided"})},
+          options_schema(kDrtmh)},
+      RegistryEntry{"drtmr", "DrTM+R: one-sided throughout, CAS locks, location cache (EuroSys 2016)",
+                    options_schema(kDrtmr)},
+      RegistryEntry{"farm",
+                    "FaRM: READs, LOCK records in the primaries' logs, one-sided checks and logs (SOSP 2015)",
+                    options_schema(kFarm)},
+      RegistryEntry{"fasst", "FaSST: RPC throughout, locks when fetching, the coordinator's log (OSDI 2016)",
+                    options_schema(kFasst)},
+      RegistryEntry{"fasst-hybrid", "FaSST with one-sided checks and logs", options_schema(kFasstHybrid)},
       RegistryEntry{"fasst-occ", "FaSST-OCC: the same four phases, each by RPC over UD (OSDI 2016, 2018)",
-                    options_schema({"rpc", "rpc", "rpc", "rpc", "rpc"})}};
+                    options_schema(kFasstOcc)}};
   return entries;
+}
+
+void refuse_wrong_combinations(const OccOptions& o) {
+  const auto refuse = [](const char* field, const char* reason) {
+    throw UserError(std::string("/protocol/phases/") + field, reason);
+  };
+  if (o.execution.lock && o.execution.primitive != Primitive::kRpc) {
+    refuse("execution/lock", "a READ cannot lock what it fetches; allowed: execution.primitive \"rpc\"");
+  }
+  if (o.execution.lock && o.validation.lock == LockKind::kCas) {
+    refuse("validation/lock",
+           "execution.lock locks with the primary's CPU, and a CPU's atomics and a NIC's are not atomic with "
+           "each other on one word (IBV_ATOMIC_HCA); allowed: \"rpc\"");
+  }
+  if (o.execution.lock && o.validation.lock == LockKind::kLogRecord) {
+    refuse("validation/lock", "LOCK records lock what execution.lock has locked already; allowed: \"rpc\"");
+  }
+  const bool locks_by_record = o.validation.lock == LockKind::kLogRecord;
+  const bool commits_by_record = o.commit.primitive == Primitive::kLogRecord;
+  if (locks_by_record && !commits_by_record) {
+    refuse("commit/primitive",
+           "a LOCK record stays in the primary's log until it is told to install it; allowed with "
+           "validation.lock \"log_record\": \"log_record\"");
+  }
+  if (commits_by_record && !locks_by_record) {
+    refuse("commit/primitive",
+           "the primary's log holds no LOCK record to install; allowed: \"one_sided\", \"rpc\", or "
+           "validation.lock \"log_record\"");
+  }
 }
 
 OccOptions OccOptions::from_json(const json& protocol) {
@@ -93,14 +207,15 @@ OccOptions OccOptions::from_json(const json& protocol) {
   const json& phases = protocol.at("phases");
   const json& execution = phases.at("execution");
   o.execution = {primitive_of(execution.at("primitive")), execution.at("outstanding"),
-                 execution.at("doorbell_batching")};
+                 execution.at("doorbell_batching"), execution.at("lock")};
   const json& validation = phases.at("validation");
-  o.validation = {validation.at("lock") == "cas" ? LockKind::kCas : LockKind::kRpc,
-                  primitive_of(validation.at("check")), validation.at("outstanding"),
-                  validation.at("doorbell_batching")};
+  o.validation = {lock_kind_of(validation.at("lock")), primitive_of(validation.at("check")),
+                  validation.at("outstanding"), validation.at("doorbell_batching"),
+                  validation.at("check_rpc_above")};
   const json& logging = phases.at("logging");
-  o.logging = {primitive_of(logging.at("primitive")), logging.at("outstanding"),
-               logging.at("doorbell_batching")};
+  o.logging = {
+      primitive_of(logging.at("primitive")), logging.at("outstanding"), logging.at("doorbell_batching"),
+      logging.at("placement") == "coordinator" ? LogPlacement::kCoordinator : LogPlacement::kBackups};
   const json& commit = phases.at("commit");
   o.commit = {primitive_of(commit.at("primitive")), commit.at("outstanding"), commit.at("doorbell_batching"),
               commit.at("passive_ack")};
@@ -114,6 +229,9 @@ OccOptions OccOptions::from_json(const json& protocol) {
                            : cache.at("start") == "full" ? CacheStart::kFull
                                                          : CacheStart::kCold;
   o.log_ring_b = protocol.at("log").at("ring_kib").get<std::uint32_t>() << 10;
+  o.truncate_after = truncate_after_of(protocol.at("truncate_after"));
+  o.artifact = {protocol.at("artifact").at("conflicts_commit"), protocol.at("artifact").at("versions_stay")};
+  refuse_wrong_combinations(o);
   return o;
 }
 

@@ -22,6 +22,11 @@ std::string_view to_string(AbortReason reason) {
   return "unknown";
 }
 
+std::string_view to_string(Phase phase) {
+  constexpr std::array<std::string_view, kPhases> kNames = {"execution", "validation", "logging", "commit"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
 OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* history)
     : node_(node),
       worker_(worker),
@@ -44,19 +49,24 @@ Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
   return worker_.channel(node, nic);
 }
 
-OccEngine::BackupLog& OccEngine::log_at(int node) {
+OccEngine::RemoteLog& OccEngine::log_at(int node) {
   const auto index = static_cast<std::size_t>(node);
   if (logs_.size() <= index) logs_.resize(index + 1);
-  if (!logs_[index]) logs_[index] = std::make_unique<BackupLog>(*this, store_.layout().log(), node);
+  if (!logs_[index]) logs_[index] = std::make_unique<RemoteLog>(*this, store_.layout().log(), node);
   return *logs_[index];
 }
 
-Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena)
-    : engine_(engine), coroutine_(coroutine), arena_(arena), buffers_in_use_(engine.worker(), this) {}
+Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena,
+                         std::size_t records_max)
+    : engine_(engine),
+      coroutine_(coroutine),
+      arena_(arena),
+      buffers_in_use_(engine.worker(), this),
+      items_(records_max),
+      replies_(records_max) {}
 
 WaitGroup& Transaction::begin() {
   item_count_ = 0;
-  log_entries_.clear();
   executed_ = 0;
   arena_used_ = 0;
   reason_ = AbortReason::kNone;
@@ -73,13 +83,14 @@ std::byte* Transaction::take(std::size_t bytes) {
 }
 
 int Transaction::declare(RecordId record, bool is_write) {
-  assert(item_count_ < kItemsMax);
+  assert(item_count_ < items_.size());
   Item& item = items_[item_count_++];
   item = {};
   item.record = record;
   item.node = static_cast<int>(record.partition());
   item.is_write = is_write;
   item.image = take(layout(item).image_b);
+  assert(is_local(item) || !is_local_only(item));
   return static_cast<int>(item_count_) - 1;
 }
 
@@ -94,8 +105,29 @@ void Transaction::end_phase(Phase phase) {
   phase_start_ps_ = now_ps;
 }
 
+SendWr Transaction::record_request(const Item& item, const Channel& channel, Opcode opcode,
+                                   std::uint64_t offset, std::byte* local, std::uint32_t bytes) const {
+  SendWr wr;
+  wr.opcode = opcode;
+  wr.sge = {local, bytes, store().lkey()};
+  wr.remote_addr =
+      channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot) + offset;
+  wr.rkey = channel.remote.rkey;
+  return wr;
+}
+
+void Transaction::stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
+  Channel& channel = engine_.record_channel(item.node, item.slot);
+  engine_.worker_.stage(channel, record_request(item, channel, Opcode::kRdmaRead, 0, to, bytes), &group);
+}
+
 Task<bool> Transaction::commit(std::int64_t effect) {
-  auto locking = lock_write_set();
+  const TruncateAfter truncate_after = options().truncate_after;
+  if (truncate_after == TruncateAfter::kExecution) {
+    release_locks();
+    co_return true;
+  }
+  auto locking = options().validation.lock == LockKind::kLogRecord ? lock_by_log_records() : lock_write_set();
   const bool locked = co_await locking;
   auto checking = check_read_set();
   if (!locked || !co_await checking) {
@@ -103,12 +135,22 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     co_return false;
   }
   end_phase(Phase::kValidation);
+  if (truncate_after == TruncateAfter::kValidation) {
+    release_locks();
+    co_return true;
+  }
 
-  auto logging = log_to_backups();
-  if (!co_await logging) co_return false;
+  if (truncate_after != TruncateAfter::kCommitWithoutLogging) {
+    auto logging = log_to_backups();
+    if (!co_await logging) co_return false;
+  }
   end_phase(Phase::kLogging);
 
   record_history(effect);
+  if (options().logging.placement == LogPlacement::kCoordinator) {
+    auto updating = update_backups();
+    if (!co_await updating) co_return false;
+  }
   auto installing = install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);

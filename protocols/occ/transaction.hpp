@@ -1,31 +1,28 @@
 // Transaction: optimistic concurrency control over a partitioned, replicated store, in four phases: Execution
 // fetches the records, Validation locks the write set and checks that nothing read has changed, Logging
-// writes the updates to every backup, Commit installs them at the primaries and unlocks (FaRM, NSDI 2014;
-// FaSST, OSDI 2016; DrTM+H, OSDI 2018, section 4). Each phase's primitive comes from OccOptions.
+// writes the updates to every backup, Commit installs them at the primaries and unlocks (FaRM, NSDI 2014 and
+// SOSP 2015; DrTM+R, EuroSys 2016; FaSST, OSDI 2016; DrTM+H, OSDI 2018, section 4). Each phase's primitive
+// comes from OccOptions.
 //
-// OccEngine is one worker's share of the protocol; a Transaction is one coroutine's, used for one attempt
-// after another. Both belong to the worker and its thread.
+// A Transaction is one coroutine's, used for one attempt after another; it belongs to the worker of its
+// engine and that worker's thread.
 //
 //   co_await tx.begin()
 //   const int a = tx.update(record)
 //   co_await tx.execute()           fetch what was declared; false: aborted
-//   tx.value(a)                     read or change in place
+//   tx.value(a)                     read or change in place; more may be declared and executed
 //   co_await tx.commit(effect)      Validation, Logging, Commit; false: aborted
+//   tx.abandon()                    instead of commit(): the application does not want it
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "protocols/checks/history.hpp"
-#include "protocols/occ/options.hpp"
-#include "protocols/rpc/ud_rpc.hpp"
+#include "protocols/occ/engine.hpp"
+#include "protocols/occ/request_batch.hpp"
 #include "protocols/runtime/task.hpp"
-#include "protocols/runtime/worker.hpp"
-#include "protocols/store/location_cache.hpp"
-#include "protocols/store/node_store.hpp"
 
 namespace verbtwin::protocols {
 
@@ -42,87 +39,13 @@ std::string_view to_string(AbortReason reason);
 
 enum class Phase : std::uint8_t { kExecution, kValidation, kLogging, kCommit };
 inline constexpr std::size_t kPhases = 4;
-
-/// Application work of one request per phase, in core cycles, charged to whoever serves it.
-struct PhaseCycles {
-  std::uint32_t execution = 0, validation = 0, logging = 0, commit = 0;
-};
-
-/// Initial values of records: what a record that nobody has written holds.
-class InitialValues {
- public:
-  virtual ~InitialValues() = default;
-  virtual void initial_value(RecordId record, std::span<std::byte> value) const = 0;
-};
-
-/// What all workers of a node share.
-struct OccNode {
-  const OccOptions& options;
-  const PhaseCycles& cycles;
-  const InitialValues& initial;
-  NodeStore& store;
-  LocationCache& cache;
-};
-
-class OccEngine {
- public:
-  OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* history);
-
-  Worker& worker() { return worker_; }
-  const OccOptions& options() const { return node_.options; }
-
- private:
-  friend class Transaction;
-
-  /// One of this worker's log rings, at one backup.
-  class BackupLog final : public ReplyTarget {
-   public:
-    BackupLog(OccEngine& engine, const LogSpec& spec, int node)
-        : writer(spec), engine_(engine), node_(node) {}
-    void on_reply(std::span<const std::byte> reply) override;
-    void reclaim();  // asks the backup to apply what is certain; off the critical path
-    void make_certain(std::uint64_t frame);
-    LogWriter writer;
-    WaitList waiting;  // for room
-
-   private:
-    OccEngine& engine_;
-    int node_;
-    bool reclaiming_ = false;
-  };
-
-  void register_handlers();
-  static void serve_fetch(void* self, RpcRequest& request);
-  static void serve_lock(void* self, RpcRequest& request);
-  static void serve_check(void* self, RpcRequest& request);
-  static void serve_log(void* self, RpcRequest& request);
-  static void serve_commit(void* self, RpcRequest& request);
-  static void serve_unlock(void* self, RpcRequest& request);
-  static void serve_reclaim(void* self, RpcRequest& request);
-
-  BackupLog& log_at(int node);
-  Channel& record_channel(int node, std::uint64_t slot);
-  const RecordLayout& record_layout(RecordId record) const {
-    return store_.layout().table(record.table()).record;
-  }
-
-  const OccNode& node_;
-  Worker& worker_;
-  Cpu& cpu_;
-  UdRpc& rpc_;
-  NodeStore& store_;
-  History* history_;  // null: nothing is recorded
-  std::uint32_t inline_max_b_;
-  std::vector<std::unique_ptr<BackupLog>> logs_;  // by node, made on first use
-  std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
-};
+std::string_view to_string(Phase phase);
 
 class Transaction {
  public:
-  static constexpr std::size_t kItemsMax = 64;
-
-  /// `arena` is registered memory of the worker, this coroutine's own.
-  Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena);
+  /// `arena` is registered memory of the worker, this coroutine's own; `records_max`: one transaction
+  /// declares no more.
+  Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena, std::size_t records_max = 64);
 
   /// Starts an attempt. To be awaited: until then, writes of the last one may still read this one's buffers.
   WaitGroup& begin();
@@ -134,10 +57,23 @@ class Transaction {
 
   template <typename T>
   T& value(int item) {
-    return *reinterpret_cast<T*>(items_[static_cast<std::size_t>(item)].image + kRecordHeaderBytes);
+    return *reinterpret_cast<T*>(at(item).image + kRecordHeaderBytes);
   }
+  /// Whether there is such a record. One that is not there can be declared like any other: that it is still
+  /// absent is validated too.
+  bool exists(int item) { return at(item).exists; }
+  /// Of a record declared for update: it is to exist, with the value put in place; or not to.
+  void insert(int item) { at(item).exists = true; }
+  void erase(int item) { at(item).exists = false; }
+
+  /// Work of the application on this node's own data that no transaction changes, such as catalogues.
+  void look_up_local(std::uint64_t times) { engine_.cpu_.charge(Cost::kIndexLookup, times); }
+
+  /// Drops what was read so far: it will not be validated (read committed). Only before the first update.
+  void forget() { item_count_ = executed_ = arena_used_ = 0; }
 
   Task<bool> commit(std::int64_t effect);
+  void abandon() { release_locks(); }
 
   AbortReason abort_reason() const { return reason_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }
@@ -146,49 +82,74 @@ class Transaction {
   struct Item {
     RecordId record;
     std::uint64_t slot = 0;
-    std::uint64_t version = 0;
+    std::uint64_t version = 0;     // the version word as fetched
     std::uint64_t digest = 0;      // of the value read
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
+    bool by_cas = false;  // locked by the NIC
     bool fetched = false;
+    bool exists = false;
     bool locked = false;
-    bool passed = false;  // lock and check of Validation
+    bool passed = false;        // lock and check of Validation
+    bool asked_by_rpc = false;  // Validation's check
   };
   struct LogEntry {
-    int backup = 0;
+    int node = 0;
+    LogKind kind = LogKind::kBackup;
+    bool placed = false;  // in the ring
+    bool locks = false;   // LOCK record: the primary holds the locks
     std::byte* bytes = nullptr;
     std::size_t size = 0;
     LogWriter::Place place{};
+    std::byte* answer = nullptr;
     Reply reply;
   };
 
   int declare(RecordId record, bool is_write);
+  Item& at(int item) { return items_[static_cast<std::size_t>(item)]; }
   std::span<Item> items() { return std::span(items_).first(item_count_); }
   Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
   std::byte* take(std::size_t bytes);
   bool is_local(const Item& item) const { return item.node == store().node(); }
   NodeStore& store() const { return engine_.store_; }
+  const OccOptions& options() const { return engine_.options(); }
   const RecordLayout& layout(const Item& item) const { return engine_.record_layout(item.record); }
+  std::byte* local_record(const Item& item) const {
+    return store().primary_record(item.record.table(), item.slot);
+  }
+  bool is_local_only(const Item& item) const {
+    return store().layout().table(item.record.table()).spec.local_only;
+  }
   std::uint64_t owner() const;
+  std::uint64_t version_to_be(const Item& item) const {
+    return (writes_of(item.version) + 1) | (item.exists ? 0 : kDeletedBit);
+  }
   bool fail(AbortReason reason) {
     reason_ = reason;
     return false;
   }
-  bool verb_failed(const WaitGroup& group) {
-    return group.status() != WcStatus::kSuccess && !fail(AbortReason::kVerbFailed);
+  /// Not for whom conflicts stop nobody.
+  bool conflict(AbortReason reason) { return options().artifact.conflicts_commit || fail(reason); }
+  bool verb_failed(WcStatus status) {
+    return status != WcStatus::kSuccess && !fail(AbortReason::kVerbFailed);
   }
   void end_phase(Phase phase);
+  /// READs the first `bytes` of the item's record on its queue pair, whose order the protocol relies on.
+  void stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
+  SendWr record_request(const Item& item, const Channel& channel, Opcode opcode, std::uint64_t offset,
+                        std::byte* local, std::uint32_t bytes) const;
 
   // execution.cpp
   bool locate_in_cache();
   Task<bool> locate_by_buckets();
+  bool locks_when_fetching(const Item& item) const { return options().execution.lock && item.is_write; }
   void fetch_local(Item& item);
   void fetch_by_rpc(Item& item, WaitGroup& group);
-  void fetch_by_read(Item& item, WaitGroup& group);
   bool accept_fetched(Item& item);
+  bool accept_reply(Item& item);
 
   // validation.cpp
   Task<bool> lock_write_set();
@@ -196,25 +157,41 @@ class Transaction {
   void lock_by_cas(Item& item, WaitGroup& group);
   void lock_by_rpc(Item& item, WaitGroup& group);
   void judge_lock(Item& item);
-  void check_by_read(Item& item, WaitGroup& group);
+  void check_locally(Item& item);
+  bool checks_by_rpc(const Item& item);
   void check_by_rpc(Item& item, WaitGroup& group);
   void judge_check(Item& item);
   void release_locks();
+  void release_lock(Item& item);
+
+  // log_records.cpp
+  Task<bool> lock_by_log_records();
+  void send_lock_record(LogEntry& entry, WaitGroup& group);
+  bool judge_lock_record(LogEntry& entry);
+  void close_lock_record(LogEntry& entry, bool commit, WaitGroup& group);
+  void truncate_lock_records();
+  void release_log_records();
 
   // logging.cpp
   Task<bool> log_to_backups();
-  void build_log_entry(int backup);
-  OccEngine::BackupLog* find_full_log();
-  void reserve_log_space(LogEntry& entry);
+  Task<void> promise_log_space();
+  void build_backup_entries();
+  void build_log_entry(int node, LogKind kind);
+  OccEngine::RemoteLog* find_full_log();
+  void place_log_entry(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
 
   // commit.cpp
   void record_history(std::int64_t effect);
+  Task<bool> update_backups();
+  void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);
   Task<void> install_and_unlock();
   void prepare_image(Item& item);
   void commit_local(Item& item);
   void commit_by_write(Item& item, WaitGroup& group);
   void commit_by_rpc(Item& item, WaitGroup& group);
+  std::span<std::byte> call_or_pass(int node, OccMessage message, std::size_t bytes, bool passive,
+                                    Reply& reply, std::span<std::byte> answer, WaitGroup& group);
 
   OccEngine& engine_;
   int coroutine_;
@@ -226,9 +203,9 @@ class Transaction {
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t phase_start_ps_ = 0;
   std::array<std::int64_t, kPhases> phase_ps_{};
-  std::array<Item, kItemsMax> items_;
+  std::vector<Item> items_;
   std::vector<LogEntry> log_entries_;
-  std::array<Reply, kItemsMax> replies_;  // of the item with the same place
+  std::vector<Reply> replies_;  // of the item with the same place
 };
 
 }  // namespace verbtwin::protocols

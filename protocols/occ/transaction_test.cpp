@@ -1,145 +1,17 @@
-#include "protocols/occ/transaction.hpp"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <ostream>
 #include <vector>
 
 #include "protocols/checks/report.hpp"
-#include "protocols/fake_backend_for_test.hpp"
+#include "protocols/occ/database_for_test.hpp"
 
 namespace verbtwin::protocols {
 namespace {
-
-constexpr int kNodes = 4;
-constexpr int kCoroutines = 4;
-constexpr std::uint32_t kSmall = 0, kLarge = 1;  // tables: 8 B and 100 B values
-constexpr std::size_t kArenaB = 8192;
-
-struct Words {
-  std::uint64_t first;
-};
-
-class Initial final : public InitialValues, public Popularity {
- public:
-  void initial_value(RecordId record, std::span<std::byte> value) const override {
-    std::ranges::fill(value, std::byte{7});
-    store_word(value.data(), 1000 + record.key());
-  }
-  bool popular(RecordId) const override { return false; }
-  std::uint64_t popular_records() const override { return 0; }
-  std::uint64_t records() const override { return kNodes * 128; }
-};
-
-/// A worker a node and what its coroutines need.
-struct Node {
-  Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
-       const Initial& initial)
-      : store(layout, number, 1, cluster.memory(number), true),
-        cache(options.location_cache_b, options.location_cache_start, initial),
-        occ{options, cycles, initial, store, cache},
-        worker(cluster.port(number),
-               UdRpc::completions(cluster.port(number).shape(), kCoroutines, options.rpc) + 1024),
-        memory(store.memory().subspan(layout.worker_offset(0), layout.worker_bytes())),
-        rpc_b(UdRpc::memory_bytes(cluster.port(number).shape(), kCoroutines, options.rpc)),
-        rpc(worker, kCoroutines, options.rpc, memory.first(rpc_b), store.lkey()),
-        engine(occ, worker, rpc, &history) {
-    for (int i = 0; i < kCoroutines; ++i) {
-      const auto at = rpc_b + static_cast<std::size_t>(i) * kArenaB;
-      transactions.push_back(std::make_unique<Transaction>(engine, i, memory.subspan(at, kArenaB)));
-    }
-  }
-
-  PhaseCycles cycles;
-  NodeStore store;
-  LocationCache cache;
-  OccNode occ;
-  Worker worker;
-  std::span<std::byte> memory;
-  std::size_t rpc_b;
-  UdRpc rpc;
-  History history;
-  OccEngine engine;
-  std::vector<std::unique_ptr<Transaction>> transactions;
-};
-
-/// Partition p lives at node p, its backup at p + 1.
-class Database {
- public:
-  explicit Database(const OccOptions& options)
-      : options_(options),
-        layout_({{"small", 8, 64}, {"large", 100, 64}}, {2048, 512}, kNodes, 1, 2, worker_bytes(options)),
-        cluster_(ClusterShape{.nodes = kNodes}, layout_.total_bytes()) {
-    for (int node = 0; node < kNodes; ++node) {
-      nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_));
-    }
-    for (auto& node : nodes_) node->rpc.connect();
-  }
-
-  Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }
-  Transaction& transaction(int number, int coroutine = 0) {
-    return *node(number).transactions[static_cast<std::size_t>(coroutine)];
-  }
-  std::byte* record(RecordId id, int rank = 0) {
-    const int at = layout_.backup_node(static_cast<int>(id.partition()), rank);
-    return node(at).store.memory().data() + layout_.record_offset(id.table(), rank, id.key());
-  }
-
-  /// Steps all workers until they have nothing to do and nothing is on its way.
-  void run() {
-    const auto idle = [](const auto& node) {
-      return static_cast<FakeCompletionQueue&>(node->worker.cq()).size() == 0;
-    };
-    for (bool more = true; more || !std::ranges::all_of(nodes_, idle);) {
-      more = false;
-      for (auto& node : nodes_) more = node->worker.step() || more;
-    }
-  }
-
- private:
-  static std::size_t worker_bytes(const OccOptions& options) {
-    return UdRpc::memory_bytes(ClusterShape{.nodes = kNodes}, kCoroutines, options.rpc) +
-           kCoroutines * kArenaB;
-  }
-
-  OccOptions options_;
-  Initial initial_;
-  StoreLayout layout_;
-  FakeCluster cluster_;
-  std::vector<std::unique_ptr<Node>> nodes_;
-};
-
-struct Attempt {
-  std::vector<RecordId> reads, writes;
-  std::uint64_t add = 1;
-  // What came of it:
-  bool committed = false;
-  AbortReason reason = AbortReason::kNone;
-  std::vector<std::uint64_t> seen;  // reads, then writes
-};
-
-/// One attempt; `interfere` runs between Execution and Validation.
-Task<void> attempt(Transaction& tx, Attempt& a, std::function<void()> interfere = {}) {
-  WaitGroup& buffers = tx.begin();
-  co_await buffers;
-  std::vector<int> items;
-  for (const RecordId record : a.reads) items.push_back(tx.read(record));
-  for (const RecordId record : a.writes) items.push_back(tx.update(record));
-  auto executing = tx.execute();
-  if (co_await executing) {
-    for (const int item : items) a.seen.push_back(tx.value<Words>(item).first);
-    for (std::size_t i = a.reads.size(); i < items.size(); ++i) tx.value<Words>(items[i]).first += a.add;
-    if (interfere) interfere();
-    auto committing = tx.commit(0);
-    a.committed = co_await committing;
-  }
-  a.reason = tx.abort_reason();
-}
 
 struct Case {
   const char* name;

@@ -2,7 +2,6 @@
 // overlap: a transaction that checks before all its locks are held lets write skew through.
 #include <cassert>
 
-#include "protocols/occ/messages.hpp"
 #include "protocols/occ/transaction.hpp"
 
 namespace verbtwin::protocols {
@@ -20,22 +19,22 @@ constexpr std::size_t kScratchBytes = 32;
 
 Task<bool> Transaction::lock_write_set() {
   const OccOptions::Validation& options = engine_.options().validation;
-  WaitGroup group(engine_.worker_, this);
+  RequestBatch batch(engine_.worker_, options, this);
   for (Item& item : items()) {
     if (!item.is_write) continue;
     item.scratch = take(kScratchBytes);
-    if (options.lock == LockKind::kCas) {
-      lock_by_cas(item, group);
+    if (engine_.options().execution.lock) continue;  // the fetch has locked it
+    item.by_cas = options.lock == LockKind::kCas && !is_local_only(item);
+    if (item.by_cas) {
+      lock_by_cas(item, batch.group());
     } else {
-      lock_by_rpc(item, group);
+      lock_by_rpc(item, batch.group());
     }
-    if (!options.outstanding) {
-      engine_.worker_.ring(options.doorbell_batching);
-      co_await group;
-    }
+    auto sent = batch.next();
+    co_await sent;
   }
-  engine_.worker_.ring(options.doorbell_batching);
-  co_await group;
+  auto rest = batch.rest();
+  co_await rest;
 
   bool all = true;
   for (Item& item : items()) {
@@ -43,40 +42,29 @@ Task<bool> Transaction::lock_write_set() {
     judge_lock(item);
     all = all && item.passed;
   }
-  co_return !verb_failed(group) && all;
+  co_return !verb_failed(batch.status()) && all;
 }
 
 void Transaction::lock_by_cas(Item& item, WaitGroup& group) {
   Channel& channel = engine_.record_channel(item.node, item.slot);
-  const std::uint64_t record =
-      channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
-  if (!engine_.options().sabotage.skip_lock) {
-    SendWr cas;
-    cas.opcode = Opcode::kAtomicCmpAndSwp;
-    cas.sge = {item.scratch + kOldLockAt, 8, store().lkey()};
-    cas.remote_addr = record;
-    cas.rkey = channel.remote.rkey;
+  if (!options().sabotage.skip_lock) {
+    SendWr cas = record_request(item, channel, Opcode::kAtomicCmpAndSwp, 0, item.scratch + kOldLockAt, 8);
     cas.compare_add = 0;
     cas.swap = owner();
     engine_.worker_.stage(channel, cas, nullptr);
   } else {
     store_word(item.scratch + kOldLockAt, 0);
   }
-  SendWr read;
-  read.opcode = Opcode::kRdmaRead;
-  read.sge = {item.scratch + kHeaderAt, kRecordHeaderBytes, store().lkey()};
-  read.remote_addr = record;
-  read.rkey = channel.remote.rkey;
-  engine_.worker_.stage(channel, read, &group);
+  stage_read(item, item.scratch + kHeaderAt, kRecordHeaderBytes, group);
 }
 
 void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
   if (is_local(item)) {
     engine_.cpu_.charge(Cost::kLocalAtomic);
     engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
-    std::byte* record = store().primary_record(item.record.table(), item.slot);
+    std::byte* record = local_record(item);
     Verdict verdict = Verdict::kPassed;
-    if (!engine_.options().sabotage.skip_lock && !try_lock(record, owner())) verdict = Verdict::kLocked;
+    if (!options().sabotage.skip_lock && !try_lock(record, owner())) verdict = Verdict::kLocked;
     store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
     store_word(item.scratch + kReplyAt, static_cast<std::uint64_t>(verdict));
     return;
@@ -88,21 +76,26 @@ void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
 }
 
 void Transaction::judge_lock(Item& item) {
-  const bool by_cas = engine_.options().validation.lock == LockKind::kCas;
   bool changed = false;
-  if (by_cas || is_local(item)) {
-    item.locked = by_cas ? load_word(item.scratch + kOldLockAt) == 0
-                         : load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
+  if (options().execution.lock) {
+    item.passed = item.locked || options().sabotage.skip_lock || conflict(AbortReason::kLockFailed);
+    return;
+  }
+  if (item.by_cas || is_local(item)) {
+    item.locked = item.by_cas
+                      ? load_word(item.scratch + kOldLockAt) == 0
+                      : load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
     changed = load_word(item.scratch + kHeaderAt + 8) != item.version;
   } else {
     const auto verdict = static_cast<Verdict>(load_word(item.scratch + kReplyAt));
     item.locked = verdict == Verdict::kPassed;  // a changed record is not locked by the server
     changed = verdict == Verdict::kChanged;
   }
-  if (engine_.options().sabotage.skip_validation) changed = false;
+  if (options().sabotage.skip_validation) changed = false;
   item.passed = item.locked && !changed;
-  if (changed) fail(AbortReason::kWriteSetChanged);
-  if (!item.locked && !changed) fail(AbortReason::kLockFailed);
+  if (!item.passed) {
+    item.passed = conflict(changed ? AbortReason::kWriteSetChanged : AbortReason::kLockFailed);
+  }
 }
 
 Task<bool> Transaction::check_read_set() {
@@ -110,28 +103,23 @@ Task<bool> Transaction::check_read_set() {
   // One record read and nothing written: the fetch was its own snapshot.
   if (item_count_ == 1 && !items_[0].is_write && layout(items_[0]).proves_itself) co_return true;
   if (engine_.options().sabotage.skip_validation) co_return true;
-  WaitGroup group(engine_.worker_, this);
+  RequestBatch batch(engine_.worker_, options, this);
   for (Item& item : items()) {
     if (item.is_write) continue;
     item.scratch = take(kScratchBytes);
+    item.asked_by_rpc = !is_local(item) && checks_by_rpc(item);
     if (is_local(item)) {
-      engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
-      std::byte* record = store().primary_record(item.record.table(), item.slot);
-      // The lock first: a writer that is let by here locks later, and will find this transaction's locks.
-      store_word(item.scratch + kHeaderAt, atomic_word(record).load(std::memory_order_acquire));
-      store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
-    } else if (options.check == Primitive::kRpc) {
-      check_by_rpc(item, group);
+      check_locally(item);
+    } else if (item.asked_by_rpc) {
+      check_by_rpc(item, batch.group());
     } else {
-      check_by_read(item, group);
+      stage_read(item, item.scratch + kHeaderAt, kRecordHeaderBytes, batch.group());
     }
-    if (!options.outstanding) {
-      engine_.worker_.ring(options.doorbell_batching);
-      co_await group;
-    }
+    auto sent = batch.next();
+    co_await sent;
   }
-  engine_.worker_.ring(options.doorbell_batching);
-  co_await group;
+  auto rest = batch.rest();
+  co_await rest;
 
   bool all = true;
   for (Item& item : items()) {
@@ -139,17 +127,25 @@ Task<bool> Transaction::check_read_set() {
     judge_check(item);
     all = all && item.passed;
   }
-  co_return !verb_failed(group) && (all || fail(AbortReason::kReadSetChanged));
+  co_return !verb_failed(batch.status()) && (all || conflict(AbortReason::kReadSetChanged));
 }
 
-void Transaction::check_by_read(Item& item, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
-  SendWr read;
-  read.opcode = Opcode::kRdmaRead;
-  read.sge = {item.scratch + kHeaderAt, kRecordHeaderBytes, store().lkey()};
-  read.remote_addr = channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
-  read.rkey = channel.remote.rkey;
-  engine_.worker_.stage(channel, read, &group);
+void Transaction::check_locally(Item& item) {
+  engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
+  std::byte* record = local_record(item);
+  // The lock first: a writer that is let by here locks later, and will find this transaction's locks.
+  store_word(item.scratch + kHeaderAt, atomic_word(record).load(std::memory_order_acquire));
+  store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
+}
+
+/// FaRM asks a primary that holds many of the records by message, instead of a READ for each.
+bool Transaction::checks_by_rpc(const Item& item) {
+  const OccOptions::Validation& options = engine_.options().validation;
+  if (options.check == Primitive::kRpc) return true;
+  if (options.check_rpc_above == 0) return false;
+  std::uint32_t of_this_primary = 0;
+  for (const Item& other : items()) of_this_primary += !other.is_write && other.node == item.node;
+  return of_this_primary > options.check_rpc_above;
 }
 
 void Transaction::check_by_rpc(Item& item, WaitGroup& group) {
@@ -160,7 +156,7 @@ void Transaction::check_by_rpc(Item& item, WaitGroup& group) {
 }
 
 void Transaction::judge_check(Item& item) {
-  if (!is_local(item) && engine_.options().validation.check == Primitive::kRpc) {
+  if (item.asked_by_rpc) {
     item.passed = load_word(item.scratch + kReplyAt) == static_cast<std::uint64_t>(Verdict::kPassed);
   } else {
     item.passed =
@@ -169,36 +165,33 @@ void Transaction::judge_check(Item& item) {
 }
 
 void Transaction::release_locks() {
-  Worker& worker = engine_.worker_;
-  if (engine_.options().sabotage.skip_lock) return;
+  if (options().validation.lock == LockKind::kLogRecord) release_log_records();
+  if (options().sabotage.skip_lock) return;
   for (Item& item : items()) {
-    if (!item.locked) continue;
-    item.locked = false;
-    if (is_local(item)) {
-      unlock(store().primary_record(item.record.table(), item.slot));
-    } else if (engine_.options().commit.primitive == Primitive::kRpc) {
-      std::span<std::byte> arguments;
-      if (engine_.rpc_.has_credit(item.node)) {
-        arguments = engine_.rpc_.call_passive(item.node, kUnlock, sizeof(UnlockRequest));
-      } else {
-        reply_to(item) = Reply(buffers_in_use_, {item.scratch + kReplyAt, sizeof(VerdictReply)});
-        arguments = engine_.rpc_.call(item.node, kUnlock, sizeof(UnlockRequest), reply_to(item));
-      }
-      new (arguments.data()) UnlockRequest{item.record.packed, item.slot};
-    } else {
-      Channel& channel = engine_.record_channel(item.node, item.slot);
-      store_word(item.scratch + kReplyAt, 0);
-      SendWr write;
-      write.opcode = Opcode::kRdmaWrite;
-      write.flags = kInline;
-      write.sge = {item.scratch + kReplyAt, 8, store().lkey()};
-      write.remote_addr =
-          channel.remote.addr + store().layout().record_offset(item.record.table(), 0, item.slot);
-      write.rkey = channel.remote.rkey;
-      worker.stage(channel, write, nullptr);
-    }
+    if (item.locked) release_lock(item);
   }
-  worker.ring(engine_.options().commit.doorbell_batching);
+  engine_.worker_.ring(options().commit.doorbell_batching);
+}
+
+void Transaction::release_lock(Item& item) {
+  item.locked = false;
+  if (is_local(item)) {
+    unlock(local_record(item));
+    return;
+  }
+  std::byte* word = item.scratch + kReplyAt;
+  if (options().commit.primitive != Primitive::kRpc) {
+    Channel& channel = engine_.record_channel(item.node, item.slot);
+    store_word(word, 0);
+    SendWr write = record_request(item, channel, Opcode::kRdmaWrite, 0, word, 8);
+    write.flags = kInline;
+    engine_.worker_.stage(channel, write, nullptr);
+    return;
+  }
+  const std::span<std::byte> arguments =
+      call_or_pass(item.node, kUnlock, sizeof(UnlockRequest), true, reply_to(item),
+                   {word, sizeof(VerdictReply)}, buffers_in_use_);
+  new (arguments.data()) UnlockRequest{item.record.packed, item.slot};
 }
 
 }  // namespace verbtwin::protocols

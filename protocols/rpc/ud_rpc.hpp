@@ -53,6 +53,20 @@ class Reply final : public ReplyTarget {
   std::size_t size_ = 0;
 };
 
+/// Replies that say nothing but that the call was served: one target for any number of calls.
+class Acknowledgements final : public ReplyTarget {
+ public:
+  explicit Acknowledgements(WaitGroup& group) : group_(group) {}
+  ReplyTarget& one_more() {
+    group_.add();
+    return *this;
+  }
+  void on_reply(std::span<const std::byte>) override { group_.complete(WcStatus::kSuccess); }
+
+ private:
+  WaitGroup& group_;
+};
+
 /// One request as its handler sees it.
 class RpcRequest {
  public:

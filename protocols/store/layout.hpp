@@ -22,6 +22,8 @@ struct TableSpec {
   std::uint32_t value_b = 8;
   std::uint64_t records = 0;  // keys 0 .. records-1 of each partition exist from the start
   std::uint64_t popular = 0;  // the lowest keys, which most accesses go to; 0: none stand out
+  /// Only workers of a record's own node use it: its lock may be a CPU's whatever the protocol locks with.
+  bool local_only = false;
 };
 
 struct LogSpec {

@@ -52,19 +52,31 @@ void NodeStore::drain_logs() {
 
 void NodeStore::apply(std::span<const std::byte> body) {
   for_each_logged(body, [this](const LogRecord& logged, std::span<const std::byte> value) {
+    if (logged.kind != LogKind::kBackup) return;  // of a primary: COMMIT-PRIMARY has installed it
     const RecordId record{logged.record};
-    const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
     if (keep_logged_) {
       const std::scoped_lock guard(logged_mutex_);
-      logged_.push_back({{record, logged.version, value_digest(value)}, static_cast<std::uint32_t>(node_)});
+      logged_.push_back({{record, writes_of(logged.version), written_digest(logged.version, value)},
+                         static_cast<std::uint32_t>(node_)});
     }
-    if (rank <= 0) return;
-    std::byte* copy = memory_.data() + layout_.record_offset(record.table(), rank, logged.slot);
-    // Rings of different senders are applied in any order; versions say which write is the newer.
-    if (atomic_word(copy + 8).load(std::memory_order_relaxed) < logged.version) {
-      install(layout_.table(record.table()).record, copy, logged.version, value);
-    }
+    update_backup(record, logged.slot, logged.version, value);
   });
+}
+
+void NodeStore::update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
+                              std::span<const std::byte> value) {
+  const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
+  if (rank <= 0) return;
+  std::byte* copy = memory_.data() + layout_.record_offset(record.table(), rank, slot);
+  // Rings of different senders are applied in any order, and by several workers at once. Nobody but this
+  // node's CPUs touches a backup copy, so its lock word serves them.
+  while (!try_lock(copy, owner_word(node_, 0, 0))) {
+  }
+  // Versions say which write is the newer.
+  if (writes_of(atomic_word(copy + 8).load(std::memory_order_relaxed)) < writes_of(version)) {
+    install(layout_.table(record.table()).record, copy, version, value);
+  }
+  unlock(copy);
 }
 
 }  // namespace verbtwin::protocols

@@ -37,6 +37,10 @@ class NodeStore {
     return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
   }
 
+  /// Brings this node's backup copy of a record up to `version`, unless it is newer already.
+  void update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
+                     std::span<const std::byte> value);
+
   /// Applies a sender's entries up to position `certain`; returns how far the log has been applied.
   std::uint64_t reclaim(int sender_node, int sender_thread, std::uint64_t certain);
   /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.

@@ -1,5 +1,7 @@
 #include "protocols/store/record.hpp"
 
+#include "protocols/checks/history.hpp"
+
 namespace verbtwin::protocols {
 
 namespace {
@@ -26,6 +28,10 @@ RecordLayout::RecordLayout(std::uint32_t value_bytes) : value_b(value_bytes) {
   stride_b = 32;
   while (stride_b < image_b && stride_b < kCacheLineBytes) stride_b *= 2;
   if (stride_b < image_b) stride_b = round_up(image_b, kCacheLineBytes);
+}
+
+std::uint64_t written_digest(std::uint64_t version_word, std::span<const std::byte> value) {
+  return value_digest((version_word & kDeletedBit) != 0 ? std::span<const std::byte>{} : value);
 }
 
 RecordView inspect(const RecordLayout& layout, const std::byte* image) {

@@ -1,9 +1,14 @@
 // Record: how a record lies in registered memory, read and written by NICs and CPUs at once.
 //
 //   lock     8 B   0, or the owner that is writing (owner_word())
-//   version  8 B   0: never written, the value is the table's initial value for the key; +1 with every
-//   committed write value          padded to 8 B version  8 B   again, only where the record is longer than a
-//   cache line
+//   version  8 B   0: never written, the record is as the table's initial state has it; else a counter of the
+//                  committed writes, and in the top bit whether the last of them deleted the record
+//   value          padded to 8 B
+//   version  8 B   again, only where the record is longer than a cache line
+//
+// A key's place is its own for ever: a record that is absent (deleted, or not inserted yet) keeps its lock
+// and version words, so that reading or inserting an absent key is locked and checked like any other access,
+// and a cached location never leads to another key's record.
 //
 // A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be
 // fetched torn; it is accepted only if it is unlocked and both its versions agree: the writer holds the lock
@@ -25,6 +30,12 @@ namespace verbtwin::protocols {
 
 inline constexpr std::uint32_t kCacheLineBytes = 64;
 inline constexpr std::uint32_t kRecordHeaderBytes = 16;
+inline constexpr std::uint64_t kDeletedBit = 1ULL << 63;  // of a version word
+
+/// How often the record has been written, deletions counted.
+inline constexpr std::uint64_t writes_of(std::uint64_t version_word) {
+  return version_word & ~kDeletedBit;
+}
 
 struct RecordLayout {
   std::uint32_t value_b = 0;
@@ -37,6 +48,9 @@ struct RecordLayout {
 
   std::uint32_t tail_offset() const { return image_b - 8; }
 };
+
+/// The digest that a history keeps of a write: of the value, or of nothing where the record was deleted.
+std::uint64_t written_digest(std::uint64_t version_word, std::span<const std::byte> value);
 
 enum class RecordState : std::uint8_t { kStable, kLocked, kTorn };
 

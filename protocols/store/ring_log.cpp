@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
+#include <cstddef>
 
 namespace verbtwin::protocols {
 
@@ -19,6 +21,14 @@ std::uint64_t body_hash(std::span<const std::byte> entry) {
   return value_digest(body) & kHashMask;
 }
 
+LogKind kind_of(std::span<const std::byte> entry) {
+  LogKind kind = LogKind::kBackup;
+  if (entry.size() >= 2 * kLogFrameBytes + sizeof(LogRecord)) {
+    std::memcpy(&kind, entry.data() + kLogFrameBytes + offsetof(LogRecord, kind), sizeof kind);
+  }
+  return kind;
+}
+
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
 /// fit.
 std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
@@ -27,6 +37,19 @@ std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
 }
 
 }  // namespace
+
+void close_lock_entry(std::byte* entry) {
+  const std::uint64_t frame = load_word(entry);
+  const std::span<std::byte> whole(entry, frame >> 32 & 0xFFFF);
+  std::byte* at = whole.data() + kLogFrameBytes + offsetof(LogRecord, kind);
+  constexpr LogKind kClosed = LogKind::kClosedLock;
+  std::memcpy(at, &kClosed, sizeof kClosed);
+  seal_log_entry(whole, frame & ~kHashMask);
+}
+
+std::span<const std::byte> log_entry_body(const std::byte* entry) {
+  return {entry + kLogFrameBytes, (load_word(entry) >> 32 & 0xFFFF) - 2 * kLogFrameBytes};
+}
 
 void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame) {
   frame |= body_hash(entry);
@@ -44,6 +67,24 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   tail_ = start + bytes;
   uncertain_.push_back({++entries_, false, tail_});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
+}
+
+bool LogWriter::can_promise(std::size_t bytes) const {
+  // At most one end of a lap, where less than the longest entry is skipped, lies in what is promised.
+  return tail_ + promised_ + bytes + spec_.entry_max_b - head_ <= spec_.ring_b;
+}
+
+bool LogWriter::promise(std::size_t bytes) {
+  if (!can_promise(bytes)) return false;
+  promised_ += bytes;
+  return true;
+}
+
+LogWriter::Place LogWriter::reserve_promised(std::size_t bytes) {
+  promised_ -= bytes;
+  const std::optional<Place> place = reserve(bytes);
+  assert(place && "promised room");
+  return *place;
 }
 
 void LogWriter::make_certain(std::uint64_t frame) {
@@ -66,6 +107,7 @@ std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, s
   if (frame >> 48 != number || !plausible) return std::nullopt;
   if (atomic_word(at + bytes - kLogFrameBytes).load(std::memory_order_acquire) != frame) return std::nullopt;
   if (body_hash({at, bytes}) != (frame & kHashMask)) return std::nullopt;
+  if (kind_of({at, bytes}) == LogKind::kLock) return std::nullopt;
   head_ = start + bytes;
   ++entries_;
   return std::span<const std::byte>(at + kLogFrameBytes, bytes - 2 * kLogFrameBytes);

@@ -11,6 +11,7 @@
 // (one at a time per ring: a ring's requests come from its one sender, one after another).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,12 +23,17 @@
 
 namespace verbtwin::protocols {
 
+/// What an entry stands for: updates for a backup; or a LOCK record in the log of a primary (FaRM, SOSP
+/// 2015), which stays until COMMIT-PRIMARY or ABORT has closed it.
+enum class LogKind : std::uint16_t { kBackup = 0, kLock, kClosedLock };
+
 /// One write in an entry; the value follows, padded to 8 B.
 struct LogRecord {
   std::uint64_t record;
-  std::uint64_t version;
+  std::uint64_t version;  // the version word to be
   std::uint32_t slot;
-  std::uint32_t value_b;
+  std::uint16_t value_b;
+  LogKind kind = LogKind::kBackup;  // the same in all records of an entry
 };
 static_assert(sizeof(LogRecord) == 24);
 
@@ -54,6 +60,13 @@ class LogWriter {
   bool has_room(std::size_t bytes) const;
   /// Takes that room, or nothing.
   std::optional<Place> reserve(std::size_t bytes);
+  /// True if promise() would succeed.
+  bool can_promise(std::size_t bytes) const;
+  /// Sets room for an entry of `bytes` aside: a later reserve_promised() of it cannot fail. False: not
+  /// enough. A ring's entries are either all promised before they are reserved or none is.
+  bool promise(std::size_t bytes);
+  Place reserve_promised(std::size_t bytes);
+  void withdraw_promise(std::size_t bytes) { promised_ -= bytes; }
   /// The transaction of the entry with this frame has committed.
   void make_certain(std::uint64_t frame);
 
@@ -63,7 +76,7 @@ class LogWriter {
   bool can_reclaim() const { return certain_ > head_; }
   /// Half full, and it could.
   bool wants_reclaim() const { return tail_ - head_ > spec_.ring_b / 2 && can_reclaim(); }
-  void reclaimed(std::uint64_t head) { head_ = head; }
+  void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
  private:
   struct Uncertain {
@@ -74,16 +87,23 @@ class LogWriter {
 
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
+  std::uint64_t promised_ = 0;                       // bytes
   std::uint16_t entries_ = 0;                        // the last one's number; wraps
   std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
 };
+
+/// Marks the LOCK record at `entry` (a ring's memory at the place of its first frame word) as closed.
+void close_lock_entry(std::byte* entry);
+/// The body of a whole entry in a ring.
+std::span<const std::byte> log_entry_body(const std::byte* entry);
 
 /// A backup's account of one ring in its own memory.
 class LogReader {
  public:
   LogReader() = default;
 
-  /// The next entry's records if it is complete, else nothing. `ring` is the ring's memory.
+  /// The next entry's records if it is complete and no open LOCK record, else nothing. `ring` is the ring's
+  /// memory.
   std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<std::byte> ring);
   std::uint64_t head() const { return head_; }
 

@@ -213,6 +213,60 @@ TEST(LogWriter, CertainIsAPrefix) {
   EXPECT_EQ(writer.certain(), 4U * 64);
 }
 
+/// Room that was promised is there however the ring has been used meanwhile.
+TEST(LogWriter, KeepsItsPromises) {
+  LogWriter writer({2048, 256});
+  std::deque<std::size_t> promised;
+  std::deque<LogWriter::Place> placed;
+  std::uint64_t salt = 1, laps = 0, refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    salt = salt * 6364136223846793005ULL + 1442695040888963407ULL;
+    const std::size_t bytes = 16 + (salt >> 40) % 31 * 8;
+    if (writer.promise(bytes)) {
+      promised.push_back(bytes);
+    } else {
+      ++refused;
+    }
+    if (salt >> 63 != 0 && !promised.empty()) {
+      placed.push_back(writer.reserve_promised(promised.front()));
+      laps += placed.back().offset == 0;
+      promised.pop_front();
+    } else if ((salt >> 62 & 1) != 0 && !promised.empty()) {
+      writer.withdraw_promise(promised.back());
+      promised.pop_back();
+    }
+    if ((salt >> 61 & 1) == 0 || placed.empty()) continue;
+    writer.make_certain(placed.front().frame);
+    placed.pop_front();
+    writer.reclaimed(writer.certain());
+  }
+  EXPECT_GT(laps, 100U);
+  EXPECT_GT(refused, 100U);
+}
+
+TEST(LogReader, StopsAtAnOpenLockRecord) {
+  constexpr LogSpec kSpec{2048, 256};
+  std::vector<std::uint64_t> memory(kSpec.ring_b / 8);
+  const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  LogWriter writer(kSpec);
+  const auto append = [&](LogKind kind) {
+    const LogWriter::Place place = *writer.reserve(16 + sizeof(LogRecord));
+    new (ring.data() + place.offset + kLogFrameBytes) LogRecord{1, 2, 3, 0, kind};
+    seal_log_entry(ring.subspan(place.offset, 16 + sizeof(LogRecord)), place.frame);
+    return ring.data() + place.offset;
+  };
+  append(LogKind::kBackup);
+  std::byte* lock = append(LogKind::kLock);
+  append(LogKind::kBackup);
+  LogReader reader;
+  EXPECT_TRUE(reader.next(kSpec, ring));
+  EXPECT_FALSE(reader.next(kSpec, ring)) << "its values are still needed";
+  close_lock_entry(lock);
+  EXPECT_TRUE(reader.next(kSpec, ring));
+  EXPECT_TRUE(reader.next(kSpec, ring));
+  EXPECT_FALSE(reader.next(kSpec, ring));
+}
+
 TEST(LoggedRecords, AreWalkedWithTheirValues) {
   std::vector<std::byte> body;
   const auto append = [&](LogRecord record, std::vector<std::byte> value) {

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/invariants.hpp"
+
 namespace verbtwin::protocols {
 
 namespace {
@@ -41,7 +44,8 @@ class SmallBank final : public Workload {
             2, static_cast<std::uint64_t>(std::llround(parameters.at("hot_fraction").get<double>() *
                                                        static_cast<double>(accounts_))))),
         hot_permille_(
-            static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))) {
+            static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))),
+        inverted_(parameters.value("hot_set_inverted", false)) {
     if (hot_ + 2 > accounts_) hot_ = accounts_;
   }
 
@@ -56,19 +60,19 @@ class SmallBank final : public Workload {
   std::size_t records_max() const override { return 3; }
   std::size_t writes_max() const override { return 3; }
 
-  void initial_value(RecordId record, std::span<std::byte> value) const override {
+  bool initial_value(RecordId record, std::span<std::byte> value) const override {
     const std::int64_t cents = initial_cents(record);
     std::memcpy(value.data(), &cents, sizeof cents);
+    return true;
   }
 
   bool popular(RecordId record) const override { return record.key() * nodes_ + record.partition() < hot_; }
   std::uint64_t popular_records() const override { return 2 * hot_; }
   std::uint64_t records() const override { return 2 * accounts_; }
 
-  Request draw(pcg32& random) const override {
+  Request draw(pcg32& random, Client) const override {
     Request request;
-    std::uint32_t percent = random(100);
-    while (percent >= kMixPercent[request.type]) percent -= kMixPercent[request.type++];
+    request.type = draw_percent(random, kMixPercent);
     request.arguments[0] = pick(random);
     do {
       request.arguments[1] = pick(random);
@@ -95,32 +99,11 @@ class SmallBank final : public Workload {
 
   CheckReport check_invariant(std::span<const History* const> histories,
                               const FinalValue& value) const override {
-    CheckReport report;
-    report.name = "money";
-    std::int64_t expected_change = 0;
-    std::vector<RecordId> written;
-    for (const History* history : histories) {
-      report.transactions += history->size();
-      for (std::size_t i = 0; i < history->size(); ++i) {
-        const History::Transaction tx = (*history)[i];
-        expected_change += tx.effect;
-        for (const Access& write : tx.writes) written.push_back(write.record);
-      }
-    }
-    std::ranges::sort(written);
-    written.erase(std::unique(written.begin(), written.end()), written.end());
-    std::int64_t change = 0;
-    for (const RecordId record : written) {
+    return check_sum("money", "cents", histories, [&](RecordId record) {
       std::int64_t cents = 0;
       value(record, std::as_writable_bytes(std::span(&cents, 1)));
-      change += cents - initial_cents(record);
-    }
-    if (change != expected_change) {
-      report.violations = 1;
-      report.examples.push_back("accounts changed by " + std::to_string(change) + " cents, transactions by " +
-                                std::to_string(expected_change));
-    }
-    return report;
+      return cents - initial_cents(record);
+    });
   }
 
  private:
@@ -129,19 +112,11 @@ class SmallBank final : public Workload {
   }
 
   std::uint64_t pick(pcg32& random) const {
-    if (hot_ == accounts_ || random(1000) < hot_permille_) return below(random, hot_);
-    return hot_ + below(random, accounts_ - hot_);
-  }
-
-  /// Uniform below `bound`, which may need more than 32 bits: rejection, so that no account is favoured.
-  static std::uint64_t below(pcg32& random, std::uint64_t bound) {
-    if (bound <= 0xFFFFFFFF) return random(static_cast<std::uint32_t>(bound));
-    const std::uint64_t limit = ~std::uint64_t{0} - ~std::uint64_t{0} % bound;
-    for (;;) {
-      const std::uint64_t high = random();
-      const std::uint64_t draw = high << 32 | random();
-      if (draw < limit) return draw % bound;
-    }
+    if (hot_ == accounts_) return draw_below(random, hot_);
+    const bool hit = random(1000) < hot_permille_;
+    if (inverted_) return draw_below(random, hit ? accounts_ : hot_);
+    if (hit) return draw_below(random, hot_);
+    return hot_ + draw_below(random, accounts_ - hot_);
   }
 
   /// 10,000 to 50,000 dollars, as the benchmark loads them, but known from the account's number alone.
@@ -149,15 +124,13 @@ class SmallBank final : public Workload {
     return 1'000'000 + static_cast<std::int64_t>((record.packed * 0x9E3779B97F4A7C15ULL) >> 32) % 4'000'000;
   }
 
-  static Outcome outcome(bool committed) { return committed ? Outcome::kCommitted : Outcome::kAborted; }
-
   Task<Outcome> balance(Transaction& tx, std::uint64_t account) const {
     tx.read(record(kSavings, account));
     tx.read(record(kChecking, account));
     auto executing = tx.execute();
     if (!co_await executing) co_return Outcome::kAborted;
     auto committing = tx.commit(0);
-    co_return outcome(co_await committing);
+    co_return outcome_of(co_await committing);
   }
 
   Task<Outcome> add_to(Transaction& tx, RecordId account, std::int64_t cents) const {
@@ -166,7 +139,7 @@ class SmallBank final : public Workload {
     if (!co_await executing) co_return Outcome::kAborted;
     tx.value<std::int64_t>(balance) += cents;
     auto committing = tx.commit(cents);
-    co_return outcome(co_await committing);
+    co_return outcome_of(co_await committing);
   }
 
   Task<Outcome> send_payment(Transaction& tx, std::uint64_t from, std::uint64_t to) const {
@@ -178,7 +151,7 @@ class SmallBank final : public Workload {
     tx.value<std::int64_t>(source) -= kPaymentCents;
     tx.value<std::int64_t>(target) += kPaymentCents;
     auto committing = tx.commit(0);
-    co_return outcome(co_await committing);
+    co_return outcome_of(co_await committing);
   }
 
   Task<Outcome> amalgamate(Transaction& tx, std::uint64_t from, std::uint64_t to) const {
@@ -191,7 +164,7 @@ class SmallBank final : public Workload {
     tx.value<std::int64_t>(savings) = 0;
     tx.value<std::int64_t>(checking) = 0;
     auto committing = tx.commit(0);
-    co_return outcome(co_await committing);
+    co_return outcome_of(co_await committing);
   }
 
   Task<Outcome> write_check(Transaction& tx, std::uint64_t account) const {
@@ -203,11 +176,12 @@ class SmallBank final : public Workload {
     const std::int64_t cents = funds < kCheckCents ? kCheckCents + kOverdraftCents : kCheckCents;
     tx.value<std::int64_t>(checking) -= cents;
     auto committing = tx.commit(-cents);
-    co_return outcome(co_await committing);
+    co_return outcome_of(co_await committing);
   }
 
   std::uint64_t nodes_, per_node_, accounts_, hot_;
   std::uint32_t hot_permille_;
+  bool inverted_;
 };
 
 }  // namespace
@@ -234,7 +208,13 @@ RegistryEntry smallbank_entry() {
                {"minimum", 0},
                {"maximum", 1},
                {"default", 0.9},
-               {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}}}}}};
+               {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}},
+             {"hot_set_inverted",
+              {{"type", "boolean"},
+               {"default", false},
+               {"description",
+                "artifact compatibility: hot_probability of the picks go over all accounts, the rest to hot "
+                "ones"}}}}}}};
 }
 
 std::unique_ptr<Workload> make_smallbank(const nlohmann::json& parameters, int nodes, int threads) {

@@ -41,7 +41,7 @@ TEST(SmallBank, DrawsTheStandardMix) {
   std::array<int, 6> drawn{};
   pcg32 random(1);
   for (int i = 0; i < kDraws; ++i) {
-    const Request request = workload->draw(random);
+    const Request request = workload->draw(random, {});
     ASSERT_LT(request.type, mix.size());
     ++drawn[request.type];
   }
@@ -57,7 +57,7 @@ TEST(SmallBank, PicksHotAccountsNineTimesOfTen) {
   std::array<int, 4> hot_quarters{}, cold_quarters{};
   pcg32 random(2);
   for (int i = 0; i < kDraws; ++i) {
-    const Request request = workload->draw(random);
+    const Request request = workload->draw(random, {});
     const std::uint64_t first = request.arguments[0], second = request.arguments[1];
     ASSERT_LT(first, kAccounts);
     ASSERT_LT(second, kAccounts);
@@ -90,7 +90,7 @@ TEST(SmallBank, ExtremesOfTheSkewAreDrawnToo) {
     std::set<std::uint64_t> seen;
     pcg32 random(3);
     for (int i = 0; i < 20'000; ++i) {
-      const Request request = workload->draw(random);
+      const Request request = workload->draw(random, {});
       ASSERT_LT(request.arguments[0], accounts);
       ASSERT_LT(request.arguments[1], accounts);
       ASSERT_NE(request.arguments[0], request.arguments[1]);
@@ -106,8 +106,8 @@ TEST(SmallBank, ASeedDrawsTheSameRequestsAgain) {
   pcg32 one(7), same(7), other(8);
   int equal = 0;
   for (int i = 0; i < 1000; ++i) {
-    const Request request = workload->draw(one), again = workload->draw(same),
-                  different = workload->draw(other);
+    const Request request = workload->draw(one, {}), again = workload->draw(same, {}),
+                  different = workload->draw(other, {});
     ASSERT_EQ(request.type, again.type);
     ASSERT_EQ(request.arguments, again.arguments);
     equal += request.arguments == different.arguments;

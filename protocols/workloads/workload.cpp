@@ -1,8 +1,15 @@
 #include "protocols/workloads/workload.hpp"
 
+#include <algorithm>
+
 #include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
+#include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/smallbank.hpp"
+#include "protocols/workloads/tatp.hpp"
+#include "protocols/workloads/tpcc.hpp"
+#include "protocols/workloads/tpce.hpp"
+#include "protocols/workloads/ycsb.hpp"
 
 namespace verbtwin::protocols {
 
@@ -14,11 +21,22 @@ struct Registered {
 };
 
 const std::vector<Registered>& registered() {
-  static const std::vector<Registered> all = {{smallbank_entry(), make_smallbank}};
+  static const std::vector<Registered> all = {{object_store_entry(), make_object_store},
+                                              {smallbank_entry(), make_smallbank},
+                                              {tatp_entry(), make_tatp},
+                                              {tpcc_entry(), make_tpcc},
+                                              {tpce_entry(), make_tpce},
+                                              {ycsb_entry(), make_ycsb}};
   return all;
 }
 
 }  // namespace
+
+std::size_t Workload::written_b_max() const {
+  std::size_t value_b = 0;
+  for (const TableSpec& table : tables()) value_b = std::max<std::size_t>(value_b, table.value_b);
+  return writes_max() * ((value_b + 7) & ~std::size_t{7});
+}
 
 std::span<const RegistryEntry> workload_entries() {
   static const std::vector<RegistryEntry> entries = [] {

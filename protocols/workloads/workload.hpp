@@ -28,9 +28,17 @@ struct Request {
 };
 
 enum class Outcome : std::uint8_t { kCommitted, kAborted, kUserAborted };
+inline Outcome outcome_of(bool committed) {
+  return committed ? Outcome::kCommitted : Outcome::kAborted;
+}
 
-/// The value of a record at the end of a run.
-using FinalValue = std::function<void(RecordId, std::span<std::byte>)>;
+/// The worker that draws a request.
+struct Client {
+  int node = 0, thread = 0;
+};
+
+/// The value of a record at the end of a run; false: it does not exist.
+using FinalValue = std::function<bool(RecordId, std::span<std::byte>)>;
 
 class Workload : public InitialValues, public Popularity {
  public:
@@ -40,8 +48,10 @@ class Workload : public InitialValues, public Popularity {
   /// Records that one transaction touches at most, and those it writes.
   virtual std::size_t records_max() const = 0;
   virtual std::size_t writes_max() const = 0;
+  /// Bytes of the values that one transaction writes at most, each padded to 8.
+  virtual std::size_t written_b_max() const;
 
-  virtual Request draw(pcg32& random) const = 0;
+  virtual Request draw(pcg32& random, Client client) const = 0;
   virtual Task<Outcome> run(Transaction& transaction, Request request) const = 0;
 
   /// Compares the data at the end with what the committed transactions say they did to it.

@@ -1,0 +1,108 @@
+// OccEngine: one worker's share of an OCC protocol: the server's side of its messages, and the logs that this
+// worker fills at other nodes. Transactions (transaction.hpp) are the coordinator's side.
+//
+// Owned by the node's program with the worker, and used by the worker's thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "protocols/checks/history.hpp"
+#include "protocols/occ/messages.hpp"
+#include "protocols/occ/options.hpp"
+#include "protocols/rpc/ud_rpc.hpp"
+#include "protocols/runtime/worker.hpp"
+#include "protocols/store/location_cache.hpp"
+#include "protocols/store/node_store.hpp"
+
+namespace verbtwin::protocols {
+
+/// Application work of one request per phase, in core cycles, charged to whoever serves it.
+struct PhaseCycles {
+  std::uint32_t execution = 0, validation = 0, logging = 0, commit = 0;
+};
+
+/// Initial state of records: what a record that nobody has written holds.
+class InitialValues {
+ public:
+  virtual ~InitialValues() = default;
+  /// Fills in the value; false: no such record exists at first.
+  virtual bool initial_value(RecordId record, std::span<std::byte> value) const = 0;
+};
+
+/// What all workers of a node share.
+struct OccNode {
+  const OccOptions& options;
+  const PhaseCycles& cycles;
+  const InitialValues& initial;
+  NodeStore& store;
+  LocationCache& cache;
+};
+
+class OccEngine {
+ public:
+  OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* history);
+
+  Worker& worker() { return worker_; }
+  const OccOptions& options() const { return node_.options; }
+
+ private:
+  friend class Transaction;
+
+  /// One of this worker's log rings, at another node (or its own).
+  class RemoteLog final : public ReplyTarget {
+   public:
+    RemoteLog(OccEngine& engine, const LogSpec& spec, int node)
+        : writer(spec), engine_(engine), node_(node) {}
+    void on_reply(std::span<const std::byte> reply) override;
+    void reclaim();  // asks the node to apply what is certain; off the critical path
+    void make_certain(std::uint64_t frame);
+    void reclaimed(std::uint64_t head);
+    LogWriter writer;
+    WaitList waiting;  // for room
+
+   private:
+    OccEngine& engine_;
+    int node_;
+    bool reclaiming_ = false;
+  };
+
+  template <void (OccEngine::*serve)(RpcRequest&)>
+  void handle(OccMessage message);
+  void register_handlers();
+  void serve_fetch(RpcRequest& request);
+  void serve_lock(RpcRequest& request);
+  void serve_check(RpcRequest& request);
+  void serve_log(RpcRequest& request);
+  void serve_commit(RpcRequest& request);
+  void serve_unlock(RpcRequest& request);
+  void serve_reclaim(RpcRequest& request);
+  void serve_update_backup(RpcRequest& request);
+  void serve_lock_entry(RpcRequest& request);
+  void serve_close_entry(RpcRequest& request);
+
+  // log_records.cpp: LOCK records in this node's logs, the sender's or this worker's own.
+  void store_log_entry(std::byte* at, std::span<const std::byte> entry);
+  Verdict lock_entry(std::byte* entry, std::uint64_t owner);
+  void close_entry(std::byte* entry, bool commit);
+
+  RemoteLog& log_at(int node);
+  Channel& record_channel(int node, std::uint64_t slot);
+  const RecordLayout& record_layout(RecordId record) const {
+    return store_.layout().table(record.table()).record;
+  }
+
+  const OccNode& node_;
+  Worker& worker_;
+  Cpu& cpu_;
+  UdRpc& rpc_;
+  NodeStore& store_;
+  History* history_;  // null: nothing is recorded
+  std::uint32_t inline_max_b_;
+  std::vector<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
+  std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
+};
+
+}  // namespace verbtwin::protocols

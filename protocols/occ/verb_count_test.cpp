@@ -1,0 +1,155 @@
+// Golden counts: what each protocol posts for a transaction that reads one remote record and writes another,
+// on an idle cluster (systems.md section 2; the papers it names). Node 0 coordinates; the record read is at
+// node 1, the one written at node 2 with its backup at node 3; replicas = 2.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+
+#include "protocols/occ/database_for_test.hpp"
+#include "protocols/registry.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+struct Counts {
+  int reads = 0, writes = 0, compare_swaps = 0, packets = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+  friend Counts operator-(Counts a, const Counts& b) {
+    return {a.reads - b.reads, a.writes - b.writes, a.compare_swaps - b.compare_swaps, a.packets - b.packets};
+  }
+  friend std::ostream& operator<<(std::ostream& os, const Counts& c) {
+    return os << c.reads << " READ, " << c.writes << " WRITE, " << c.compare_swaps << " CAS, " << c.packets
+              << " packets";
+  }
+};
+
+/// Fills in what a scenario would leave to the schema's defaults.
+void fill(nlohmann::json& value, const nlohmann::json& schema) {
+  if (!schema.contains("properties")) return;
+  for (const auto& [key, property] : schema.at("properties").items()) {
+    if (!value.contains(key)) value[key] = property.value("default", nlohmann::json::object());
+    fill(value[key], property);
+  }
+}
+
+OccOptions preset(const std::string& name) {
+  for (const RegistryEntry& entry : protocol_entries()) {
+    if (entry.name != name) continue;
+    nlohmann::json protocol = {{"name", name}};
+    fill(protocol, entry.schema);
+    OccOptions options = OccOptions::from_json(protocol);
+    options.rpc.packet_b = 1024;
+    return options;
+  }
+  throw std::invalid_argument(name);
+}
+
+Counts posted(Database& db) {
+  Counts counts;
+  Worker& worker = db.node(0).worker;
+  for (int node = 1; node < kNodes; ++node) {
+    for (const SendWr& wr : static_cast<FakeQueuePair&>(*worker.channel(node, 0).queue_pair).posted) {
+      counts.reads += wr.opcode == Opcode::kRdmaRead;
+      counts.writes += wr.opcode == Opcode::kRdmaWrite;
+      counts.compare_swaps += wr.opcode == Opcode::kAtomicCmpAndSwp;
+    }
+  }
+  counts.packets = static_cast<int>(db.packets());
+  return counts;
+}
+
+struct Golden {
+  const char* protocol;
+  Counts execution, rest;
+};
+
+void PrintTo(const Golden& golden, std::ostream* os) {
+  *os << golden.protocol;
+}
+
+class VerbCounts : public testing::TestWithParam<Golden> {};
+
+TEST_P(VerbCounts, AreThoseOfThePaper) {
+  Database db(preset(GetParam().protocol));
+  const RecordId read = RecordId::make(kSmall, 1, 4), written = RecordId::make(kSmall, 2, 5);
+  Attempt a{.reads = {read}, .writes = {written}, .seen = {}};
+  Counts executed;
+  db.node(0).worker.spawn(attempt(db.transaction(0), a, [&] { executed = posted(db); }));
+  db.run();
+  ASSERT_TRUE(a.committed);
+  EXPECT_EQ(executed, GetParam().execution);
+  EXPECT_EQ(posted(db) - executed, GetParam().rest);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Protocols, VerbCounts,
+    testing::Values(
+        // E: a READ each, the locations being cached. V: CAS and the READ behind it, a READ for the check.
+        // L: a WRITE to the backup. C: value and unlock, both WRITTEN (OSDI 2018, section 4).
+        Golden{"drtmh", {2, 0, 0, 0}, {2, 3, 1, 0}},
+        // The same verbs: the two differ in what they do without a cached location, and in batching.
+        Golden{"drtmr", {2, 0, 0, 0}, {2, 3, 1, 0}},
+        // E: bucket and record READ, without a location cache. V: LOCK and its answer, a READ for the check.
+        // L: COMMIT-BACKUP, a WRITE. C: COMMIT-PRIMARY, which nobody answers (SOSP 2015, section 4).
+        Golden{"farm", {4, 0, 0, 0}, {1, 1, 0, 3}},
+        // E: a request and an answer for each of two machines, which lock too. V: the check, asked and
+        // answered. L: to the coordinator's replica, and C: to the backup, then to the primary, all answered
+        // (OSDI 2016, section 5).
+        Golden{"fasst", {0, 0, 0, 4}, {0, 0, 0, 8}},
+        // The check by READ, the log by WRITE.
+        Golden{"fasst-hybrid", {0, 0, 0, 4}, {1, 1, 0, 4}},
+        // E: two requests, two answers. V: lock and check. L: one. C: one that nobody answers.
+        Golden{"fasst-occ", {0, 0, 0, 4}, {0, 0, 0, 7}}),
+    [](const auto& test) {
+      std::string name = test.param.protocol;
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
+
+/// Transactions whose LOCK record is refused: another locks between their fetch and their lock.
+Task<void> be_refused_often(Transaction& tx, std::byte* record, RecordId id, int times, int& ended) {
+  for (; ended < times; ++ended) {
+    Attempt a{.reads = {}, .writes = {id}, .seen = {}};
+    auto one = attempt(tx, a, [record] { store_word(record, owner_word(3, 3, 3)); });
+    co_await one;
+    store_word(record, 0);
+  }
+}
+
+/// What FaRM commits while its COMMIT-BACKUP is held up and others fill the primary's log many times over.
+std::uint64_t committed_after_a_wait(bool truncate_before_commit) {
+  OccOptions options = preset("farm");
+  options.sabotage.truncate_before_commit = truncate_before_commit;
+  Database db(options);
+  const RecordId slow = RecordId::make(kSmall, 2, 1);
+  auto& to_backup = static_cast<FakeQueuePair&>(*db.node(0).worker.channel(3, 0).queue_pair);
+  Attempt stalled{.reads = {}, .writes = {slow}, .add = 5, .seen = {}};
+  db.node(0).worker.spawn(attempt(db.transaction(0, 0), stalled, [&] { to_backup.hold(); }));
+  db.step(300);
+  EXPECT_FALSE(stalled.committed);
+  // LOCK records of the same coordinator, in the same log, behind the one that waits: more than it holds.
+  const RecordId other = RecordId::make(kSmall, 2, 2);
+  int refused = 0;
+  db.node(0).worker.spawn(be_refused_often(db.transaction(0, 1), db.record(other), other, 100, refused));
+  db.step(20'000);
+  EXPECT_EQ(refused == 100, truncate_before_commit) << "a full log makes them wait";
+  to_backup.release();
+  db.step(20'000);
+  EXPECT_TRUE(stalled.committed);
+  EXPECT_EQ(refused, 100);
+  return load_word(db.record(slow) + kRecordHeaderBytes);
+}
+
+TEST(LockRecords, KeepTheirRoomUntilCommitPrimary) {
+  EXPECT_EQ(committed_after_a_wait(false), 1001U + 5);
+}
+
+TEST(LockRecords, TruncatedTooEarlyLoseTheirValues) {
+  EXPECT_NE(committed_after_a_wait(true), 1001U + 5);
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

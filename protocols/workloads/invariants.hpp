@@ -1,0 +1,28 @@
+// What workloads' invariants have in common: the records that were written, and sums that must agree with
+// what the committed transactions say they did.
+//
+// Called when every worker has stopped; one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "protocols/checks/history.hpp"
+#include "protocols/checks/report.hpp"
+
+namespace verbtwin::protocols {
+
+/// Every record that a committed transaction wrote, once, ascending.
+std::vector<RecordId> written_records(std::span<const History* const> histories);
+
+std::uint64_t committed_transactions(std::span<const History* const> histories);
+
+/// What the transactions' effects add up to must be what the written records changed by: `change_of` gives a
+/// record's final amount less its initial one.
+CheckReport check_sum(const char* name, const char* unit, std::span<const History* const> histories,
+                      const std::function<std::int64_t(RecordId)>& change_of);
+
+}  // namespace verbtwin::protocols

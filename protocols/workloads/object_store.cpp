@@ -1,0 +1,139 @@
+#include "protocols/workloads/object_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/user_error.hpp"
+#include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/invariants.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr std::array<std::string_view, 2> kNames = {"read", "update"};
+constexpr std::size_t kObjectsMax = 64;
+
+class ObjectStore final : public Workload {
+ public:
+  ObjectStore(const nlohmann::json& parameters, int nodes, int threads)
+      : nodes_(static_cast<std::uint64_t>(nodes)),
+        per_node_(parameters.at("objects_per_thread").get<std::uint64_t>() *
+                  static_cast<std::uint64_t>(threads)),
+        objects_(per_node_ * nodes_),
+        reads_(parameters.at("reads").get<std::size_t>()),
+        updates_(parameters.at("updates").get<std::size_t>()),
+        value_b_(parameters.at("value_b").get<std::uint32_t>()) {
+    if (updates_ > reads_) {
+      throw UserError("/workload/updates", std::to_string(updates_) + " of " + std::to_string(reads_) +
+                                               " objects cannot be updated; allowed: integer, 0 to " +
+                                               std::to_string(reads_) + " (workload.reads)");
+    }
+    if (reads_ > objects_) {
+      throw UserError("/workload/reads", "there are " + std::to_string(objects_) +
+                                             " objects; allowed: integer, 1 to " + std::to_string(objects_));
+    }
+  }
+
+  std::span<const std::string_view> transaction_names() const override { return kNames; }
+  std::vector<TableSpec> tables() const override { return {{"objects", value_b_, per_node_, 0}}; }
+  PhaseCycles cycles() const override { return {}; }
+  std::size_t records_max() const override { return reads_; }
+  std::size_t writes_max() const override { return std::max<std::size_t>(updates_, 1); }
+
+  bool initial_value(RecordId record, std::span<std::byte> value) const override {
+    std::ranges::fill(value, static_cast<std::byte>(spread(record.packed)));
+    store_word(value.data(), initial_count(record));
+    return true;
+  }
+
+  bool popular(RecordId) const override { return false; }
+  std::uint64_t popular_records() const override { return 0; }
+  std::uint64_t records() const override { return objects_; }
+
+  Request draw(pcg32& random, Client) const override {
+    Request request;
+    request.type = updates_ > 0 ? 1 : 0;
+    request.arguments[0] = random();
+    request.arguments[1] = random();
+    return request;
+  }
+
+  Task<Outcome> run(Transaction& tx, Request request) const override {
+    // The request's own stream: a retry touches the same objects.
+    pcg32 random(request.arguments[0], request.arguments[1]);
+    std::array<std::uint64_t, kObjectsMax> objects{};
+    for (std::size_t i = 0; i < reads_; ++i) {
+      const auto taken = std::span(objects).first(i);
+      do {
+        objects[i] = draw_below(random, objects_);
+      } while (std::ranges::find(taken, objects[i]) != taken.end());
+      const RecordId record =
+          RecordId::make(0, static_cast<std::uint32_t>(objects[i] % nodes_), objects[i] / nodes_);
+      if (i < updates_) {
+        tx.update(record);
+      } else {
+        tx.read(record);
+      }
+    }
+    auto executing = tx.execute();
+    if (!co_await executing) co_return Outcome::kAborted;
+    for (std::size_t i = 0; i < updates_; ++i) ++tx.value<std::uint64_t>(static_cast<int>(i));
+    auto committing = tx.commit(static_cast<std::int64_t>(updates_));
+    co_return outcome_of(co_await committing);
+  }
+
+  CheckReport check_invariant(std::span<const History* const> histories,
+                              const FinalValue& value) const override {
+    std::vector<std::byte> bytes(value_b_);
+    return check_sum("updates", "updates", histories, [&](RecordId record) {
+      value(record, bytes);
+      return static_cast<std::int64_t>(load_word(bytes.data()) - initial_count(record));
+    });
+  }
+
+ private:
+  static std::uint64_t initial_count(RecordId record) { return spread(record.packed) >> 32; }
+
+  std::uint64_t nodes_, per_node_, objects_;
+  std::size_t reads_, updates_;
+  std::uint32_t value_b_;
+};
+
+}  // namespace
+
+RegistryEntry object_store_entry() {
+  return {"object_store",
+          "Object store O(r, w): r random objects read, w of them updated (FaSST)",
+          {{"properties",
+            {{"reads",
+              {{"type", "integer"},
+               {"minimum", 1},
+               {"maximum", kObjectsMax},
+               {"default", 4},
+               {"description", "r: objects of a transaction"}}},
+             {"updates",
+              {{"type", "integer"},
+               {"minimum", 0},
+               {"maximum", kObjectsMax},
+               {"default", 2},
+               {"description", "w: how many of them it updates"}}},
+             {"objects_per_thread",
+              {{"type", "integer"},
+               {"minimum", 1},
+               {"maximum", 100'000'000},
+               {"default", 1'000'000},
+               {"description", "objects per worker thread; a node holds threads times as many"}}},
+             {"value_b",
+              {{"type", "integer"},
+               {"minimum", 8},
+               {"maximum", 1024},
+               {"default", 40},
+               {"description", "size of a value"}}}}}}};
+}
+
+std::unique_ptr<Workload> make_object_store(const nlohmann::json& parameters, int nodes, int threads) {
+  return std::make_unique<ObjectStore>(parameters, nodes, threads);
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,304 @@
+#include "protocols/workloads/tatp.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/invariants.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+enum Table : std::uint32_t { kSubscriber, kAccessInfo, kSpecialFacility, kCallForwarding, kNumberIndex };
+constexpr std::uint32_t kTypes = 4;   // access information and special facilities of a subscriber, at most
+constexpr std::uint32_t kStarts = 3;  // call forwardings of a facility: starting at 0, 8 and 16 hours
+
+enum Type : std::uint32_t {
+  kGetSubscriberData,
+  kGetAccessData,
+  kGetNewDestination,
+  kUpdateSubscriberData,
+  kUpdateLocation,
+  kInsertCallForwarding,
+  kDeleteCallForwarding
+};
+constexpr std::array<std::string_view, 7> kNames = {
+    "get_subscriber_data", "get_access_data",        "get_new_destination",   "update_subscriber_data",
+    "update_location",     "insert_call_forwarding", "delete_call_forwarding"};
+constexpr std::array<std::uint32_t, 7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
+
+struct Subscriber {
+  std::uint64_t number;
+  std::uint32_t bits, vlr_location, msc_location;
+  std::array<std::uint8_t, 20> hex_and_bytes;
+};
+static_assert(sizeof(Subscriber) == 40);
+struct AccessInfo {
+  std::array<std::uint8_t, 16> data;
+};
+struct SpecialFacility {
+  std::uint8_t active, error_control, data_a;
+  std::array<char, 5> data_b;
+};
+static_assert(sizeof(SpecialFacility) == 8);
+struct CallForwarding {
+  std::uint8_t end_hour;
+  std::array<char, 15> number;
+};
+static_assert(sizeof(CallForwarding) == 16);
+struct NumberEntry {
+  std::uint64_t subscriber;
+};
+
+/// The request's inputs, drawn once.
+struct Inputs {
+  std::uint64_t subscriber;
+  std::uint32_t type, start, end, value;
+};
+
+class Tatp final : public Workload {
+ public:
+  Tatp(const nlohmann::json& parameters, int nodes)
+      : nodes_(static_cast<std::uint64_t>(nodes)),
+        per_node_(parameters.at("subscribers_per_node").get<std::uint64_t>()),
+        subscribers_(nodes_ * per_node_) {}
+
+  std::span<const std::string_view> transaction_names() const override { return kNames; }
+  std::vector<TableSpec> tables() const override {
+    const std::uint64_t s = per_node_;
+    return {{"subscriber", sizeof(Subscriber), s, 0},
+            {"access_info", sizeof(AccessInfo), s * kTypes, 0},
+            {"special_facility", sizeof(SpecialFacility), s * kTypes, 0},
+            {"call_forwarding", sizeof(CallForwarding), s * kTypes * kStarts, 0},
+            {"number_index", sizeof(NumberEntry), s, 0}};
+  }
+  PhaseCycles cycles() const override { return {}; }
+  std::size_t records_max() const override { return 1 + kStarts; }
+  std::size_t writes_max() const override { return 2; }
+
+  bool initial_value(RecordId record, std::span<std::byte> value) const override;
+
+  bool popular(RecordId) const override { return false; }
+  std::uint64_t popular_records() const override { return 0; }
+  std::uint64_t records() const override { return subscribers_ * (2 + 2 * kTypes + kTypes * kStarts); }
+
+  Request draw(pcg32& random, Client) const override {
+    Request request;
+    request.type = draw_percent(random, kMixPercent);
+    // NURand (clause 1.3): popular subscribers have many ones in their low bits.
+    const std::uint64_t mask = subscribers_ <= 1'000'000    ? 65'535
+                               : subscribers_ <= 10'000'000 ? 1'048'575
+                                                            : 2'097'151;
+    request.arguments[0] = (draw_below(random, mask + 1) | draw_below(random, subscribers_)) % subscribers_;
+    request.arguments[1] = random();
+    return request;
+  }
+
+  Task<Outcome> run(Transaction& tx, Request request) const override {
+    const Inputs inputs = inputs_of(request);
+    switch (request.type) {
+      case kGetSubscriberData:
+        return get(tx, subscriber(inputs.subscriber));
+      case kGetAccessData:
+        return get(tx, access_info(inputs.subscriber, inputs.type));
+      case kGetNewDestination:
+        return get_new_destination(tx, inputs);
+      case kUpdateSubscriberData:
+        return update_subscriber_data(tx, inputs);
+      case kUpdateLocation:
+        return update_location(tx, inputs);
+      case kInsertCallForwarding:
+        return change_call_forwarding(tx, inputs, true);
+      default:
+        return change_call_forwarding(tx, inputs, false);
+    }
+  }
+
+  /// As many forwardings must have come and gone as transactions say.
+  CheckReport check_invariant(std::span<const History* const> histories,
+                              const FinalValue& value) const override {
+    return check_sum("call_forwardings", "rows", histories, [&](RecordId record) -> std::int64_t {
+      CallForwarding row{};
+      if (record.table() != kCallForwarding) return 0;
+      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&row, 1));
+      const int now = value(record, bytes), before = initial_value(record, bytes);
+      return now - before;
+    });
+  }
+
+ private:
+  static Inputs inputs_of(const Request& request) {
+    pcg32 random(request.arguments[1], request.type);
+    Inputs inputs{request.arguments[0], random(kTypes), random(kStarts), 0, 0};
+    inputs.end = 1 + random(24);
+    inputs.value = random();
+    return inputs;
+  }
+
+  RecordId at(std::uint32_t table, std::uint64_t s, std::uint64_t row, std::uint64_t rows) const {
+    return RecordId::make(table, static_cast<std::uint32_t>(s % nodes_), s / nodes_ * rows + row);
+  }
+  RecordId subscriber(std::uint64_t s) const { return at(kSubscriber, s, 0, 1); }
+  RecordId access_info(std::uint64_t s, std::uint32_t type) const { return at(kAccessInfo, s, type, kTypes); }
+  RecordId special_facility(std::uint64_t s, std::uint32_t type) const {
+    return at(kSpecialFacility, s, type, kTypes);
+  }
+  RecordId call_forwarding(std::uint64_t s, std::uint32_t type, std::uint32_t start) const {
+    return at(kCallForwarding, s, type * kStarts + start, kTypes * kStarts);
+  }
+  /// Where the entry of a subscriber's number is: elsewhere than the subscriber, as a hash would have it.
+  RecordId number_index(std::uint64_t s) const {
+    const std::uint64_t row = s / nodes_;
+    return RecordId::make(kNumberIndex, static_cast<std::uint32_t>((s + row) % nodes_), row);
+  }
+
+  /// One to four of the four types, each as likely (clause 1.3): which ones, as bits.
+  static std::uint32_t types_of(std::uint64_t subscriber, std::uint64_t salt) {
+    const std::uint64_t drawn = spread(subscriber * 2 + salt);
+    const auto rotation = static_cast<std::uint32_t>(drawn >> 8 & 3);
+    const std::uint32_t run = (1U << (1 + (drawn & 3))) - 1;
+    return (run << rotation | run >> (kTypes - rotation)) & 15;
+  }
+
+  Task<Outcome> get(Transaction& tx, RecordId record) const;
+  Task<Outcome> get_new_destination(Transaction& tx, Inputs inputs) const;
+  Task<Outcome> update_subscriber_data(Transaction& tx, Inputs inputs) const;
+  Task<Outcome> update_location(Transaction& tx, Inputs inputs) const;
+  Task<Outcome> change_call_forwarding(Transaction& tx, Inputs inputs, bool insert) const;
+
+  /// Validates what was found; without a row that was to be there the transaction ends by its own rules.
+  static Outcome outcome(bool committed, bool found) {
+    if (!committed) return Outcome::kAborted;
+    return found ? Outcome::kCommitted : Outcome::kUserAborted;
+  }
+
+  std::uint64_t nodes_, per_node_, subscribers_;
+};
+
+bool Tatp::initial_value(RecordId record, std::span<std::byte> value) const {
+  const std::uint64_t key = record.key();
+  const std::uint64_t drawn = spread(record.packed);
+  for (std::size_t at = 0; at < value.size(); at += 8) {
+    std::memcpy(value.data() + at, &drawn, std::min<std::size_t>(8, value.size() - at));
+  }
+  const auto subscriber_of = [&](std::uint64_t rows) { return key / rows * nodes_ + record.partition(); };
+  const auto has_facility = [&](std::uint64_t s, std::uint64_t type) {
+    return (types_of(s, 1) >> type & 1) != 0;
+  };
+  switch (record.table()) {
+    case kSubscriber:
+      std::memcpy(value.data(), &key, sizeof key);
+      return true;
+    case kAccessInfo:
+      return (types_of(subscriber_of(kTypes), 0) >> key % kTypes & 1) != 0;
+    case kSpecialFacility:
+      value[0] = static_cast<std::byte>(drawn % 100 < 85);
+      return has_facility(subscriber_of(kTypes), key % kTypes);
+    case kCallForwarding: {
+      // None to three of the three starts, each number as likely.
+      const std::uint64_t facility = key / kStarts;
+      const std::uint64_t draw = spread(facility << 16 | record.partition());
+      const bool among = (key % kStarts + draw / 4) % kStarts < draw % 4;
+      value[0] = static_cast<std::byte>(8 * (key % kStarts) + 1 + drawn % 8);
+      return among && has_facility(subscriber_of(kTypes * kStarts), facility % kTypes);
+    }
+    default: {
+      const std::uint64_t s = key * nodes_ + (record.partition() + nodes_ - key % nodes_) % nodes_;
+      std::memcpy(value.data(), &s, sizeof s);
+      return true;
+    }
+  }
+}
+
+Task<Outcome> Tatp::get(Transaction& tx, RecordId record) const {
+  const int row = tx.read(record);
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  const bool found = tx.exists(row);
+  auto committing = tx.commit(0);
+  co_return outcome(co_await committing, found);
+}
+
+Task<Outcome> Tatp::get_new_destination(Transaction& tx, Inputs inputs) const {
+  const int facility = tx.read(special_facility(inputs.subscriber, inputs.type));
+  const int first = tx.read(call_forwarding(inputs.subscriber, inputs.type, 0));
+  for (std::uint32_t start = 1; start < kStarts; ++start) {
+    tx.read(call_forwarding(inputs.subscriber, inputs.type, start));
+  }
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  bool found = false;
+  for (std::uint32_t start = 0; start <= inputs.start; ++start) {
+    const int row = first + static_cast<int>(start);
+    found = found || (tx.exists(row) && tx.value<CallForwarding>(row).end_hour > inputs.end);
+  }
+  found = found && tx.exists(facility) && tx.value<SpecialFacility>(facility).active != 0;
+  auto committing = tx.commit(0);
+  co_return outcome(co_await committing, found);
+}
+
+Task<Outcome> Tatp::update_subscriber_data(Transaction& tx, Inputs inputs) const {
+  const int row = tx.update(subscriber(inputs.subscriber));
+  const int facility = tx.update(special_facility(inputs.subscriber, inputs.type));
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  if (!tx.exists(facility)) co_return Outcome::kUserAborted;  // the update of both is rolled back
+  tx.value<Subscriber>(row).bits = inputs.value & 1;
+  tx.value<SpecialFacility>(facility).data_a = static_cast<std::uint8_t>(inputs.value >> 8);
+  auto committing = tx.commit(0);
+  co_return outcome(co_await committing, true);
+}
+
+Task<Outcome> Tatp::update_location(Transaction& tx, Inputs inputs) const {
+  const int entry = tx.read(number_index(inputs.subscriber));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  const int row = tx.update(subscriber(tx.value<NumberEntry>(entry).subscriber));
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  tx.value<Subscriber>(row).vlr_location = inputs.value;
+  auto committing = tx.commit(0);
+  co_return outcome(co_await committing, true);
+}
+
+Task<Outcome> Tatp::change_call_forwarding(Transaction& tx, Inputs inputs, bool insert) const {
+  const int entry = tx.read(number_index(inputs.subscriber));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  const std::uint64_t s = tx.value<NumberEntry>(entry).subscriber;
+  const int facility = tx.read(special_facility(s, inputs.type));
+  const int row = tx.update(call_forwarding(s, inputs.type, inputs.start));
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  // A forwarding exists only where its facility does, so a delete needs no look at it; the text reads it.
+  if (!tx.exists(facility) || tx.exists(row) == insert) co_return Outcome::kUserAborted;
+  if (insert) {
+    tx.insert(row);
+    tx.value<CallForwarding>(row) = {static_cast<std::uint8_t>(inputs.end), {}};
+  } else {
+    tx.erase(row);
+  }
+  auto committing = tx.commit(insert ? 1 : -1);
+  co_return outcome(co_await committing, true);
+}
+
+}  // namespace
+
+RegistryEntry tatp_entry() {
+  return {"tatp",
+          "TATP: seven short telecom transactions, 80 % of them read-only, with inserts and deletes",
+          {{"properties",
+            {{"subscribers_per_node",
+              {{"type", "integer"},
+               {"minimum", 1},
+               {"maximum", 1'000'000'000},
+               {"default", 1'000'000},
+               {"description", "subscribers of a node"}}}}}}};
+}
+
+std::unique_ptr<Workload> make_tatp(const nlohmann::json& parameters, int nodes, int) {
+  return std::make_unique<Tatp>(parameters, nodes);
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,126 @@
+#include <fmt/format.h>
+
+#include "protocols/workloads/invariants.hpp"
+#include "protocols/workloads/tpcc.hpp"
+
+namespace verbtwin::protocols::tpcc {
+
+namespace {
+
+/// Rows as they are at the end of a run.
+class Rows {
+ public:
+  Rows(const Data& data, const FinalValue& value) : data_(data), value_(value) {}
+
+  template <typename Row>
+  bool get(RecordId record, Row& row) const {
+    return value_(record, std::as_writable_bytes(std::span(&row, 1)));
+  }
+  bool has_new_order(std::uint32_t w, std::uint32_t d, std::uint64_t o) const {
+    NewOrder row;
+    return get(data_.new_order(w, d, o), row);
+  }
+
+ private:
+  const Data& data_;
+  const FinalValue& value_;
+};
+
+class DistrictJudge {
+ public:
+  DistrictJudge(const Data& data, const Rows& rows, Findings& findings)
+      : data_(data), rows_(rows), findings_(findings) {}
+
+  void judge(std::uint32_t w, std::uint32_t d) {
+    District district{};
+    DeliveryCursor cursor{};
+    rows_.get(data_.district(w, d), district);
+    rows_.get(data_.delivery_cursor(w, d), cursor);
+    place_ = fmt::format("warehouse {}, district {}", w, d);
+    // Conditions 2 and 3: order numbers are without gap up to the district's next, those of new-orders from
+    // the first one that was not delivered.
+    Order none;
+    if (rows_.get(data_.order(w, d, district.next_order), none)) complain("an order beyond the last one");
+    const std::uint64_t oldest =
+        district.next_order > kOrdersMax ? district.next_order - kOrdersMax : kInitialDelivered;
+    for (std::uint64_t o = oldest; o < district.next_order; ++o) {
+      Order order{};
+      if (!rows_.get(data_.order(w, d, o), order)) {
+        complain("an order is missing");
+        continue;
+      }
+      if (rows_.has_new_order(w, d, o) != (o >= cursor.next)) complain("a new-order does not fit deliveries");
+      if ((order.carrier == 0) != (o >= cursor.next)) complain("an order's carrier does not fit deliveries");
+      judge_lines(w, d, o, order);
+    }
+  }
+
+ private:
+  /// Condition 4, order by order, and 7.
+  void judge_lines(std::uint32_t w, std::uint32_t d, std::uint64_t o, const Order& order) {
+    for (std::uint32_t line = 0; line < kLinesMax; ++line) {
+      OrderLine row{};
+      const bool exists = rows_.get(data_.order_line(w, d, o, line), row);
+      if (exists != (line < order.lines)) complain("an order does not have its lines");
+      if (exists && (row.delivered == 0) != (order.carrier == 0)) complain("an order is delivered in part");
+    }
+  }
+
+  void complain(std::string_view what) {
+    findings_.add(what, [&] { return fmt::format("{}: {}", place_, what); });
+  }
+
+  const Data& data_;
+  const Rows& rows_;
+  Findings& findings_;
+  std::string place_;
+};
+
+/// Condition 1: a warehouse's year-to-date is its districts'.
+void judge_warehouse(const Data& data, const Rows& rows, std::uint32_t w, Findings& findings) {
+  Warehouse warehouse{};
+  rows.get(data.warehouse(w), warehouse);
+  std::int64_t sum = 0;
+  for (std::uint32_t d = 0; d < kDistricts; ++d) {
+    District district{};
+    rows.get(data.district(w, d), district);
+    sum += district.ytd_cents;
+  }
+  if (sum == warehouse.ytd_cents) return;
+  findings.add("year-to-date", [&] {
+    return fmt::format("warehouse {} took {} cents, its districts {}", w, warehouse.ytd_cents, sum);
+  });
+}
+
+}  // namespace
+
+CheckReport check_consistency(const Data& data, std::span<const protocols::History* const> histories,
+                              const FinalValue& value) {
+  Findings findings;
+  const Rows rows(data, value);
+  DistrictJudge districts(data, rows, findings);
+  std::int64_t taken = 0, ordered = 0;
+  for (const RecordId record : written_records(histories)) {
+    if (record.table() == kDistrict) {
+      const Data::Place place = data.place_of(record);
+      districts.judge(place.warehouse, place.district);
+    } else if (record.table() == kWarehouse) {
+      judge_warehouse(data, rows, data.home_of(record.partition(), static_cast<std::uint32_t>(record.key())),
+                      findings);
+    } else if (record.table() == kStock) {
+      Stock stock{};
+      rows.get(record, stock);
+      taken += stock.ytd;
+    } else if (record.table() == kOrderLine && record.key() / kLinesMax % kOrdersMax >= kInitialOrders) {
+      OrderLine line{};
+      rows.get(record, line);
+      ordered += line.quantity;
+    }
+  }
+  if (taken != ordered) {
+    findings.add("stock", [&] { return fmt::format("{} were ordered, {} left the stock", ordered, taken); });
+  }
+  return findings.report("tpcc_consistency", committed_transactions(histories));
+}
+
+}  // namespace verbtwin::protocols::tpcc

@@ -1,0 +1,215 @@
+// The five transactions of TPC-C, clauses 2.4 to 2.8.
+#include <algorithm>
+
+#include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/tpcc.hpp"
+
+namespace verbtwin::protocols::tpcc {
+
+namespace {
+
+struct Ordered {
+  std::uint32_t item, warehouse, quantity;
+  int stock;  // its place in the transaction
+};
+
+struct Basket {
+  std::array<Ordered, kLinesMax> lines;
+  std::uint32_t count = 0;
+  bool all_local = true;
+  std::span<Ordered> all() { return std::span(lines).first(count); }
+};
+
+/// The items of a new-order, each one once.
+Basket draw_basket(Terminal& terminal) {
+  Basket basket;
+  const std::uint32_t count = draw_between(terminal.random(), kLinesMin, kLinesMax);
+  while (basket.count < count) {
+    const std::uint32_t item = terminal.item();
+    if (std::ranges::find(basket.all(), item, &Ordered::item) != basket.all().end()) continue;
+    const bool remote = terminal.line_is_remote();
+    const std::uint32_t warehouse = remote ? terminal.other_warehouse() : terminal.home();
+    basket.all_local = basket.all_local && !remote;
+    basket.lines[basket.count++] = {item, warehouse, draw_between(terminal.random(), 1, 10), 0};
+  }
+  return basket;
+}
+
+void take_from_stock(Stock& stock, std::uint32_t quantity, bool remote) {
+  const auto taken = static_cast<std::int32_t>(quantity);
+  stock.quantity += stock.quantity >= taken + 10 ? -taken : 91 - taken;
+  stock.ytd += quantity;
+  ++stock.orders;
+  stock.remote_orders += remote ? 1U : 0U;
+}
+
+}  // namespace
+
+Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal) {
+  const std::uint32_t w = terminal.home(), d = terminal.district(), c = terminal.customer();
+  Basket basket = draw_basket(terminal);
+  const bool unused_item = draw_chance(terminal.random(), 10'000);  // 1 % are rolled back, clause 2.4.1.4
+
+  tx.read(data.warehouse(w));
+  const int district = tx.update(data.district(w, d));
+  tx.read(data.customer(w, d, c));
+  for (Ordered& line : basket.all()) line.stock = tx.update(data.stock(line.warehouse, line.item));
+  tx.look_up_local(basket.count);  // the items' prices
+  auto fetching = tx.execute();
+  if (!co_await fetching) co_return Outcome::kAborted;
+  if (unused_item) co_return Outcome::kUserAborted;
+
+  const std::uint64_t o = tx.value<District>(district).next_order++;
+  const int order = tx.update(data.order(w, d, o));
+  const int new_order = tx.update(data.new_order(w, d, o));
+  const int last_order = tx.update(data.last_order(w, d, c));
+  int line_at = 0;
+  for (std::uint32_t i = 0; i < basket.count; ++i) {
+    const int line = tx.update(data.order_line(w, d, o, i));
+    if (i == 0) line_at = line;
+  }
+  auto inserting = tx.execute();
+  if (!co_await inserting) co_return Outcome::kAborted;
+
+  tx.insert(order);
+  tx.value<Order>(order) = {o, c, static_cast<std::uint16_t>(basket.count), 0,
+                            static_cast<std::uint8_t>(basket.all_local)};
+  tx.insert(new_order);
+  tx.value<NewOrder>(new_order) = {o};
+  tx.value<LastOrder>(last_order) = {o};
+  for (std::uint32_t i = 0; i < basket.count; ++i) {
+    const Ordered& line = basket.lines[i];
+    take_from_stock(tx.value<Stock>(line.stock), line.quantity, line.warehouse != w);
+    const int row = line_at + static_cast<int>(i);
+    tx.insert(row);
+    tx.value<OrderLine>(row) = {
+        line.item, line.warehouse, line.quantity * data.price_cents(line.item), 0, line.quantity, {}, 0};
+  }
+  auto committing = tx.commit(0);
+  co_return outcome_of(co_await committing);
+}
+
+Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) {
+  const std::uint32_t w = terminal.home(), d = terminal.district();
+  const std::uint32_t customer_w = terminal.payment_is_remote() ? terminal.other_warehouse() : w;
+  const std::uint32_t customer_d = customer_w == w ? d : terminal.district();
+  const bool by_name = terminal.random()(100) < 60;
+  const std::uint32_t c = by_name ? terminal.customer_by_name() : terminal.customer();
+  const std::int64_t cents = draw_between(terminal.random(), 100, 500'000);
+
+  if (by_name) tx.look_up_local(1);
+  const int warehouse = tx.update(data.warehouse(w));
+  const int district = tx.update(data.district(w, d));
+  const int customer = tx.update(data.customer(customer_w, customer_d, c));
+  auto fetching = tx.execute();
+  if (!co_await fetching) co_return Outcome::kAborted;
+  tx.value<Warehouse>(warehouse).ytd_cents += cents;
+  tx.value<District>(district).ytd_cents += cents;
+  Customer& payer = tx.value<Customer>(customer);
+  payer.balance_cents -= cents;
+  payer.ytd_payment_cents += cents;
+  ++payer.payments;
+  const std::uint32_t number = tx.value<District>(district).next_history++;
+
+  const int history = tx.update(data.history(w, d, number));
+  auto inserting = tx.execute();
+  if (!co_await inserting) co_return Outcome::kAborted;
+  tx.insert(history);
+  tx.value<History>(history) = {cents, c, customer_d, customer_w, 0, {}};
+  auto committing = tx.commit(cents);
+  co_return outcome_of(co_await committing);
+}
+
+Task<Outcome> run_order_status(const Data& data, Transaction& tx, Terminal terminal) {
+  const std::uint32_t w = terminal.home(), d = terminal.district();
+  const bool by_name = terminal.random()(100) < 60;
+  const std::uint32_t c = by_name ? terminal.customer_by_name() : terminal.customer();
+  if (by_name) tx.look_up_local(1);
+  tx.read(data.customer(w, d, c));
+  const int last = tx.read(data.last_order(w, d, c));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  const std::uint64_t o = tx.value<LastOrder>(last).order;
+  const int order = tx.read(data.order(w, d, o));
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  for (std::uint32_t line = 0; line < tx.value<Order>(order).lines; ++line) {
+    tx.read(data.order_line(w, d, o, line));
+  }
+  auto reading_lines = tx.execute();
+  if (!co_await reading_lines) co_return Outcome::kAborted;
+  auto committing = tx.commit(0);
+  co_return outcome_of(co_await committing);
+}
+
+Task<Outcome> run_delivery(const Data& data, Transaction& tx, Terminal terminal) {
+  const std::uint32_t w = terminal.home(), d = terminal.district();
+  const std::uint8_t carrier = static_cast<std::uint8_t>(draw_between(terminal.random(), 1, 10));
+  const int cursor = tx.update(data.delivery_cursor(w, d));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  const std::uint64_t o = tx.value<DeliveryCursor>(cursor).next;
+  const int new_order = tx.update(data.new_order(w, d, o));
+  const int order = tx.update(data.order(w, d, o));
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  if (!tx.exists(new_order)) co_return Outcome::kUserAborted;  // nothing to deliver
+
+  const Order& delivered = tx.value<Order>(order);
+  const int customer = tx.update(data.customer(w, d, delivered.customer));
+  const int lines = delivered.lines;
+  for (int line = 0; line < lines; ++line) {
+    tx.update(data.order_line(w, d, o, static_cast<std::uint32_t>(line)));
+  }
+  auto reading_lines = tx.execute();
+  if (!co_await reading_lines) co_return Outcome::kAborted;
+  std::int64_t cents = 0;
+  for (int line = 0; line < lines; ++line) {
+    OrderLine& row = tx.value<OrderLine>(customer + 1 + line);
+    row.delivered = o + 1;
+    cents += row.amount_cents;
+  }
+  tx.erase(new_order);
+  tx.value<Order>(order).carrier = carrier;
+  tx.value<DeliveryCursor>(cursor).next = o + 1;
+  tx.value<Customer>(customer).balance_cents += cents;
+  ++tx.value<Customer>(customer).deliveries;
+  auto committing = tx.commit(0);
+  co_return outcome_of(co_await committing);
+}
+
+Task<Outcome> run_stock_level(const Data& data, Transaction& tx, Terminal terminal) {
+  constexpr std::uint64_t kOrdersLooked = 20;
+  const std::uint32_t w = terminal.home(), d = terminal.district();
+  const auto threshold = static_cast<std::int32_t>(draw_between(terminal.random(), 10, 20));
+  const int district = tx.read(data.district(w, d));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  const std::uint64_t end = tx.value<District>(district).next_order;
+  std::vector<std::uint32_t> items;
+  for (std::uint64_t o = end - kOrdersLooked; o < end; ++o) {
+    tx.forget();
+    for (std::uint32_t line = 0; line < kLinesMax; ++line) tx.read(data.order_line(w, d, o, line));
+    auto reading = tx.execute();
+    if (!co_await reading) co_return Outcome::kAborted;
+    for (int line = 0; line < static_cast<int>(kLinesMax); ++line) {
+      if (tx.exists(line)) items.push_back(tx.value<OrderLine>(line).item);
+    }
+  }
+  std::ranges::sort(items);
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+  int low = 0;
+  for (std::size_t i = 0; i < items.size();) {
+    tx.forget();
+    const std::size_t batch = std::min<std::size_t>(items.size() - i, 32);
+    for (std::size_t n = 0; n < batch; ++n) tx.read(data.stock(w, items[i + n]));
+    auto reading = tx.execute();
+    if (!co_await reading) co_return Outcome::kAborted;
+    for (int n = 0; n < static_cast<int>(batch); ++n) low += tx.value<Stock>(n).quantity < threshold;
+    i += batch;
+  }
+  tx.forget();
+  co_return Outcome::kCommitted;
+}
+
+}  // namespace verbtwin::protocols::tpcc

@@ -1,0 +1,195 @@
+// What the workloads promise of their data and draws, without running a transaction.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/object_store.hpp"
+#include "protocols/workloads/tatp.hpp"
+#include "protocols/workloads/tpcc.hpp"
+#include "protocols/workloads/tpce.hpp"
+#include "protocols/workloads/ycsb.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+using nlohmann::json;
+
+TEST(Draws, ZipfFollowsItsWeights) {
+  constexpr int kDraws = 400'000;
+  for (const std::uint64_t count : {100ULL, 1'000'000ULL}) {
+    const Zipf zipf(count, 0.99);
+    pcg32 random(1);
+    std::map<std::uint64_t, int> drawn;
+    for (int i = 0; i < kDraws; ++i) {
+      const std::uint64_t rank = zipf.draw(random);
+      ASSERT_LT(rank, count);
+      ++drawn[rank];
+    }
+    double zeta = 0;
+    for (std::uint64_t i = 1; i <= count; ++i) zeta += std::pow(static_cast<double>(i), -0.99);
+    EXPECT_NEAR(drawn[0] * zeta / kDraws, 1, 0.02) << count;
+    EXPECT_NEAR(drawn[1] * zeta * std::pow(2, 0.99) / kDraws, 1, 0.03) << count;
+  }
+}
+
+TEST(Draws, ZipfWithoutSkewIsUniform) {
+  const Zipf zipf(10, 0);
+  pcg32 random(1);
+  std::array<int, 10> drawn{};
+  for (int i = 0; i < 100'000; ++i) ++drawn[zipf.draw(random)];
+  for (const int n : drawn) EXPECT_NEAR(n, 10'000, 400);
+}
+
+/// Every record's initial value, as a run would read it that nobody has written.
+FinalValue untouched(const Workload& workload) {
+  return [&workload](RecordId record, std::span<std::byte> value) {
+    return workload.initial_value(record, value);
+  };
+}
+
+class TpccTest : public testing::Test {
+ protected:
+  static std::unique_ptr<Workload> workload(const char* mix, double remote_share = 0.01) {
+    return make_tpcc(
+        {{"mix", mix}, {"warehouses_per_node", 3}, {"items", 1000}, {"remote_share", remote_share}}, 2, 2);
+  }
+  const tpcc::Data data{2, 3, 1000};
+};
+
+TEST_F(TpccTest, InitialDataIsConsistent) {
+  const auto full = workload("full");
+  History history;  // as if every district and warehouse had been written
+  std::vector<Access> all;
+  for (std::uint32_t w = 0; w < 6; ++w) {
+    all.push_back({data.warehouse(w), 1, 0});
+    for (std::uint32_t d = 0; d < tpcc::kDistricts; ++d) all.push_back({data.district(w, d), 1, 0});
+  }
+  history.commit({}, all, 0);
+  const History* histories[] = {&history};
+  const CheckReport report = full->check_invariant(histories, untouched(*full));
+  EXPECT_EQ(report.violations, 0U) << (report.examples.empty() ? "" : report.examples.front());
+}
+
+TEST_F(TpccTest, ChecksFindWhatIsInconsistent) {
+  const auto full = workload("full");
+  History history;
+  const Access written[] = {{data.district(1, 2), 1, 0}, {data.warehouse(1), 1, 0}, {data.stock(1, 5), 1, 0}};
+  history.commit({}, written, 0);
+  const History* histories[] = {&history};
+  const auto with = [&](RecordId changed, auto&& change) {
+    return full->check_invariant(histories, [&](RecordId record, std::span<std::byte> value) {
+      const bool exists = full->initial_value(record, value);
+      return record == changed ? change(value) : exists;
+    });
+  };
+  const auto row = [](std::span<std::byte> value, auto type) {
+    return reinterpret_cast<decltype(type)*>(value.data());
+  };
+  EXPECT_GT(with(data.order(1, 2, 2500), [](auto) { return false; }).violations, 0U) << "an order lost";
+  EXPECT_GT(with(data.new_order(1, 2, 2500), [](auto) { return false; }).violations, 0U);
+  EXPECT_GT(with(data.order_line(1, 2, 2500, 0), [](auto) { return false; }).violations, 0U);
+  EXPECT_GT(with(data.order(1, 2, 3000), [](auto) { return true; }).violations, 0U) << "an order too many";
+  EXPECT_GT(
+      with(data.stock(1, 5), [&](auto value) { return row(value, tpcc::Stock{})->ytd = 3, true; }).violations,
+      0U);
+  EXPECT_GT(with(data.warehouse(1), [&](auto v) { return row(v, tpcc::Warehouse{})->ytd_cents += 1, true; })
+                .violations,
+            0U);
+}
+
+TEST_F(TpccTest, ACustomersLastOrderIsItsOwn) {
+  const auto full = workload("full");
+  std::set<std::uint64_t> orders;
+  for (std::uint32_t c = 0; c < tpcc::kCustomers; ++c) {
+    tpcc::LastOrder last{};
+    tpcc::Order order{};
+    full->initial_value(data.last_order(4, 7, c), std::as_writable_bytes(std::span(&last, 1)));
+    ASSERT_TRUE(
+        full->initial_value(data.order(4, 7, last.order), std::as_writable_bytes(std::span(&order, 1))));
+    ASSERT_EQ(order.customer, c);
+    orders.insert(last.order);
+  }
+  EXPECT_EQ(orders.size(), tpcc::kCustomers);
+}
+
+TEST_F(TpccTest, WorkersKeepToTheirHomes) {
+  const auto no = workload("new_order");
+  pcg32 random(1);
+  std::map<int, std::set<std::uint64_t>> homes;
+  for (int i = 0; i < 1000; ++i) {
+    for (int thread = 0; thread < 2; ++thread)
+      homes[thread].insert(no->draw(random, {1, thread}).arguments[0]);
+  }
+  EXPECT_EQ(homes[0], (std::set<std::uint64_t>{3, 5}));
+  EXPECT_EQ(homes[1], (std::set<std::uint64_t>{4}));
+}
+
+TEST_F(TpccTest, RemoteLinesAreAsManyAsAskedFor) {
+  for (const double share : {0.0, 0.3, 1.0}) {
+    tpcc::Terminal terminal(data, Request{0, {2, 5, 6}}, per_million(share));
+    int remote = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      remote += terminal.line_is_remote();
+      ASSERT_NE(terminal.other_warehouse(), 2U);
+      ASSERT_LT(terminal.other_warehouse(), 6U);
+    }
+    EXPECT_NEAR(remote, share * 10'000, 150);
+  }
+}
+
+class TatpTest : public testing::Test {
+ protected:
+  std::unique_ptr<Workload> tatp = make_tatp({{"subscribers_per_node", 20'000}}, 3, 2);
+  double share(std::uint32_t table, std::uint64_t rows) const {
+    std::vector<std::byte> value(tatp->tables()[table].value_b);
+    int exist = 0;
+    for (std::uint64_t key = 0; key < rows; ++key)
+      exist += tatp->initial_value(RecordId::make(table, 1, key), value);
+    return static_cast<double>(exist) / static_cast<double>(rows);
+  }
+};
+
+TEST_F(TatpTest, RowsExistAsOftenAsTheBenchmarkSays) {
+  EXPECT_NEAR(share(1, 80'000), 0.625, 0.01) << "access information";
+  EXPECT_NEAR(share(2, 80'000), 0.625, 0.01) << "special facilities";
+  EXPECT_NEAR(share(3, 240'000), 0.3125, 0.01) << "call forwardings";
+}
+
+TEST_F(TatpTest, EveryNumberLeadsToItsSubscriber) {
+  std::set<std::uint64_t> seen;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    for (std::uint64_t key = 0; key < 20'000; ++key) {
+      std::uint64_t s = 0;
+      tatp->initial_value(RecordId::make(4, node, key), std::as_writable_bytes(std::span(&s, 1)));
+      ASSERT_LT(s, 60'000U);
+      seen.insert(s);
+    }
+  }
+  EXPECT_EQ(seen.size(), 60'000U);
+}
+
+TEST(Workloads, ASeedDrawsTheSameRequestsAgainWithinTheirBounds) {
+  const std::unique_ptr<Workload> all[] = {
+      make_object_store({{"reads", 4}, {"updates", 2}, {"objects_per_thread", 100}, {"value_b", 40}}, 3, 2),
+      make_tpcc({{"mix", "full"}, {"warehouses_per_node", 3}, {"items", 1000}, {"remote_share", 0.5}}, 3, 2),
+      make_tatp({{"subscribers_per_node", 100}}, 3, 2), make_tpce({{"customers_per_node", 100}}, 3, 2),
+      make_ycsb({{"mix", "D"}, {"theta", 0.99}, {"records_per_node", 100}, {"value_b", 100}}, 3, 2)};
+  for (const auto& workload : all) {
+    pcg32 one(7), same(7);
+    for (int i = 0; i < 1000; ++i) {
+      const Request request = workload->draw(one, {1, 1}), again = workload->draw(same, {1, 1});
+      ASSERT_LT(request.type, workload->transaction_names().size());
+      ASSERT_EQ(request.type, again.type);
+      ASSERT_EQ(request.arguments, again.arguments);
+    }
+    EXPECT_LE(workload->popular_records(), workload->records());
+    EXPECT_LE(workload->writes_max(), workload->records_max());
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

@@ -1,0 +1,31 @@
+// Sweeps: the points of a scenario that carries "sweep": [{"protocol.name": ["farm", "drtmh"]},
+// {"cluster.coroutines": [1, 2, 4], "run.measure_us": [2000, 1000, 500]}]: the product over the list's
+// entries, the first one varying slowest, the keys inside one entry moving together.
+//
+// Pure but for reading files; callable from any thread. Errors as of the loader: a value of a sweep that its
+// field does not take is told with its place in the file. What an override sets holds at every point.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "scenarios/catalog.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace verbtwin::scenarios {
+
+inline constexpr std::size_t kSweepPointsMax = 10'000;
+
+struct SweepPoint {
+  std::vector<std::pair<std::string, nlohmann::json>> settings;  // "cluster.coroutines", 4
+  Scenario scenario;
+};
+
+/// Every point, all of them valid. A scenario without a sweep is one point without settings.
+std::vector<SweepPoint> load_points(const std::filesystem::path& file,
+                                    const std::vector<std::string>& overrides, const Catalog& catalog);
+
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,100 @@
+#include "scenarios/sweep.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "scenarios/catalog_test.hpp"
+
+namespace verbtwin::scenarios {
+namespace {
+
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Sweep : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "verbtwin-sweep-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+    const fs::path file = directory_ / "s.json";
+    std::ofstream(file)
+        << "{\n\"cluster\": {\"nodes\": 4, \"threads\": 2},\n\"protocol\": {\"name\": \"drtmh\"},\n"
+           "\"workload\": {\"name\": \"smallbank\"}"
+        << (sweep.empty() ? "" : ",\n\"sweep\": " + sweep) << "}\n";
+    return load_points(file, overrides, test_catalog());
+  }
+  std::string refusal(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+    try {
+      points(sweep, overrides);
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(Sweep, WithoutOneThereIsOnePoint) {
+  const auto all = points("");
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_TRUE(all[0].settings.empty());
+  EXPECT_EQ(all[0].scenario.cluster.nodes, 4);
+}
+
+TEST_F(Sweep, IsTheProductOfItsEntriesTheFirstVaryingSlowest) {
+  const auto all = points(
+      R"([{"cluster.nodes": [3, 5]}, {"cluster.coroutines": [1, 2, 4], "run.measure_us": [30, 20, 10]}])");
+  ASSERT_EQ(all.size(), 6U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].scenario.cluster.nodes, i < 3 ? 3 : 5);
+    EXPECT_EQ(all[i].scenario.cluster.coroutines, 1 << i % 3);
+    EXPECT_EQ(all[i].scenario.run.measure_us, 30 - 10 * static_cast<double>(i % 3))
+        << "moves with coroutines";
+    ASSERT_EQ(all[i].settings.size(), 3U);
+    EXPECT_FALSE(all[i].scenario.resolved.contains("sweep")) << "a point is a scenario of its own";
+  }
+}
+
+TEST_F(Sweep, WhatAnOverrideSetsHoldsAtEveryPoint) {
+  for (const SweepPoint& point :
+       points(R"([{"cluster.nodes": [3, 5]}])", {"cluster.nodes=8", "run.seed=7"})) {
+    EXPECT_EQ(point.scenario.cluster.nodes, 8);
+    EXPECT_EQ(point.scenario.run.seed, 7U);
+  }
+}
+
+TEST_F(Sweep, AWrongValueIsToldWithItsPlaceInTheFile) {
+  const std::string line = refusal("[\n{\"cluster.nodes\": [3, 0]}]");
+  EXPECT_THAT(line, HasSubstr("s.json:6:23: /cluster/nodes: out of range: 0"));
+  EXPECT_THAT(refusal(R"([{"cluster.nods": [3]}])"), HasSubstr("did you mean \"nodes\"?"));
+}
+
+TEST_F(Sweep, WrongShapesAreRefused) {
+  EXPECT_THAT(refusal("{}"), HasSubstr("/sweep: expected a list"));
+  EXPECT_THAT(refusal("[[]]"), HasSubstr("/sweep/0: expected an object"));
+  EXPECT_THAT(refusal("[{}]"), HasSubstr("/sweep/0: expected an object"));
+  EXPECT_THAT(refusal(R"([{"cluster.nodes": 3}])"), HasSubstr("expected a list of at least one value"));
+  EXPECT_THAT(refusal(R"([{"cluster.nodes": []}])"), HasSubstr("expected a list of at least one value"));
+  EXPECT_THAT(refusal(R"([{"cluster.nodes": [3, 4], "run.seed": [1]}])"), HasSubstr("move together"));
+  EXPECT_THAT(refusal(R"([{"sweep": [1]}])"), HasSubstr("cannot be swept"));
+  EXPECT_THAT(refusal("", {"sweep=[]"}), HasSubstr("belongs in the scenario's file"));
+  std::string many = "[";
+  for (int i = 0; i < 5; ++i) many += R"({"run.seed": [1,2,3,4,5,6,7,8,9,10]},)";
+  many.back() = ']';
+  EXPECT_THAT(refusal(many), HasSubstr("more than 10000 points"));
+}
+
+}  // namespace
+}  // namespace verbtwin::scenarios

@@ -1,0 +1,39 @@
+// Comparison of a sweep with published curves: the error of each point, which system wins at each
+// concurrency, and how far the peaks are off.
+//
+// Pure functions; callable from any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "calibration/published_points.hpp"
+
+namespace verbtwin::tools {
+
+/// A row of points.csv.
+struct SimulatedPoint {
+  std::string workload;
+  std::string protocol;
+  int coroutines = 0;
+  int machines = 0;
+  double per_machine_mtps = 0;
+  double latency_p50_us = 0;
+};
+
+/// Throws UserError where the table is no points.csv.
+std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table, const std::string& file);
+
+struct PairedPoint {
+  calibration::PublishedPoint published;
+  SimulatedPoint simulated;
+};
+
+/// The published points that were simulated, in the published order.
+std::vector<PairedPoint> pair_points(const std::vector<calibration::PublishedPoint>& published,
+                                     const std::vector<SimulatedPoint>& simulated);
+
+/// Markdown: a table of points, the winners, the peaks. Ends in a newline.
+std::string render_comparison(const std::string& title, const std::vector<PairedPoint>& pairs);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,120 @@
+#include "tools/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "backend/user_error.hpp"
+#include "tools/sweep.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+calibration::PublishedPoint published(const char* protocol, int coroutines, double mtps) {
+  return {"smallbank", protocol, coroutines, 16, mtps, 10};
+}
+SimulatedPoint simulated(const char* protocol, int coroutines, double mtps) {
+  return {"smallbank", protocol, coroutines, 16, mtps, 20};
+}
+
+TEST(Comparison, PairsPointsOfOneSystemAndConcurrency) {
+  const auto pairs =
+      pair_points({published("farm", 1, 1), published("farm", 2, 2), published("drtmh", 1, 3)},
+                  {simulated("drtmh", 1, 4), simulated("farm", 2, 5), simulated("fasst", 1, 6)});
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[0].published.coroutines, 2);
+  EXPECT_EQ(pairs[0].simulated.per_machine_mtps, 5);
+  EXPECT_EQ(pairs[1].published.protocol, "drtmh");
+}
+
+TEST(Comparison, TellsErrorsPeaksAndWhoWins) {
+  const std::string text =
+      render_comparison("T", pair_points({published("farm", 1, 1), published("drtmh", 1, 2),
+                                          published("farm", 2, 2), published("drtmh", 2, 4)},
+                                         {simulated("farm", 1, 1.5), simulated("drtmh", 1, 2),
+                                          simulated("farm", 2, 5), simulated("drtmh", 2, 3)}));
+  EXPECT_THAT(text, HasSubstr("right at 1 of 2 concurrencies"));
+  EXPECT_THAT(text, HasSubstr("2 coroutines: published drtmh > farm; simulated farm > drtmh"));
+  EXPECT_THAT(text, Not(HasSubstr("1 coroutines: published")));
+  EXPECT_THAT(text, HasSubstr("| smallbank, farm | 2.000 | 5.000 | +150 % |"));
+  EXPECT_THAT(text, HasSubstr("| 1.000 | 1.500 | +50 % | 10.0 | 20.0 | +100 % |"));
+}
+
+TEST(Comparison, ThePublishedFilesAreRead) {
+  const auto end_to_end = calibration::published_end_to_end();
+  EXPECT_EQ(end_to_end.size(), 68U);
+  for (const auto& point : end_to_end) {
+    EXPECT_THAT(point.protocol, testing::AnyOf("drtmh", "drtmr", "farm", "fasst-occ"));
+    EXPECT_GT(point.per_machine_mtps, 0);
+    EXPECT_GT(point.latency_p50_us, 0);
+  }
+  const auto scale_out = calibration::published_scale_out();
+  EXPECT_EQ(scale_out.size(), 28U);
+  EXPECT_NEAR(scale_out[0].per_machine_mtps, 1.735 / 3, 1e-9);
+}
+
+json result(int coroutines, double per_s) {
+  return {{"scenario",
+           {{"name", "x, \"y\""},
+            {"protocol", {{"name", "farm"}}},
+            {"workload", {{"name", "smallbank"}}},
+            {"cluster", {{"nodes", 16}, {"threads", 2}, {"coroutines", coroutines}}},
+            {"run", {{"seed", 1}}}}},
+          {"committed_per_s", per_s},
+          {"abort_ratio", 0.5},
+          {"latency_us", {{"p50", 3.5}, {"p99", 9}}},
+          {"phases", {{"execution", {{"p50_us", 1.5}}}}},
+          {"verbs", {{"read", {{"count", 7}, {"bytes", 70}}}}},
+          {"resources", {{{"name", "core"}, {"utilization_mean", 0.5}}}},
+          {"checks", {{{"name", "serializable"}, {"violations", coroutines == 2 ? 3 : 0}}}},
+          {"bottleneck", {{"resource", "core"}}}};
+}
+
+class Csv : public testing::Test {
+ protected:
+  Csv() : file_(std::filesystem::temp_directory_path() / ("verbtwin-points-" + std::to_string(getpid()))) {}
+  ~Csv() override { std::filesystem::remove(file_); }
+  calibration::CsvTable read(const std::string& text) const {
+    std::ofstream(file_) << text;
+    return calibration::read_csv(file_);
+  }
+  std::filesystem::path file_;
+};
+
+TEST_F(Csv, PointsGoOutAndComeBack) {
+  const std::vector<SweepRow> rows = {{{{"cluster.coroutines", 1}}, result(1, 32e6)},
+                                      {{{"cluster.coroutines", 2}}, result(2, 48e6)}};
+  const calibration::CsvTable table = read(sweep_csv(rows));
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ(table.cell(0, "name"), "x, y") << "quoted";
+  EXPECT_EQ(table.cell(1, "point"), "1");
+  EXPECT_EQ(table.number(1, "execution_p50_us"), 1.5);
+  EXPECT_EQ(table.number(1, "read_b"), 70);
+  EXPECT_EQ(table.number(1, "core_utilization_mean"), 0.5);
+  EXPECT_EQ(table.number(1, "violations"), 3);
+  const auto points = simulated_points(table, "points.csv");
+  EXPECT_EQ(points[1].coroutines, 2);
+  EXPECT_DOUBLE_EQ(points[1].per_machine_mtps, 3);
+  EXPECT_DOUBLE_EQ(points[1].latency_p50_us, 3.5);
+}
+
+TEST_F(Csv, TheTableShowsWhatVariesAndWhatIsWrong) {
+  const SweepRow row{{{"cluster.coroutines", 2}}, result(2, 48e6)};
+  EXPECT_THAT(sweep_table_head(row.settings), HasSubstr("coroutines"));
+  EXPECT_THAT(sweep_table_line(row),
+              testing::AllOf(HasSubstr("48.0 M"), HasSubstr("3.00 M"), HasSubstr("VIOLATED")));
+}
+
+TEST_F(Csv, OtherTablesAreRefused) {
+  EXPECT_THROW(simulated_points(read("a,b\n1,2\n"), "points.csv"), UserError);
+  EXPECT_THROW(read("# nothing\n"), UserError);
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

@@ -1,0 +1,239 @@
+// Every OCC protocol on every workload, end to end and heavily contended: right with every seed, and each
+// deliberate fault caught by the checks.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "tools/runs_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using testing::HasSubstr;
+
+const std::vector<std::string> kFamily = {"drtmh", "drtmr", "farm", "fasst", "fasst-hybrid", "fasst-occ"};
+
+/// 3 nodes x 2 threads x 4 coroutines on little data.
+constexpr const char* kContended = R"({
+  "name": "contended",
+  "cluster": {"nodes": 3, "threads": 2, "coroutines": 4, "replicas": 3, "nics_per_node": 2},
+  "protocol": {"name": "drtmh", "log": {"ring_kib": 16}},
+  "workload": {"name": "object_store"},
+  "run": {"warmup_us": 10, "measure_us": 300}
+})";
+
+struct Load {
+  const char* name;
+  Overrides overrides;
+};
+
+/// Written out in full, since parameters of different workloads do not go together.
+const std::vector<Load>& loads() {
+  static const std::vector<Load> all = {
+      {"object_store",
+       {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
+        "run.measure_us=500"}},
+      {"large_objects",  // torn READs
+       {R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":20,"value_b":400})",
+        "protocol.log.ring_kib=64"}},
+      {"tpcc_new_order",
+       {R"(workload={"name":"tpcc","warehouses_per_node":2,"items":100,"remote_share":0.3})",
+        "run.measure_us=1000"}},
+      {"tpcc_full",
+       {R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":2,"items":100,"remote_share":0.1})",
+        "run.measure_us=1600"}},
+      {"tatp", {R"(workload={"name":"tatp","subscribers_per_node":10})"}},
+      {"ycsb_a", {R"(workload={"name":"ycsb","mix":"A","records_per_node":20,"value_b":100})"}},
+      {"ycsb_d", {R"(workload={"name":"ycsb","mix":"D","records_per_node":10,"value_b":100})"}},
+      {"ycsb_e",
+       {R"(workload={"name":"ycsb","mix":"E","records_per_node":20,"value_b":100})", "run.measure_us=3000",
+        "protocol.location_cache.start=full"}},
+      {"ycsb_f", {R"(workload={"name":"ycsb","mix":"F","records_per_node":20,"value_b":100})"}},
+  };
+  return all;
+}
+
+Overrides with(Overrides overrides, const std::string& protocol, int seed) {
+  overrides.push_back("protocol.name=" + protocol);
+  overrides.push_back(fmt::format("run.seed={}", seed));
+  return overrides;
+}
+
+class Family : public testing::TestWithParam<std::tuple<std::string, std::size_t>> {
+ protected:
+  const std::string& protocol() const { return std::get<0>(GetParam()); }
+  const Load& load() const { return loads()[std::get<1>(GetParam())]; }
+  void expect_sound_for(int seeds) const {
+    for (int seed = 1; seed <= seeds; ++seed) {
+      SCOPED_TRACE(fmt::format("seed {}", seed));
+      expect_sound(try_run(kContended, with(load().overrides, protocol(), seed)));
+    }
+  }
+};
+
+std::string identifier(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+TEST_P(Family, IsSoundUnderContention) {
+  expect_sound_for(20);
+}
+
+/// ctest -L nightly.
+TEST_P(Family, DISABLED_NightlyIsSoundUnderContention) {
+  expect_sound_for(300);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Family,
+                         testing::Combine(testing::ValuesIn(kFamily), testing::Range<std::size_t>(0, 9)),
+                         [](const auto& test) {
+                           return identifier(std::get<0>(test.param)) + "_" +
+                                  loads()[std::get<1>(test.param)].name;
+                         });
+
+class FamilyFaults : public testing::TestWithParam<std::string> {
+ protected:
+  /// True if some seed's run is found wrong by the check called `check`.
+  bool caught(bool protocols::OccOptions::Sabotage::*fault, const std::string& check,
+              Overrides overrides = loads()[0].overrides) const {
+    RunControl control;
+    control.sabotage.*fault = true;
+    for (int seed = 1; seed <= 3; ++seed) {
+      const json result = run(kContended, with(overrides, GetParam(), seed), control);
+      for (const json& one : result.at("checks")) {
+        if (one.at("name") == check && one.at("violations") > 0) return true;
+      }
+    }
+    return false;
+  }
+};
+
+using Sabotage = protocols::OccOptions::Sabotage;
+
+TEST_P(FamilyFaults, LocksLeftOutAreCaught) {
+  EXPECT_TRUE(caught(&Sabotage::skip_lock, "serializable"));
+}
+
+TEST_P(FamilyFaults, ChecksLeftOutAreCaught) {
+  const Overrides reads_much = {
+      R"(workload={"name":"object_store","reads":12,"updates":2,"objects_per_thread":10})",
+      "run.measure_us=1000"};
+  EXPECT_TRUE(caught(&Sabotage::skip_validation, "serializable", reads_much));
+}
+
+TEST_P(FamilyFaults, VersionsNotBumpedAreCaught) {
+  EXPECT_TRUE(caught(&Sabotage::skip_version_bump, "final_state"));
+}
+
+TEST_P(FamilyFaults, LogsLeftOutAreCaught) {
+  EXPECT_TRUE(caught(&Sabotage::skip_log, "backup_logs"));
+}
+
+/// Only those that log at the coordinator's replicas update backups themselves.
+TEST_P(FamilyFaults, BackupUpdatesLeftOutAreCaught) {
+  const bool coordinators = GetParam() == "fasst" || GetParam() == "fasst-hybrid";
+  EXPECT_EQ(caught(&Sabotage::skip_backup_update, "backups"), coordinators);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(kFamily),
+                         [](const auto& test) { return identifier(test.param); });
+
+// --- Options ---
+
+TEST(Truncation, EndsTransactionsWhereItSays) {
+  for (const std::string& protocol : kFamily) {
+    SCOPED_TRACE(protocol);
+    const auto truncated = [&](const char* after) {
+      return run(kContended, {"protocol.name=" + protocol, fmt::format("protocol.truncate_after={}", after),
+                              R"(workload={"name":"object_store","reads":3,"updates":2})"});
+    };
+    const json execution = truncated("execution"), validation = truncated("validation"),
+               unlogged = truncated("commit_without_logging"), whole = truncated("none");
+    EXPECT_GT(execution.at("committed"), validation.at("committed"));
+    EXPECT_GE(validation.at("committed"), unlogged.at("committed"));  // an ABORT costs what a COMMIT does
+    EXPECT_GT(unlogged.at("committed"), whole.at("committed"));
+    EXPECT_EQ(execution.at("phases").at("validation").at("mean_us"), 0);
+    EXPECT_EQ(validation.at("phases").at("commit").at("mean_us"), 0);
+    EXPECT_EQ(execution.at("checks").size(), 0U) << "nothing was committed that could be judged";
+    EXPECT_EQ(unlogged.at("checks").size(), 3U) << "there are no logs to judge";
+    EXPECT_EQ(violations(unlogged), 0U) << findings(unlogged);
+  }
+}
+
+TEST(Truncation, LeavesNoLockBehind) {
+  for (const std::string& protocol : kFamily) {
+    // Of 120 objects each transaction would keep three.
+    Overrides overrides = with(loads()[0].overrides, protocol, 1);
+    overrides.insert(overrides.end(), {"protocol.truncate_after=validation", "run.measure_us=1500"});
+    EXPECT_GT(run(kContended, overrides).at("committed"), 200) << protocol;
+  }
+}
+
+TEST(Artifact, ConflictsThatCommitAreFoundWrong) {
+  for (const std::string& protocol : kFamily) {
+    Overrides overrides = with(loads()[0].overrides, protocol, 1);
+    overrides.push_back("protocol.artifact.conflicts_commit=true");
+    const json result = run(kContended, overrides);
+    EXPECT_EQ(result.at("aborted_attempts"), 0) << protocol;
+    EXPECT_GT(violations(result), 0U) << protocol;
+  }
+}
+
+TEST(Artifact, VersionsThatStayAreFoundWrong) {
+  for (const std::string& protocol : kFamily) {
+    Overrides overrides = with(loads()[0].overrides, protocol, 1);
+    overrides.push_back("protocol.artifact.versions_stay=true");
+    EXPECT_GT(violations(run(kContended, overrides)), 0U) << protocol;
+  }
+}
+
+TEST(Combinations, ThatCannotBeRightAreRefusedWithTheReason) {
+  struct Wrong {
+    Overrides overrides;
+    const char* pointer;
+    const char* says;
+  };
+  const Wrong all[] = {
+      {{"protocol.name=fasst", "protocol.phases.validation.lock=cas"},
+       "/protocol/phases/validation/lock",
+       "not atomic with each other"},
+      {{"protocol.name=fasst", "protocol.phases.execution.primitive=one_sided"},
+       "/protocol/phases/execution/lock",
+       "a READ cannot lock"},
+      {{"protocol.name=farm", "protocol.phases.commit.primitive=one_sided"},
+       "/protocol/phases/commit/primitive",
+       "stays in the primary's log"},
+      {{"protocol.name=drtmh", "protocol.phases.commit.primitive=log_record"},
+       "/protocol/phases/commit/primitive",
+       "no LOCK record"},
+      {{"workload.reads=2", "workload.updates=3"}, "/workload/updates", "0 to 2"},
+  };
+  for (const Wrong& wrong : all) {
+    SCOPED_TRACE(wrong.pointer);
+    try {
+      run(kContended, wrong.overrides);
+      ADD_FAILURE() << "accepted";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.pointer(), wrong.pointer);
+      EXPECT_THAT(error.what(), HasSubstr(wrong.says));
+    }
+  }
+}
+
+TEST(Lazy, DataThatIsNotTouchedCostsNothing) {
+  // 48 warehouses: 4.8 M stock rows, 7.9 M places for orders, in a fraction of a second.
+  const json result = run(kContended, {R"(workload={"name":"tpcc","warehouses_per_node":16})",
+                                       "protocol.log.ring_kib=64", "run.measure_us=100"});
+  EXPECT_EQ(violations(result), 0U) << findings(result);
+  EXPECT_LT(result.at("simulator").at("setup_s"), 3.0);
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

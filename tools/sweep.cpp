@@ -1,0 +1,178 @@
+#include "tools/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using nlohmann::json;
+using Cells = std::vector<std::pair<std::string, std::string>>;  // column, text
+
+constexpr const char* kIdentity[] = {"name",          "protocol.name",   "workload.name",
+                                     "cluster.nodes", "cluster.threads", "cluster.coroutines",
+                                     "run.seed"};
+
+std::string text_of(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : value.dump();
+}
+
+/// The value at "cluster.nodes", or null.
+const json& value_at(const json& root, const std::string& path) {
+  static const json none;
+  std::string pointer(1, '/');
+  pointer += path;
+  std::ranges::replace(pointer, '.', '/');
+  const json::json_pointer at(pointer);
+  return root.contains(at) ? root.at(at) : none;
+}
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out(1, '"');
+  for (const char c : text) {
+    out += c;
+    if (c == '"') out += c;
+  }
+  out += '"';
+  return out;
+}
+
+void add(Cells& cells, const std::string& column, const json& value) {
+  if (!value.is_null()) cells.emplace_back(column, text_of(value));
+}
+
+void add_numbers(Cells& cells, const json& result) {
+  for (const char* key : {"operations", "operations_per_s", "committed", "committed_per_s", "user_aborts",
+                          "aborted_attempts", "abort_ratio"}) {
+    add(cells, key, value_at(result, key));
+  }
+  for (const auto& [name, value] : value_at(result, "latency_us").items()) {
+    add(cells, "latency_" + name + "_us", value);
+  }
+  for (const auto& [phase, times] : value_at(result, "phases").items()) {
+    for (const auto& [name, value] : times.items()) add(cells, phase + "_" + name, value);
+  }
+  for (const auto& [reason, count] : value_at(result, "aborts").items())
+    add(cells, "aborts_" + reason, count);
+  for (const auto& [verb, counts] : value_at(result, "verbs").items()) {
+    add(cells, verb + "_count", counts.value("count", json()));
+    add(cells, verb + "_b", counts.value("bytes", json()));
+  }
+}
+
+void add_resources(Cells& cells, const json& result) {
+  for (const json& resource : value_at(result, "resources")) {
+    const auto name = resource.value("name", "");
+    add(cells, name + "_utilization_mean", resource.value("utilization_mean", json()));
+    add(cells, name + "_utilization_max", resource.value("utilization_max", json()));
+    add(cells, name + "_hit_ratio", resource.value("hit_ratio", json()));
+  }
+  add(cells, "bottleneck", value_at(result, "bottleneck.resource"));
+}
+
+std::uint64_t violations_of(const json& result) {
+  std::uint64_t sum = 0;
+  for (const json& check : value_at(result, "checks")) sum += check.value("violations", std::uint64_t{0});
+  return sum;
+}
+
+Cells cells_of(const SweepRow& row, std::size_t number) {
+  const json& result = row.result;
+  Cells cells;
+  add(cells, "point", number);
+  const json scenario = result.value("scenario", json::object());
+  for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
+  for (const auto& [path, value] : row.settings) {
+    if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
+  }
+  add(cells, "window_us", value_at(result, "window_us"));
+  add_numbers(cells, result);
+  add_resources(cells, result);
+  add(cells, "location_cache_hit_ratio", value_at(result, "location_cache.hit_ratio"));
+  add(cells, "violations", violations_of(result));
+  add(cells, "partial", value_at(result, "partial"));
+  for (const auto& [name, value] : value_at(result, "simulator").items())
+    add(cells, "simulator_" + name, value);
+  return cells;
+}
+
+constexpr std::size_t kCellColumns = 12;
+
+/// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
+std::string short_name(const std::string& path) {
+  constexpr std::string_view kPhases = "protocol.phases.";
+  if (path.starts_with(kPhases)) return path.substr(kPhases.size());
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return path;
+  const std::string last = path.substr(dot + 1);
+  return last == "name" ? path.substr(0, dot) : last;
+}
+
+std::size_t columns_of(const std::string& path) {
+  return std::max(kCellColumns, short_name(path).size());
+}
+
+}  // namespace
+
+std::string sweep_csv(const std::vector<SweepRow>& rows) {
+  std::vector<Cells> table;
+  std::vector<std::string> columns;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    table.push_back(cells_of(rows[i], i));
+    for (const auto& [column, text] : table.back()) {
+      if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
+    }
+  }
+  std::string csv;
+  for (const std::string& column : columns) {
+    if (!csv.empty()) csv += ',';
+    csv += quoted(column);
+  }
+  csv += '\n';
+  for (const Cells& cells : table) {
+    std::string line;
+    for (const std::string& column : columns) {
+      const auto cell = std::ranges::find(cells, column, &Cells::value_type::first);
+      if (!line.empty() || column != columns.front()) line += ',';
+      if (cell != cells.end()) line += quoted(cell->second);
+    }
+    csv += line + '\n';
+  }
+  return csv;
+}
+
+std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings) {
+  std::string line;
+  for (const auto& [path, value] : settings)
+    line += fmt::format("{:<{}} ", short_name(path), columns_of(path));
+  return line + fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}\n", "per s", "per s/node", "p50 us",
+                            "p99 us", "aborts", "limit");
+}
+
+std::string sweep_table_line(const SweepRow& row) {
+  const json& result = row.result;
+  std::string line;
+  for (const auto& [path, value] : row.settings) {
+    const std::string text = text_of(value_at(result.at("scenario"), path));
+    line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
+  }
+  const bool operations = result.contains("operations_per_s");
+  const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());
+  const double rate = result.at(operations ? "operations_per_s" : "committed_per_s").get<double>();
+  const double total = operations ? rate * nodes : rate;
+  line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total), format_si(total / nodes),
+                      format_us(value_at(result, "latency_us.p50").get<double>()),
+                      format_us(value_at(result, "latency_us.p99").get<double>()),
+                      format_percent(result.value("abort_ratio", 0.0)),
+                      text_of(value_at(result, "bottleneck.resource")));
+  if (violations_of(result) > 0) line += "  VIOLATED";
+  return line + '\n';
+}
+
+}  // namespace verbtwin::tools
