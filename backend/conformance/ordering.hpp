@@ -132,20 +132,6 @@ TEST_P(VerbsConformance, MoreReadsThanTheWindowAllComeInOrder) {
   }
 }
 
-TEST_P(VerbsConformance, AReadPostedWhileTheAnswersThatFillTheWindowComeBackIsSent) {
-  QpInitAttributes one = attributes();
-  one.max_rd_atomic = 1;
-  const Ends ends = connect(one), other = connect();
-  b().set_word(32768, 5);
-  // The long answer is under way when the WRITE is done: the second READ waits for nothing else.
-  post(ends.near, read(0, a().sge(0, 32768), b(), 0));
-  post(other.near, write(1, a().sge(40960, 8), b(), 40960));
-  EXPECT_EQ(ids_of(sent(a(), 1)), range(1, 1));
-  post(ends.near, read(2, a().sge(32768, 8), b(), 32768));
-  EXPECT_EQ(ids_of(sent(a(), 2)), (std::vector<std::uint64_t>{0, 2}));
-  EXPECT_EQ(a().word(32768), 5U);
-}
-
 TEST_P(VerbsConformance, AWriteBehindReadsThatWaitKeepsItsPlace) {
   QpInitAttributes one = attributes();
   one.max_rd_atomic = 1;
