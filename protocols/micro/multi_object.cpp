@@ -205,7 +205,6 @@ void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, 
 /// Records are read and written by several threads at once and hold nothing that must agree: each word is
 /// whole, no more.
 void MultiObjectThread::serve(RpcRequest& request, bool write) {
-  cpu_.charge(Cost::kIndexLookup);
   cpu_.charge(Cost::kCopyBlock, layout_.stride_b / 64);
   std::byte* record = record_at(load_word(request.arguments().data()));
   std::uint32_t at = 0;
