@@ -86,13 +86,14 @@ class CommandLine : public testing::Test {
 // --- the command line itself ---
 
 TEST_F(CommandLine, WhatItRefuses) {
+  EXPECT_EQ(refusal({}),
+            "verbtwin: a command is missing; allowed: run, check, list, schema, launch, measure (see "
+            "verbtwin --help)");
   EXPECT_EQ(
-      refusal({}),
-      "verbtwin: a command is missing; allowed: run, check, list, schema, launch (see verbtwin --help)");
-  EXPECT_EQ(refusal({"chekc", scenario_}),
-            "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema, launch; did you mean "
-            "\"check\"? "
-            "(see verbtwin --help)");
+      refusal({"chekc", scenario_}),
+      "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema, launch, measure; did you mean "
+      "\"check\"? "
+      "(see verbtwin --help)");
   EXPECT_EQ(
       refusal({"--verion"}),
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "

@@ -97,6 +97,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_list_command(app, exit_code);
   add_schema_command(app, exit_code);
   add_launch_command(app, exit_code);
+  add_measure_command(app, exit_code);
 
   refuse_unknown_command(app, argc, argv);
   try {
