@@ -70,6 +70,10 @@ class WorkerPort {
     use_queue_pairs(wanted);
   }
 
+  /// This worker polls this part of its node's memory for what NICs write there. Only a binding that lets
+  /// idle workers sleep needs to know.
+  virtual void watch(std::span<const std::byte> memory) { static_cast<void>(memory); }
+
   /// Publishes this worker's UD queue pair, so that peers can find it; called once.
   virtual void publish_ud(const QpAddress& address) = 0;
 

@@ -25,6 +25,7 @@ enum class Cost : std::uint8_t {
   // by protocol code
   kCoroutineSwitch,
   kRpcSend,      // build one message: header, slot
+  kPollSlot,     // look whether a message has been written to a place in memory
   kRpcReceive,   // take one message apart, find its handler or its waiter
   kIndexLookup,  // hash look-up in local memory
   kCacheLookup,  // location cache look-up

@@ -24,7 +24,10 @@ class Nic {
  public:
   explicit Nic(const NicProfile& profile);
 
-  std::uint32_t add_context() { return contexts_.add(); }
+  std::uint32_t add_context() {
+    receive_queues_.add();
+    return contexts_.add();
+  }
 
   /// True if one request of `blocks` is copied to the device whole (BlueFlame) instead of being fetched by
   /// DMA.
@@ -47,16 +50,19 @@ class Nic {
   Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready,
                       std::uint32_t blocks, std::uint32_t fetch_b) {
     const Miss miss = touch(context, send_misses_);
-    const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + miss.occupancy_ps;
+    const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ +
+                                    blocks_of(fetch_b) * send_fetch_block_ps_ + miss.occupancy_ps;
     Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
     queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
     out.delay_ps += miss.latency_ps + send_pipeline_ps_;
     return fetch_b > 0 ? pcie_.dma_read(out, fetch_b).done : out;
   }
 
-  /// A READ or ATOMIC response whose data is at hand: when it is ready for the wire.
-  Moment send_response(Moment ready) {
-    return send_engine_.serve(ready, send_response_ps_).plus_delay(send_pipeline_ps_);
+  /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. Responses have an
+  /// engine of their own, so that a NIC serves READs while its requests wait for contexts.
+  Moment send_response(Moment ready, std::uint32_t bytes) {
+    const std::int64_t service_ps = send_response_ps_ + blocks_of(bytes) * send_response_block_ps_;
+    return response_engine_.serve(ready, service_ps).plus_delay(send_pipeline_ps_);
   }
   Moment send_ack(Moment ready) {
     return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
@@ -69,9 +75,11 @@ class Nic {
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes) {
-    pcie_.prefetch(kRecvWqeBytes);
-    return pass_receive_engine(context, arrived, packet_ps(packets, bytes) + recv_wqe_ps_);
+    return pass_receive_engine(context, arrived,
+                               packet_ps(packets, bytes) + recv_wqe_ps_ + take_recv_ps(context));
   }
+  /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it.
+  void receive_imm(std::uint32_t context) { recv_engine_.owe(recv_imm_ps_ + take_recv_ps(context)); }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes,
                           std::uint32_t wqe) {
@@ -115,6 +123,7 @@ class Nic {
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
   const LruCache& contexts() const { return contexts_; }
   const TranslationCache& translations() const { return translations_; }
+  const Server& response_engine() const { return response_engine_; }
   const Server& send_engine() const { return send_engine_; }
   const Server& recv_engine() const { return recv_engine_; }
 
@@ -138,6 +147,12 @@ class Nic {
     return miss_ps;
   }
 
+  /// The RECV WQE is fetched, and the receive queue's state as well if others have been used since.
+  std::int64_t take_recv_ps(std::uint32_t context) {
+    pcie_.prefetch(kRecvWqeBytes);
+    return receive_queues_.touch(context) ? 0 : recv_queue_miss_ps_;
+  }
+
   std::int64_t packet_ps(std::uint32_t packets, std::uint32_t bytes) const {
     const std::uint32_t more_tlps = bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
     return packets * recv_packet_ps_ + more_tlps * recv_tlp_ps_;
@@ -151,14 +166,16 @@ class Nic {
 
   Pcie pcie_;
   AtomicUnit atomic_unit_;
-  LruCache contexts_;
+  LruCache contexts_, receive_queues_;
   TranslationCache translations_;
-  Server send_engine_, recv_engine_;
+  Server send_engine_, response_engine_, recv_engine_;
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
-  std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_response_ps_, send_ack_ps_;
+  std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_fetch_block_ps_;
+  std::int64_t send_response_ps_, send_response_block_ps_, send_ack_ps_;
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;
-  std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_pipeline_ps_;
+  std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
+      recv_pipeline_ps_;
   std::uint32_t tlp_payload_b_;
   std::int64_t recv_tlp_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;

@@ -103,15 +103,46 @@ TEST(Nic, OneQueuePairPassesTheEngineInOrder) {
   }
 }
 
-TEST(Nic, AnswersShareTheEngine) {
-  EXPECT_EQ(ns(Nic(round_nic()).send_response(kStart)), 6 + 150);
+TEST(Nic, AcksShareTheSendEngineResponsesDoNot) {
+  EXPECT_EQ(ns(Nic(round_nic()).send_response(kStart, 0)), 6 + 150);
   EXPECT_EQ(ns(Nic(round_nic()).send_ack(kStart)), 3 + 150);
   Sender sender(round_nic());
   sender.send_ns(0);
   EXPECT_EQ(ns(sender.nic.send_ack(kStart)), 12 + 3 + 150);
+  EXPECT_EQ(ns(sender.nic.send_response(kStart, 0)), 6 + 150);
+  EXPECT_EQ(sender.nic.response_engine().busy_ps(), 6 * kNs);
 }
 
-// ---- contexts
+TEST(Nic, PayloadBlocksOccupyTheEngineThatHandlesThem) {
+  NicProfile profile = round_nic();
+  profile.send_fetch_block_ns = 5;
+  profile.send_response_block_ns = 4;
+  Sender sender(profile);
+  sender.send_ns(0, 1, 130);
+  EXPECT_EQ(sender.nic.send_engine().busy_ps(), (12 + 3 * 5) * kNs) << "a gather";
+  sender.nic.send_response(kStart, 256);
+  EXPECT_EQ(sender.nic.response_engine().busy_ps(), (6 + 4 * 4) * kNs);
+}
+
+TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
+  NicProfile profile = round_nic();
+  profile.recv_queue_cache_entries = 2;
+  profile.recv_queue_miss_ns = 9;
+  profile.recv_imm_ns = 5;
+  Sender receiver(profile, 3);  // the last two made are held
+  const auto send_ns = [&receiver](std::uint32_t queue_pair) {
+    const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
+    receiver.nic.receive_send(queue_pair, kStart, 1, 0);
+    return (receiver.nic.recv_engine().busy_ps() - before_ps) / kNs;
+  };
+  EXPECT_EQ(send_ns(2), 7 + 2);
+  EXPECT_EQ(send_ns(1), 7 + 2);
+  EXPECT_EQ(send_ns(0), 7 + 2 + 9);
+  EXPECT_EQ(send_ns(2), 7 + 2 + 9);
+  const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
+  receiver.nic.receive_imm(2);
+  EXPECT_EQ((receiver.nic.recv_engine().busy_ps() - before_ps) / kNs, 5);
+}
 
 TEST(Nic, AContextMissAddsLatencyAndOccupancy) {
   NicProfile profile = round_nic();
@@ -237,7 +268,7 @@ TEST(Nic, ServingIsCheaperThanIssuing) {
     issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
     issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1, 0)).queue_ps;
     served_ps =
-        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1, 0), 32).done)
+        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1, 0), 32).done, 32)
             .queue_ps;
   }
   issued_ps = std::max(issued_ps, issuer.nic.send_engine().busy_ps());

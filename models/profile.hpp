@@ -44,7 +44,9 @@ struct NicProfile {
   double max_rd_atomic = 0;
   double send_wqe_ns = 0;
   double send_wqe_block_ns = 0;
+  double send_fetch_block_ns = 0;
   double send_response_ns = 0;
+  double send_response_block_ns = 0;
   double send_ack_ns = 0;
   double queue_pair_gap_ns = 0;
   double send_pipeline_ns = 0;
@@ -53,6 +55,9 @@ struct NicProfile {
   double recv_packet_ns = 0;
   double recv_ack_ns = 0;
   double recv_wqe_ns = 0;
+  double recv_imm_ns = 0;
+  double recv_queue_cache_entries = 0;
+  double recv_queue_miss_ns = 0;
   double recv_tlp_ns = 0;
   double recv_pipeline_ns = 0;
 
@@ -92,6 +97,7 @@ struct HostProfile {
   double poll_cqe_ns = 0;
   double coroutine_switch_ns = 0;
   double rpc_send_ns = 0;
+  double poll_slot_ns = 0;
   double rpc_receive_ns = 0;
   double index_lookup_ns = 0;
   double cache_lookup_ns = 0;

@@ -34,6 +34,7 @@ inline NicProfile round_nic() {
   nic.recv_packet_ns = 7;
   nic.recv_ack_ns = 4;
   nic.recv_wqe_ns = 2;
+  nic.recv_queue_cache_entries = 1e6;
   nic.recv_pipeline_ns = 160;
   nic.qp_cache_entries = 1024;
   nic.qp_miss_ns = 300;

@@ -72,10 +72,11 @@ inline std::size_t FakeCompletionQueue::poll(std::span<WorkCompletion> wc) {
 /// What the tests may look at, and break.
 struct FakeFabric {
   std::vector<FakeQueuePair*> datagram_queue_pairs;  // by qp_num - 1
-  std::uint64_t packets = 0;                         // datagrams
-  std::uint64_t dropped = 0;                         // datagrams that found no RECV
-  std::uint64_t refused = 0;                         // requests that a device would not have taken
-  WcStatus next_status = WcStatus::kSuccess;         // how the next one-sided request ends
+  std::vector<FakeQueuePair*> connected_queue_pairs;
+  std::uint64_t packets = 0;                  // datagrams
+  std::uint64_t dropped = 0;                  // datagrams that found no RECV
+  std::uint64_t refused = 0;                  // requests that a device would not have taken
+  WcStatus next_status = WcStatus::kSuccess;  // how the next one-sided request ends
 };
 
 struct FakeAddressHandle final : AddressHandle {};
@@ -303,6 +304,7 @@ class FakeCluster {
     QueuePair& rc_queue_pair(int node, int, int) override {
       queue_pairs_.push_back(
           std::make_unique<FakeQueuePair>(cluster_.fabric_, connected_, cluster_.memory(node).local()));
+      cluster_.fabric_.connected_queue_pairs.push_back(queue_pairs_.back().get());
       return *queue_pairs_.back();
     }
     void use_queue_pairs(const QpInitAttributes& wanted) override { connected_ = wanted; }

@@ -52,6 +52,9 @@ class Cluster::Worker final : public WorkerPort {
     connected_.max_inline_data = device_.attributes().max_inline_data;
     connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   }
+  void watch(std::span<const std::byte> memory) override {
+    cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;
@@ -167,8 +170,9 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
 
 Usage Cluster::usage() const {
   Usage usage;
-  usage.resources = {{"core", {}},      {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
-                     {"pcie_down", {}}, {"atomic_unit", {}}, {"link", {}},     {"atomic_lock", {}}};
+  usage.resources = {{"core", {}},    {"nic_send", {}},    {"nic_recv", {}},
+                     {"pcie_up", {}}, {"pcie_down", {}},   {"atomic_unit", {}},
+                     {"link", {}},    {"atomic_lock", {}}, {"nic_response", {}}};
   usage.parts = {{"qp_cache", "nic_send", {}},
                  {"qp_cache", "nic_recv", {}},
                  {"wqe_cache", "nic_recv", {}},
@@ -186,6 +190,7 @@ Usage Cluster::usage() const {
     usage.resources[4].busy_ps.push_back(nic.pcie().down().busy_ps());
     usage.resources[5].busy_ps.push_back(nic.atomic_unit().engine().busy_ps());
     usage.resources[7].busy_ps.push_back(nic.atomic_unit().longest_held_ps());
+    usage.resources[8].busy_ps.push_back(nic.response_engine().busy_ps());
     usage.parts[0].busy_ps.push_back(nic.send_misses().contexts_ps);
     usage.parts[1].busy_ps.push_back(nic.recv_misses().contexts_ps);
     usage.parts[2].busy_ps.push_back(nic.recv_misses().wqes_ps);

@@ -21,6 +21,7 @@ CpuPrices prices_of(const models::HostProfile& profile) {
   price(Cost::kPollCqe, profile.poll_cqe_ns);
   price(Cost::kCoroutineSwitch, profile.coroutine_switch_ns);
   price(Cost::kRpcSend, profile.rpc_send_ns);
+  price(Cost::kPollSlot, profile.poll_slot_ns);
   price(Cost::kRpcReceive, profile.rpc_receive_ns);
   price(Cost::kIndexLookup, profile.index_lookup_ns);
   price(Cost::kCacheLookup, profile.cache_lookup_ns);

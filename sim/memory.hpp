@@ -15,6 +15,8 @@
 
 namespace verbtwin::sim {
 
+class Core;
+
 /// Anonymous memory reserved but not committed. Throws UserError where the system refuses the reservation.
 class LazyMapping {
  public:
@@ -39,6 +41,16 @@ class Memory {
     regions_.push_back({bytes.data(), bytes.size(), access});
     return static_cast<std::uint32_t>(regions_.size());
   }
+  /// Core `core` polls `bytes`.
+  void watch(std::span<const std::byte> bytes, Core& core) { watches_.push_back({bytes, &core}); }
+  /// The core that polls the byte at `addr`, or null.
+  Core* watcher_of(const std::byte* addr) const {
+    for (const Watch& watch : watches_) {
+      if (addr >= watch.bytes.data() && addr < watch.bytes.data() + watch.bytes.size()) return watch.core;
+    }
+    return nullptr;
+  }
+
   void remove(std::uint32_t key) { regions_[key - 1] = {}; }
 
   /// True if `key` names a region that holds [addr, addr + length) and grants all of `access`.
@@ -63,7 +75,12 @@ class Memory {
     std::size_t length = 0;
     unsigned access = 0;
   };
+  struct Watch {
+    std::span<const std::byte> bytes;
+    Core* core;
+  };
   std::vector<Region> regions_;
+  std::vector<Watch> watches_;  // a few: one a worker at most
 };
 
 }  // namespace verbtwin::sim

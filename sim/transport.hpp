@@ -106,6 +106,7 @@ class Transport final : public EventHandler {
   void arrive_request(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
   void schedule_touch(std::uint32_t index, SimQueuePair& origin, models::Moment touch, models::Moment done);
   void touch(std::uint32_t index);
+  void wake_watcher(const Flight& f, const SimQueuePair& target);
   void execute(std::uint32_t index, SimQueuePair& target);
   void access_memory(Flight& f);
   void receive(std::uint32_t index, SimQueuePair& target);

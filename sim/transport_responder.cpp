@@ -84,6 +84,12 @@ void Transport::touch(std::uint32_t index) {
   }
 }
 
+/// Whoever polls the memory that was written finds it now.
+void Transport::wake_watcher(const Flight& f, const SimQueuePair& target) {
+  Core* core = target.port_.memory->watcher_of(reinterpret_cast<const std::byte*>(f.remote_addr));
+  if (core != nullptr) core->wake(calendar_.now_ps(), 0);
+}
+
 void Transport::execute(std::uint32_t index, SimQueuePair& target) {
   Flight& f = flight(index);
   if (f.status != WcStatus::kSuccess) {
@@ -114,10 +120,11 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     if (!take_recv(index, target, recv)) return;
     access_memory(f);
     models::Nic& nic = target.port_.nic;
-    nic.pcie().prefetch(models::kRecvWqeBytes);
+    nic.receive_imm(target.context_);
     push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at());
   } else {
     access_memory(f);
+    if (is_write(f.opcode)) wake_watcher(f, target);
   }
   if (f.type != QpType::kRc) {
     release(index);
@@ -289,7 +296,7 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Momen
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
-  const models::Moment out = with_data ? nic.send_response(ready) : nic.send_ack(ready);
+  const models::Moment out = with_data ? nic.send_response(ready, f.length) : nic.send_ack(ready);
   std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
   if (with_data && is_atomic(f.opcode)) {
     bytes = models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);

@@ -26,6 +26,8 @@ constexpr Limit kLimits[] = {
      "NIC"},
     {"nic_recv", "The NICs' receive engines are the limit",
      "send fewer packets to each machine (coalesce messages, batch requests) or add a NIC"},
+    {"nic_response", "The NICs' answers to READs and atomics are the limit",
+     "spread the records over more machines, read fewer or shorter ones, or add a NIC"},
     {"pcie_up", "PCIe from the NICs to memory is the limit",
      "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
     {"pcie_down", "PCIe from memory to the NICs is the limit",

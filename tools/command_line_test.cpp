@@ -86,14 +86,13 @@ class CommandLine : public testing::Test {
 // --- the command line itself ---
 
 TEST_F(CommandLine, WhatItRefuses) {
-  EXPECT_EQ(refusal({}),
-            "verbtwin: a command is missing; allowed: run, check, list, schema, launch, measure (see "
-            "verbtwin --help)");
-  EXPECT_EQ(
+  EXPECT_THAT(refusal({}),
+              testing::MatchesRegex("verbtwin: a command is missing; allowed: run, check, list, schema"
+                                    "(, [a-z-]+)* .see verbtwin --help."));
+  EXPECT_THAT(
       refusal({"chekc", scenario_}),
-      "verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema, launch, measure; did you mean "
-      "\"check\"? "
-      "(see verbtwin --help)");
+      testing::AllOf(StartsWith("verbtwin: unknown command \"chekc\"; allowed: run, check, list, schema"),
+                     testing::EndsWith("; did you mean \"check\"? (see verbtwin --help)")));
   EXPECT_EQ(
       refusal({"--verion"}),
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "

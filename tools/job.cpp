@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/benchmark.hpp"
+#include "protocols/system.hpp"
 
 namespace verbtwin::tools {
 

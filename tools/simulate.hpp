@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "protocols/occ/options.hpp"
+#include "protocols/system.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace verbtwin::tools {
@@ -21,6 +22,9 @@ struct RunControl {
   const std::atomic<bool>* stop = nullptr;   // set: end early, mark the result partial
   protocols::OccOptions::Sabotage sabotage;  // tests only
 };
+
+/// What the nodes of a run share, whichever binding they run on.
+protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 
 /// The result, as DESIGN.md's contract has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);

@@ -475,7 +475,6 @@ TEST(Simulate, BadCombinationsAreTheUsersErrorsWithTheirPlace) {
   const std::string platform = directory.write("three.xml", three_hosts("1us")).string();
   const std::string no_platform = directory.write("broken.xml", "<platform>").string();
   const BadCombination all[] = {
-      {{"backend=ibverbs"}, "/backend", "sim"},
       {{"cluster.threads=3"}, "/cluster/threads", "multiple of 2"},
       {{"protocol.log.ring_kib=4", "cluster.coroutines=100"}, "/protocol/log/ring_kib", "at least"},
       {{"cluster.nodes=4", "cluster.network.platform=" + platform}, "/cluster/network/platform", "3"},

@@ -46,6 +46,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     return *queue_pairs_[at(node, nic, index)];
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {
+    if (wanted.type != QpType::kRc) {
+      throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
+    }
     connected_ = wanted;
     connected_.max_inline_data = device_.attributes().max_inline_data;
     connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;

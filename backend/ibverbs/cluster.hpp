@@ -4,8 +4,9 @@
 // The program that runs a rank owns it; it owns everything below. One thread makes it, connects it and reads
 // it out; in between each WorkerPort belongs to its thread. Errors throw UserError.
 //
-// The order: construct; make the workers (they call use_cq() and publish_ud()); connect() with a rendezvous;
-// start the clock; run. Every queue pair is made before the run: its number has to be known to the peer.
+// The order: construct; make the workers (they call use_queue_pairs() and publish_ud()); connect() with a
+// rendezvous; start the clock; run. Every queue pair is made before the run: its number has to be known to
+// the peer.
 #pragma once
 
 #include <chrono>

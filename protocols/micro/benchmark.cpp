@@ -3,6 +3,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/echo.hpp"
 #include "protocols/micro/multi_object.hpp"
 #include "protocols/micro/primitive.hpp"
 
@@ -17,6 +18,7 @@ struct Registered {
 
 const std::vector<Registered>& registered() {
   static const std::vector<Registered> all = {{primitive_entry(), make_primitive},
+                                              {echo_entry(), make_echo},
                                               {multi_object_entry(), make_multi_object}};
   return all;
 }

@@ -33,10 +33,11 @@ class CoroutineThread : public BenchmarkThread {
   std::size_t unfinished() const final { return worker_.unfinished(); }
 
  protected:
-  CoroutineThread(WorkerPort& port, std::uint32_t cqe, int coroutines, std::uint64_t seed)
+  CoroutineThread(WorkerPort& port, std::uint32_t cqe, int coroutines, std::uint64_t seed,
+                  const QpInitAttributes& queue_pairs = one_sided_queue_pairs())
       : port_(port),
         cpu_(port.cpu()),
-        worker_(port, cqe),
+        worker_(port, cqe, queue_pairs),
         random_(seed,
                 static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
         coroutines_(coroutines) {}

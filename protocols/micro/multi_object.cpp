@@ -102,10 +102,6 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
     throw UserError("/workload/passive_ack",
                     "a read waits for its data: passive_ack allows access write only");
   }
-  if (options_.doorbell_batching && !options_.outstanding) {
-    throw UserError("/workload/doorbell_batching",
-                    "one access at a time leaves nothing to batch: it needs outstanding");
-  }
   rpc_calls_ = parameters.coroutines * static_cast<int>((options_.objects + 15) / 16);
   // Each message is a packet of its own: what is compared is verbs, not packing.
   rpc_.coalescing = false;
@@ -240,7 +236,10 @@ RegistryEntry multi_object_entry() {
       number(10, 1, 256, "accesses of one group, each to a random record of a random other machine");
   p["outstanding"] =
       flag(true, "the accesses of a group are in flight together instead of one after another");
-  p["doorbell_batching"] = flag(true, "accesses of a group that leave by one queue pair share a doorbell");
+  p["doorbell_batching"] =
+      flag(true,
+           "what leaves by one queue pair together shares a doorbell: accesses of a group, and calls of all "
+           "coroutines");
   p["passive_ack"] =
       flag(false,
            "writes: only the last of a group is waited for, the others are acknowledged by what comes later");

@@ -10,12 +10,13 @@ namespace {
 constexpr std::uint64_t kGroupMask = 0x0000FFFFFFFFFFF8;  // the pointer in a one-sided request's wr_id
 }
 
-Worker::Worker(WorkerPort& port, std::uint32_t cqe)
+Worker::Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs)
     : port_(port),
       cpu_(port.cpu()),
       nic_(port.shape().nic_of_thread(port.thread())),
       cq_(port.device().create_cq(cqe)) {
-  port_.use_cq(*cq_);
+  queue_pairs.send_cq = queue_pairs.recv_cq = cq_.get();
+  port_.use_queue_pairs(queue_pairs);
 }
 
 Worker::~Worker() = default;
@@ -34,6 +35,7 @@ bool Worker::step() {
   if (polled_at_ == polled_end_ && round_ == 0) {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
+    memory_has_more_ = messages_ != nullptr && messages_->poll_memory();
     round_ = ready_.size();
   }
   if (polled_at_ < polled_end_) {
@@ -46,7 +48,7 @@ bool Worker::step() {
   }
   if (polled_at_ < polled_end_ || round_ > 0) return true;
   if (messages_ != nullptr) messages_->flush();
-  return !ready_.empty();
+  return !ready_.empty() || memory_has_more_;
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {

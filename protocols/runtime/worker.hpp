@@ -80,6 +80,9 @@ class MessageLayer {
   virtual void on_recv(const WorkCompletion& wc) = 0;
   virtual void on_sent(const WorkCompletion& wc) = 0;
   virtual void flush() = 0;
+  /// Looks once a round for messages that NICs have written into memory of this worker. True if it took any:
+  /// there may be more.
+  virtual bool poll_memory() { return false; }
   /// A hint: on_recv() with this wr_id is near.
   virtual void prefetch_recv(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
 
@@ -102,9 +105,17 @@ struct VerbFailure {
   WcStatus status = WcStatus::kSuccess;
 };
 
+/// Connected queue pairs that take no messages.
+inline QpInitAttributes one_sided_queue_pairs() {
+  QpInitAttributes attributes;
+  attributes.max_recv_wr = 1;
+  return attributes;
+}
+
 class Worker final : public Steppable {
  public:
-  Worker(WorkerPort& port, std::uint32_t cqe);
+  /// `queue_pairs`: type and depths of its channels' queue pairs.
+  Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs = one_sided_queue_pairs());
   ~Worker() override;
 
   bool step() override;
@@ -175,6 +186,7 @@ class Worker final : public Steppable {
   std::deque<std::pair<Channel*, SendWr>> backlog_;  // what a full send queue did not take, in order
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<Task<void>> roots_;
+  bool memory_has_more_ = false;
   std::size_t round_ = 0;  // ready coroutines to run before the next poll
   std::vector<VerbFailure> failures_;
   std::array<WorkCompletion, kPollBatch> polled_;

@@ -1,0 +1,199 @@
+#include "protocols/micro/connected_echo.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr std::uint32_t kReplyBit = 1U << 31;  // of what a message is; below it the call's coroutine
+constexpr std::uint32_t kSignalInterval = 32;
+
+std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + 63) & ~std::size_t{63};
+}
+
+/// The last word of polled message number `number`: never 0, and another than the one a ring earlier.
+std::uint64_t final_word(std::uint32_t number, std::uint32_t what) {
+  return static_cast<std::uint64_t>(number + 1) << 32 | what;
+}
+
+}  // namespace
+
+ConnectedEchoLayout::ConnectedEchoLayout(const EchoOptions& options, const ClusterShape& shape,
+                                         int coroutines) {
+  using Transport = EchoOptions::Transport;
+  polled = options.transport == Transport::kRcWritePoll || options.transport == Transport::kHerd;
+  message_b = polled ? ((options.payload_b + 7) & ~7U) + 8 : options.payload_b;
+  stride_b = whole_lines(message_b);
+  ring = std::bit_ceil(2 * static_cast<std::uint32_t>(coroutines));
+  const std::size_t rings_b = static_cast<std::size_t>(shape.nodes) * ring * stride_b;
+  source_offset = 0;
+  landing_offset = rings_b;
+  recv_offset = 2 * rings_b;
+  total_b = recv_offset + ConnectedEcho::kRecvBuffers * whole_lines(kGrhBytes + message_b);
+}
+
+ConnectedEcho::ConnectedEcho(const EchoOptions& options, int coroutines, Worker& worker,
+                             std::span<std::byte> memory)
+    : options_(options),
+      worker_(worker),
+      cpu_(worker.cpu()),
+      layout_(options, worker.port().shape(), coroutines),
+      memory_(memory.data()),
+      memory_offset_(static_cast<std::size_t>(memory.data() - worker.port().memory().local().data())),
+      lkey_(worker.port().memory().lkey()),
+      inline_max_b_(worker.port().device().attributes().max_inline_data),
+      recvs_(layout_.ring + kRecvBatch),
+      peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
+      waiting_(static_cast<std::size_t>(coroutines)) {
+  assert(memory.size() >= layout_.total_b);
+  worker_.set_messages(*this);
+  if (replies_by_datagram()) make_datagram_queue_pair();
+}
+
+ConnectedEcho::~ConnectedEcho() = default;
+
+void ConnectedEcho::make_datagram_queue_pair() {
+  WorkerPort& port = worker_.port();
+  QpInitAttributes attributes;
+  attributes.type = QpType::kUd;
+  attributes.send_cq = attributes.recv_cq = &worker_.cq();
+  // A reply to every call of every peer may wait to be sent.
+  attributes.max_send_wr = static_cast<std::uint32_t>(port.shape().nodes) * layout_.ring + kSignalInterval;
+  attributes.max_recv_wr = recvs_;
+  attributes.max_inline_data = inline_max_b_;
+  datagrams_ = port.device().create_qp(attributes);
+  datagrams_->connect({});
+  port.publish_ud(datagrams_->address());
+}
+
+void ConnectedEcho::connect() {
+  WorkerPort& port = worker_.port();
+  for (int node = 0; node < port.shape().nodes; ++node) {
+    if (node == port.node()) continue;
+    peer(node).channel = &worker_.channel(node, worker_.nic());
+    if (replies_by_datagram()) {
+      peer(node).address = port.ud_address(node, port.thread());
+      peer(node).ah = port.device().create_ah(peer(node).address);
+    } else if (takes_recvs()) {
+      post_recvs(node, recvs_);
+    }
+  }
+  if (replies_by_datagram()) post_recvs(port.node(), recvs_);
+  if (layout_.polled) {
+    port.watch({memory_ + layout_.landing_offset, layout_.recv_offset - layout_.landing_offset});
+  }
+}
+
+void ConnectedEcho::request(int node, int coroutine, WaitGroup& group) {
+  group.add();
+  waiting_[static_cast<std::size_t>(coroutine)] = &group;
+  send(node, static_cast<std::uint32_t>(coroutine));
+}
+
+void ConnectedEcho::send(int node, std::uint32_t what) {
+  cpu_.charge(Cost::kRpcSend);
+  SendWr wr;
+  wr.sge = {nullptr, layout_.message_b, lkey_};
+  if (layout_.message_b <= inline_max_b_) wr.flags = kInline;
+  wr.imm_data = what;
+  if (replies_by_datagram() && (what & kReplyBit) != 0) {
+    send_datagram(node, wr);
+    return;
+  }
+  const std::uint32_t number = peer(node).sent++;
+  Channel& channel = *peer(node).channel;
+  wr.sge.addr = memory_ + layout_.source_offset + place(node, number);
+  wr.opcode = Opcode::kSendWithImm;
+  if (options_.transport != EchoOptions::Transport::kRcSend) {
+    wr.opcode = layout_.polled ? Opcode::kRdmaWrite : Opcode::kRdmaWriteWithImm;
+    wr.remote_addr =
+        channel.remote.addr + memory_offset_ + layout_.landing_offset + place(worker_.port().node(), number);
+    wr.rkey = channel.remote.rkey;
+  }
+  if (layout_.polled) store_word(wr.sge.addr + layout_.message_b - 8, final_word(number, what));
+  worker_.stage(channel, wr, nullptr);
+  if (!options_.doorbell_batching) worker_.ring(false);
+}
+
+/// Its source is a place in this worker's own ring, which no other message of its takes.
+void ConnectedEcho::send_datagram(int node, SendWr wr) {
+  wr.sge.addr = memory_ + layout_.source_offset + place(worker_.port().node(), datagrams_sent_++);
+  wr.opcode = Opcode::kSendWithImm;
+  wr.wr_id = static_cast<std::uint64_t>(Worker::WrKind::kDatagram);
+  wr.ah = peer(node).ah.get();
+  wr.remote_qpn = peer(node).address.qp_num;
+  wr.remote_qkey = peer(node).address.qkey;
+  if (datagrams_sent_ % kSignalInterval == 0) wr.flags |= kSignaled;
+  datagram_list_.push_back(wr);
+  if (!options_.doorbell_batching) flush();
+}
+
+void ConnectedEcho::flush() {
+  worker_.ring(true);
+  if (datagram_list_.empty()) return;
+  [[maybe_unused]] const PostResult result = datagrams_->post_send(datagram_list_);
+  assert(result.posted == datagram_list_.size() && "more replies than calls");
+  datagram_list_.clear();
+}
+
+void ConnectedEcho::on_recv(const WorkCompletion& wc) {
+  if (wc.status != WcStatus::kSuccess) return;
+  const auto node = static_cast<int>(wc.wr_id >> 3);
+  if (++peer(node).consumed_recvs == kRecvBatch) {
+    post_recvs(node, kRecvBatch);
+    peer(node).consumed_recvs = 0;
+  }
+  deliver(node, wc.imm_data);
+}
+
+bool ConnectedEcho::poll_memory() {
+  if (!layout_.polled) return false;
+  bool any = false;
+  for (int node = 0; node < worker_.port().shape().nodes; ++node) {
+    if (node == worker_.port().node()) continue;
+    cpu_.charge(Cost::kPollSlot);
+    const std::uint32_t number = peer(node).received;
+    std::byte* message = memory_ + layout_.landing_offset + place(node, number);
+    const std::uint64_t word = atomic_word(message + layout_.message_b - 8).load(std::memory_order_acquire);
+    if (word >> 32 != number + 1) continue;
+    ++peer(node).received;
+    deliver(node, static_cast<std::uint32_t>(word));
+    any = true;
+  }
+  return any;
+}
+
+void ConnectedEcho::deliver(int node, std::uint32_t what) {
+  cpu_.charge(Cost::kRpcReceive);
+  if ((what & kReplyBit) != 0) {
+    waiting_[what & ~kReplyBit]->complete(WcStatus::kSuccess);
+  } else {
+    send(node, what | kReplyBit);
+  }
+}
+
+void ConnectedEcho::post_recvs(int node, std::uint32_t count) {
+  const std::size_t recv_b = whole_lines(kGrhBytes + layout_.message_b);
+  QueuePair& queue_pair = replies_by_datagram() ? *datagrams_ : *peer(node).channel->queue_pair;
+  std::array<RecvWr, 64> list;
+  while (count > 0) {
+    const std::uint32_t some = std::min<std::uint32_t>(count, list.size());
+    for (std::uint32_t i = 0; i < some; ++i) {
+      list[i].wr_id =
+          static_cast<std::uint64_t>(node) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
+      list[i].sge = {memory_ + layout_.recv_offset + i % kRecvBuffers * recv_b,
+                     static_cast<std::uint32_t>(recv_b), lkey_};
+    }
+    queue_pair.post_recv(std::span(list).first(some));
+    count -= some;
+  }
+}
+
+}  // namespace verbtwin::protocols

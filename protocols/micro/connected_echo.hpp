@@ -1,0 +1,87 @@
+// ConnectedEcho: echo messages over connected queue pairs, one to each peer.
+//
+// Messages to a peer go into a ring at the peer that nobody else writes (SEND: into its RECVs). A ring has at
+// least two places for each of a worker's calls: no more than one request and one reply of a call can be
+// unread, so a message never lands on an unread one. A polled message ends with a word that holds its number,
+// written last because NICs write in order of addresses; its receiver looks at the head of each ring in turn,
+// as FaRM (NSDI 2014) and HERD do. The others carry what they are as immediate data.
+//
+// Belongs to one Worker and its thread; created after it and destroyed before it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "protocols/micro/echo.hpp"
+
+namespace verbtwin::protocols {
+
+/// Where the parts lie in a worker's memory, the same for all of the cluster.
+struct ConnectedEchoLayout {
+  ConnectedEchoLayout(const EchoOptions& options, const ClusterShape& shape, int coroutines);
+
+  bool polled;                // messages are found by polling memory
+  std::uint32_t message_b;    // on the wire
+  std::size_t stride_b;       // of messages in a ring
+  std::uint32_t ring;         // messages of one
+  std::size_t source_offset;  // what is sent: a ring for each peer
+  std::size_t landing_offset;
+  std::size_t recv_offset;
+  std::size_t total_b;
+};
+
+class ConnectedEcho final : public EchoTransport, public MessageLayer {
+ public:
+  static constexpr std::uint32_t kRecvBuffers = 64;  // shared in turn: nobody looks at what is received
+  static constexpr std::uint32_t kRecvBatch = 4;
+
+  ConnectedEcho(const EchoOptions& options, int coroutines, Worker& worker, std::span<std::byte> memory);
+  ~ConnectedEcho();
+
+  void connect() override;
+  void request(int node, int coroutine, WaitGroup& group) override;
+
+  void on_recv(const WorkCompletion& wc) override;
+  void on_sent(const WorkCompletion&) override {}
+  void flush() override;
+  bool poll_memory() override;
+
+ private:
+  struct Peer {
+    Channel* channel = nullptr;
+    std::unique_ptr<AddressHandle> ah;  // HERD: for replies
+    QpAddress address;
+    std::uint32_t sent = 0, received = 0;
+    std::uint32_t consumed_recvs = 0;
+  };
+
+  bool replies_by_datagram() const { return options_.transport == EchoOptions::Transport::kHerd; }
+  bool takes_recvs() const { return options_.transport != EchoOptions::Transport::kRcWritePoll; }
+  void make_datagram_queue_pair();
+  void send(int node, std::uint32_t what);
+  void send_datagram(int node, SendWr wr);
+  void deliver(int node, std::uint32_t what);
+  void post_recvs(int node, std::uint32_t count);
+  Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
+  std::size_t place(int node, std::uint32_t number) const {
+    return (static_cast<std::size_t>(node) * layout_.ring + number % layout_.ring) * layout_.stride_b;
+  }
+
+  const EchoOptions& options_;
+  Worker& worker_;
+  Cpu& cpu_;
+  ConnectedEchoLayout layout_;
+  std::byte* memory_;
+  std::size_t memory_offset_;  // in every node's registered memory
+  std::uint32_t lkey_;
+  std::uint32_t inline_max_b_;
+  std::uint32_t recvs_;  // of one queue pair
+  std::vector<Peer> peers_;
+  std::vector<WaitGroup*> waiting_;  // by coroutine
+  std::unique_ptr<QueuePair> datagrams_;
+  std::vector<SendWr> datagram_list_;
+  std::uint32_t datagrams_sent_ = 0;
+};
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,169 @@
+// multi-object and echo on a cluster in memory: what they post, wait for and count.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "backend/user_error.hpp"
+#include "protocols/fake_backend_for_test.hpp"
+#include "protocols/micro/echo.hpp"
+#include "protocols/micro/multi_object.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+using nlohmann::json;
+
+class TestRun {
+ public:
+  TestRun(const RegistryEntry& entry, const json& changes, int coroutines) {
+    json workload = {{"name", entry.name}};
+    for (const auto& [name, property] : entry.schema.at("properties").items()) {
+      workload[name] = property.at("default");
+    }
+    workload.update(changes);
+    const ClusterShape shape{3, 1, 1, 1};
+    benchmark_ = make_benchmark(workload, {shape, coroutines, 1});
+    cluster_ = std::make_unique<FakeCluster>(shape, benchmark_->node_memory_bytes());
+    for (int node = 0; node < shape.nodes; ++node) {
+      nodes_.push_back(std::make_unique<BenchmarkNode>(*benchmark_, std::vector{&cluster_->port(node)}));
+    }
+    for (auto& node : nodes_) node->start(window_, stop_);
+    step(500);
+    stop_ = true;
+    step(2000);
+  }
+
+  std::uint64_t operations() const {
+    std::uint64_t sum = 0;
+    for (const auto& node : nodes_) sum += node->finished_ever();
+    return sum;
+  }
+  std::size_t unfinished() const {
+    std::size_t sum = 0;
+    for (const auto& node : nodes_) sum += node->unfinished();
+    return sum;
+  }
+  /// One-sided requests, and those of them that `counts`.
+  template <typename Counts>
+  std::uint64_t posted(Counts counts) const {
+    std::uint64_t sum = 0;
+    for (const FakeQueuePair* qp : cluster_->fabric().connected_queue_pairs) {
+      sum += static_cast<std::uint64_t>(std::ranges::count_if(qp->posted, counts));
+    }
+    return sum;
+  }
+  std::uint64_t posted() const {
+    return posted([](const SendWr&) { return true; });
+  }
+  std::uint64_t doorbells() const {
+    std::uint64_t sum = 0;
+    for (const FakeQueuePair* qp : cluster_->fabric().connected_queue_pairs) sum += qp->doorbells;
+    return sum;
+  }
+  const FakeFabric& fabric() const { return cluster_->fabric(); }
+
+ private:
+  void step(int times) {
+    for (int i = 0; i < times; ++i) {
+      for (auto& node : nodes_) node->worker(0).step();
+    }
+  }
+
+  Window window_{0, std::numeric_limits<std::int64_t>::max()};
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Benchmark> benchmark_;
+  std::unique_ptr<FakeCluster> cluster_;
+  std::vector<std::unique_ptr<BenchmarkNode>> nodes_;
+};
+
+bool is_signaled(const SendWr& wr) {
+  return (wr.flags & kSignaled) != 0;
+}
+
+TEST(MultiObject, AGroupIsSoManyAccesses) {
+  for (const char* access : {"read", "write"}) {
+    const TestRun run(multi_object_entry(), {{"access", access}, {"objects", 7}}, 3);
+    EXPECT_GT(run.operations(), 50U);
+    EXPECT_EQ(run.posted(), run.operations() * 7) << access;
+    EXPECT_EQ(run.posted(is_signaled), run.posted()) << "each is waited for";
+    EXPECT_EQ(run.unfinished(), 0U);
+  }
+}
+
+TEST(MultiObject, OneAtATimeHasADoorbellAndAWaitEach) {
+  const TestRun run(multi_object_entry(), {{"outstanding", false}}, 1);
+  EXPECT_EQ(run.doorbells(), run.posted());
+  EXPECT_GT(run.operations(), 10U);
+}
+
+TEST(MultiObject, BatchingSharesDoorbells) {
+  const TestRun apart(multi_object_entry(), {{"doorbell_batching", false}}, 2);
+  const TestRun together(multi_object_entry(), {{"doorbell_batching", true}}, 2);
+  EXPECT_EQ(apart.doorbells(), apart.posted());
+  EXPECT_EQ(together.doorbells(), 2 * together.operations()) << "ten writes to two machines";
+}
+
+TEST(MultiObject, PassiveWritesWaitForTheLast) {
+  const TestRun run(multi_object_entry(), {{"access", "write"}, {"passive_ack", true}}, 2);
+  EXPECT_EQ(run.posted(), run.operations() * 10);
+  const std::uint64_t signaled = run.posted(is_signaled);
+  EXPECT_GE(signaled, run.operations());
+  EXPECT_LE(signaled, run.operations() + run.posted() / 32 + 6) << "and one of 32 in a row";
+  EXPECT_EQ(run.unfinished(), 0U);
+}
+
+TEST(MultiObject, CallsNeedNoConnectionAndPassiveOnesFewerMessages) {
+  const json calls = {{"access", "write"}, {"primitive", "two_sided"}};
+  json passive = calls;
+  passive["passive_ack"] = true;
+  const TestRun answered(multi_object_entry(), calls, 2);
+  const TestRun unanswered(multi_object_entry(), passive, 2);
+  for (const TestRun* run : {&answered, &unanswered}) {
+    EXPECT_EQ(run->posted(), 0U);
+    EXPECT_EQ(run->fabric().dropped, 0U);
+    EXPECT_EQ(run->unfinished(), 0U);
+    EXPECT_GT(run->operations(), 20U);
+  }
+  EXPECT_EQ(answered.fabric().packets, answered.operations() * 20);
+  EXPECT_LT(unanswered.fabric().packets, unanswered.operations() * 13);
+}
+
+TEST(MultiObject, WhatDoesNotFitTogetherIsRefused) {
+  const auto pointer = [](const json& changes) {
+    try {
+      TestRun(multi_object_entry(), changes, 1);
+    } catch (const UserError& error) {
+      return error.pointer();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(pointer({{"passive_ack", true}}), "/workload/passive_ack") << "a read";
+  EXPECT_EQ(pointer({{"primitive", "two_sided"}, {"payload_b", 4096}}), "/workload/payload_b");
+}
+
+TEST(Echo, DatagramsAreARequestAndAReplyEach) {
+  const TestRun run(echo_entry(), json::object(), 4);
+  EXPECT_GT(run.operations(), 100U);
+  EXPECT_EQ(run.fabric().packets, 2 * run.operations());
+  EXPECT_EQ(run.unfinished(), 0U);
+}
+
+TEST(Echo, PolledRingsAreTwoWritesEach) {
+  for (const bool batching : {true, false}) {
+    const TestRun run(echo_entry(), {{"transport", "rc_write_poll"}, {"doorbell_batching", batching}}, 4);
+    EXPECT_GT(run.operations(), 100U);
+    EXPECT_EQ(run.posted(), 2 * run.operations());
+    EXPECT_EQ(run.unfinished(), 0U);
+  }
+}
+
+TEST(Echo, WhatDoesNotFitTogetherIsRefused) {
+  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "rc_send"}, {"coalescing", true}}, 1), UserError);
+  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "herd"}, {"payload_b", 4096}}, 1), UserError);
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

@@ -1,0 +1,229 @@
+#include "protocols/micro/primitive.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "backend/user_error.hpp"
+#include "protocols/fake_backend_for_test.hpp"
+#include "protocols/micro/primitive_thread.hpp"
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+/// The entry's defaults with `changes` on top, as a loader would resolve them.
+json workload(const json& changes) {
+  json all = {{"name", "primitive"}};
+  const RegistryEntry entry = primitive_entry();
+  for (const auto& [name, property] : entry.schema.at("properties").items())
+    all[name] = property.at("default");
+  all.update(changes);
+  return all;
+}
+
+/// Every thread of a small cluster, stepped in turn.
+class TestRun {
+ public:
+  TestRun(const json& changes, const ClusterShape& shape)
+      : options_(PrimitiveOptions::from_json(workload(changes), shape)),
+        layout_(options_, shape),
+        cluster_(shape, layout_.total_b()) {
+    for (int node = 0; node < shape.nodes; ++node) {
+      for (int thread = 0; thread < shape.threads; ++thread) {
+        threads_.push_back(
+            std::make_unique<PrimitiveThread>(options_, layout_, 1, cluster_.port(node, thread)));
+      }
+    }
+    for (auto& thread : threads_) thread->start(window_, stop_);
+  }
+
+  TestRun& step(int times) {
+    for (int i = 0; i < times; ++i) {
+      for (auto& thread : threads_) thread->steppable().step();
+    }
+    return *this;
+  }
+
+  /// No new requests; takes the completions that are left.
+  TestRun& finish() {
+    stop_ = true;
+    return step(2000);
+  }
+
+  std::uint64_t posted() const {
+    std::uint64_t sum = 0;
+    for (const FakeQueuePair* qp : queue_pairs()) sum += qp->posted.size();
+    return sum;
+  }
+  std::uint64_t operations() const {
+    std::uint64_t sum = 0;
+    for (const auto& thread : threads_) sum += thread->statistics().operations_ever;
+    return sum;
+  }
+  /// Of all words of all targets.
+  std::uint64_t words() {
+    std::uint64_t sum = 0;
+    for (int node = 0; node < cluster_.port().shape().nodes; ++node) {
+      const std::span<std::byte> all = cluster_.memory(node).local();
+      for (std::size_t at = layout_.target_offset; at < layout_.total_b(); at += 8)
+        sum += load_word(&all[at]);
+    }
+    return sum;
+  }
+  std::vector<FakeQueuePair*> queue_pairs() const {
+    const FakeFabric& fabric = const_cast<FakeCluster&>(cluster_).fabric();
+    return fabric.datagram_queue_pairs.empty() ? fabric.connected_queue_pairs : fabric.datagram_queue_pairs;
+  }
+  FakeCluster& cluster() { return cluster_; }
+  PrimitiveThread& thread(std::size_t index) { return *threads_[index]; }
+
+ private:
+  PrimitiveOptions options_;
+  PrimitiveLayout layout_;
+  Window window_{0, std::numeric_limits<std::int64_t>::max()};
+  std::atomic<bool> stop_{false};
+  FakeCluster cluster_;
+  std::vector<std::unique_ptr<PrimitiveThread>> threads_;
+};
+
+constexpr ClusterShape kPair = {2, 1, 1, 1};
+constexpr ClusterShape kFour = {4, 2, 1, 1};
+
+TEST(Primitive, TheWindowIsFilledAndNeverExceeded) {
+  for (const std::uint32_t outstanding : {1U, 16U, 50U}) {
+    for (const std::uint32_t batch : {1U, 4U, 16U}) {
+      if (batch > outstanding) continue;
+      for (const std::uint32_t interval : {1U, 8U, 1000U}) {
+        TestRun run({{"outstanding", outstanding}, {"doorbell_batch", batch}, {"signal_interval", interval}},
+                    kFour);
+        run.step(500);
+        EXPECT_EQ(run.thread(0).in_flight_max(), outstanding / batch * batch);
+        EXPECT_GT(run.operations(), 500U) << "outstanding " << outstanding << ", batch " << batch
+                                          << ", interval " << interval << ": it is stuck";
+      }
+    }
+  }
+}
+
+TEST(Primitive, EveryOperationIsDoneAndCountedOnce) {
+  for (const char* words : {"distinct", "one"}) {
+    TestRun run({{"verb", "fetch_add"}, {"words", words}}, kFour);
+    run.step(300).finish();
+    EXPECT_GT(run.operations(), 300U);
+    EXPECT_EQ(run.words(), run.operations()) << words;
+    EXPECT_EQ(run.thread(0).unfinished(), 0U);
+  }
+}
+
+TEST(Primitive, UnsignalledRequestsAreCountedWhenALaterOneCompletes) {
+  TestRun run({{"verb", "fetch_add"}, {"signal_interval", 8}, {"outstanding", 64}}, kFour);
+  run.step(1000).finish();
+  EXPECT_LE(run.operations(), run.words());
+  EXPECT_GE(run.operations() + 8 * 32, run.words()) << "8 threads, half a window each at most";
+}
+
+TEST(Primitive, OneInAnIntervalIsSignalled) {
+  TestRun run({{"verb", "write"}, {"signal_interval", 8}, {"outstanding", 64}}, kPair);
+  run.step(500);
+  for (const FakeQueuePair* qp : run.queue_pairs()) {
+    for (std::size_t i = 0; i < qp->posted.size(); ++i) {
+      EXPECT_EQ((qp->posted[i].flags & kSignaled) != 0, i % 8 == 7) << i;
+    }
+  }
+}
+
+TEST(Primitive, ABatchHasOneDoorbell) {
+  TestRun run({{"doorbell_batch", 4}}, kFour);
+  run.step(300);
+  for (const FakeQueuePair* qp : run.queue_pairs()) EXPECT_EQ(qp->posted.size(), qp->doorbells * 4);
+}
+
+TEST(Primitive, SynchronousWaitsForAllOfTheWindow) {
+  const json window = {{"outstanding", 32}};
+  json synchronous = window;
+  synchronous["mode"] = "synchronous";
+  // The 33rd step finds the window full and polls: 16 of 32 completions.
+  EXPECT_EQ(TestRun(window, kPair).step(33).posted(), 2 * 33U);
+  EXPECT_EQ(TestRun(synchronous, kPair).step(33).posted(), 2 * 32U);
+  EXPECT_EQ(TestRun(synchronous, kPair).step(34).posted(), 2 * 33U);
+}
+
+TEST(Primitive, ThePatternSaysWhoPosts) {
+  const auto posts = [](const json& changes) {
+    TestRun run(changes, kFour);
+    run.step(50);
+    std::set<std::size_t> threads;
+    for (std::size_t thread = 0; thread < 8; ++thread) {
+      if (run.thread(thread).in_flight_max() > 0) threads.insert(thread);
+    }
+    return threads;
+  };
+  EXPECT_THAT(posts({{"pattern", "symmetric"}}), testing::SizeIs(8));
+  EXPECT_THAT(posts({{"pattern", "one_to_many"}}), testing::ElementsAre(0, 1));
+  EXPECT_THAT(posts({{"pattern", "many_to_one"}}), testing::ElementsAre(2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(posts({{"pattern", "many_to_one"}, {"issuing_threads", 1}}), testing::ElementsAre(2, 4, 6));
+}
+
+TEST(Primitive, QueuePairsOfAPeerAreAllUsed) {
+  TestRun run(json::object(), ClusterShape{3, 1, 1, 5});
+  run.step(200);
+  EXPECT_EQ(run.queue_pairs().size(), 3U * 2 * 5);
+}
+
+TEST(Primitive, DatagramBatchesGoToSeveralMachinesAndFindRecvs) {
+  TestRun run({{"verb", "send"}, {"transport", "ud"}, {"doorbell_batch", 8}}, kFour);
+  run.step(400);
+  EXPECT_GT(run.operations(), 1000U);
+  EXPECT_EQ(run.cluster().fabric().dropped, 0U);
+  std::set<std::uint32_t> targets;
+  const std::vector<SendWr>& posted = run.queue_pairs().front()->posted;
+  for (std::size_t i = 0; i < 8; ++i) targets.insert(posted[i].remote_qpn);
+  EXPECT_GT(targets.size(), 1U);
+}
+
+TEST(Primitive, AFailedRequestEndsItsThread) {
+  TestRun run(json::object(), kPair);
+  run.cluster().fabric().next_status = WcStatus::kRemAccessErr;
+  run.step(100);
+  EXPECT_EQ(run.thread(0).statistics().failed + run.thread(1).statistics().failed, 1U);
+  EXPECT_EQ(run.thread(0).statistics().operations_ever, 15U) << "the others of its window";
+}
+
+TEST(Primitive, WhatDoesNotFitTogetherIsRefusedWithItsPlace) {
+  struct Case {
+    json changes;
+    const char* pointer;
+    const char* says;
+  };
+  const Case cases[] = {
+      {{{"verb", "read"}, {"transport", "uc"}}, "/workload/transport", "UC carries no read"},
+      {{{"verb", "fetch_add"}, {"transport", "uc"}}, "/workload/transport", "write and send only"},
+      {{{"verb", "write"}, {"transport", "ud"}}, "/workload/transport", "send only"},
+      {{{"verb", "read"}, {"inline", true}}, "/workload/inline", "no payload to send"},
+      {{{"verb", "compare_swap"}, {"payload_b", 16}}, "/workload/payload_b", "8 is allowed"},
+      {{{"verb", "write"}, {"words", "one"}}, "/workload/words", "distinct"},
+      {{{"outstanding", 4}, {"doorbell_batch", 8}}, "/workload/doorbell_batch", "1 to 4"},
+      {{{"issuing_threads", 3}}, "/workload/issuing_threads", "0 to 2"},
+      {{{"verb", "write"}, {"inline", true}, {"payload_b", 61}}, "/workload/inline", "up to 60 B"},
+      {{{"verb", "send"}, {"transport", "ud"}, {"payload_b", 4097}}, "/workload/payload_b", "up to 4096 B"},
+  };
+  for (const Case& c : cases) {
+    try {
+      TestRun run(c.changes, kFour);
+      ADD_FAILURE() << c.changes << " was accepted";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.pointer(), c.pointer) << c.changes;
+      EXPECT_THAT(error.what(), HasSubstr(c.says));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

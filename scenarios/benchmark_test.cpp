@@ -1,0 +1,82 @@
+// Scenarios of micro-benchmarks: workloads without a protocol.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backend/user_error.hpp"
+#include "scenarios/catalog_test.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/validate.hpp"
+
+namespace verbtwin::scenarios {
+namespace {
+
+using nlohmann::json;
+
+Catalog catalog_with_benchmark() {
+  Catalog catalog = test_catalog();
+  CatalogEntry& entry = catalog.workloads.emplace_back();
+  entry.name = "primitive";
+  entry.description = "raw verbs";
+  entry.schema = json::parse(R"({"properties": {"outstanding": {"description": "window", "type": "integer",
+                                                                "minimum": 1, "default": 16}}})");
+  entry.needs_protocol = false;
+  return catalog;
+}
+
+constexpr const char* kBenchmark = R"({
+  "cluster": {"nodes": 2},
+  "workload": {"name": "primitive"}
+})";
+
+Scenario load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return load_scenario(Document::parse("s.json", text), overrides, catalog_with_benchmark());
+}
+
+std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    load(text, overrides);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Benchmark, HasNeitherProtocolNorReplicasNorCheck) {
+  const Scenario s = load(kBenchmark);
+  EXPECT_TRUE(s.protocol.is_null());
+  EXPECT_FALSE(s.resolved.contains("protocol"));
+  EXPECT_EQ(s.cluster.replicas, 1);
+  EXPECT_EQ(s.run.check, "none");
+  EXPECT_EQ(s.workload["outstanding"], 16);
+  EXPECT_FALSE(s.cluster.shared_contexts);
+  EXPECT_TRUE(load(kBenchmark, {"cluster.device_context=shared"}).cluster.shared_contexts);
+  EXPECT_EQ(load(s.resolved.dump()).resolved, s.resolved) << "the resolved scenario is a scenario";
+}
+
+TEST(Benchmark, AProtocolIsRefusedWhereItStands) {
+  const std::string reason =
+      "\"primitive\" is a micro-benchmark and runs without a protocol; allowed: no \"protocol\"";
+  EXPECT_EQ(error_of(R"({"cluster": {"nodes": 2},
+  "protocol": {"name": "drtmh"}, "workload": {"name": "primitive"}})"),
+            "s.json:2:3: /protocol: " + reason);
+  EXPECT_EQ(error_of(kBenchmark, {"protocol.name=drtmh"}),
+            "--set protocol.name=drtmh: /protocol/name: " + reason);
+  EXPECT_THAT(error_of(kBenchmark, {"run.check=serializable"}), testing::HasSubstr("allowed: none"));
+  EXPECT_THAT(error_of(kBenchmark, {"workload.name=smallbank"}),
+              testing::HasSubstr("missing key \"protocol\""));
+}
+
+TEST(Benchmark, TheWholeSchemaAgrees) {
+  const json schema = effective_schema(catalog_with_benchmark());
+  json scenario = json::parse(kBenchmark);
+  EXPECT_FALSE(judge(scenario, schema));
+  scenario["protocol"] = {{"name", "drtmh"}};
+  EXPECT_TRUE(judge(scenario, schema));
+  scenario["workload"]["name"] = "smallbank";
+  EXPECT_FALSE(judge(scenario, schema));
+  scenario.erase("protocol");
+  EXPECT_TRUE(judge(scenario, schema));
+}
+
+}  // namespace
+}  // namespace verbtwin::scenarios

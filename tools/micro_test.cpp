@@ -1,0 +1,207 @@
+// Micro-benchmarks end to end on the simulated binding: what they count, what goes over the wire, and what
+// must emerge from the models.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/simulate.hpp"
+#include "tools/summary.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kPrimitive = R"({
+  "name": "small",
+  "cluster": {"nodes": 4, "threads": 4, "nics_per_node": 2},
+  "workload": {"name": "primitive"},
+  "run": {"warmup_us": 20, "measure_us": 100}
+})";
+constexpr const char* kEcho = R"({
+  "name": "small",
+  "cluster": {"nodes": 4, "threads": 4, "coroutines": 4, "nics_per_node": 2},
+  "workload": {"name": "echo"},
+  "run": {"warmup_us": 20, "measure_us": 100}
+})";
+constexpr const char* kMultiObject = R"({
+  "name": "small",
+  "cluster": {"nodes": 4, "threads": 4, "coroutines": 4, "nics_per_node": 2},
+  "workload": {"name": "multi-object"},
+  "run": {"warmup_us": 50, "measure_us": 300}
+})";
+
+json run(const char* text, const std::vector<std::string>& overrides) {
+  const scenarios::Scenario scenario =
+      scenarios::load_scenario(scenarios::Document::parse("small.json", text), overrides, make_catalog());
+  return simulate(scenario, {});
+}
+
+double rate(const json& result) {
+  return result.at("operations_per_s");
+}
+
+double used(const json& result, const std::string& name, const char* which = "utilization_mean") {
+  const json& resources = result.at("resources");
+  const auto found = std::ranges::find_if(resources, [&](const json& r) { return r.at("name") == name; });
+  return found->at(which);
+}
+
+/// Bytes that an operation puts on the wire between two machines, in both directions.
+double wire_bytes(const json& result) {
+  constexpr double kLinkBytesPerUs = 100e3 / 8;
+  // Each NIC has a cable each way, and a message takes two of them. The mean is over one link more, the
+  // loopback that SimGrid adds.
+  const double cables = 4 * 2 * 2 + 1;
+  const double bytes = used(result, "link") * cables * kLinkBytesPerUs * result.at("window_us").get<double>();
+  return bytes / 2 / result.at("operations").get<double>();
+}
+
+TEST(Micro, ResultHasTheContractsShape) {
+  const json result = run(kPrimitive, {});
+  EXPECT_GT(result.at("operations"), 1000);
+  EXPECT_EQ(result.at("operations_failed"), 0);
+  EXPECT_EQ(result.at("machines"), 4);
+  EXPECT_NEAR(rate(result), result.at("operations").get<double>() / 100e-6 / 4, 1);
+  EXPECT_EQ(result.at("scenario").at("workload").at("verb"), "read");
+  EXPECT_FALSE(result.at("scenario").contains("protocol"));
+  EXPECT_FALSE(result.contains("committed"));
+  for (const char* quantile : {"mean", "p50", "p90", "p99", "p999", "max"}) {
+    EXPECT_GT(result.at("latency_us").at(quantile), 1.0) << quantile;
+  }
+  // What is in flight when the window begins and ends is all that may differ.
+  EXPECT_NEAR(result.at("verbs").at("read").at("count").get<double>(), result.at("operations").get<double>(),
+              4 * 4 * 16);
+  const std::string summary = render_summary(result, {});
+  EXPECT_THAT(summary, HasSubstr("small: primitive\n4 machines x 4 threads; 2 x connectx-4"));
+  EXPECT_THAT(summary, HasSubstr("operations/s per machine"));
+}
+
+TEST(Micro, BytesOnTheWireAreThePackets) {
+  struct Case {
+    std::vector<std::string> overrides;
+    double bytes;  // systems.md section 1: request and response or ACK, InfiniBand
+  };
+  const Case cases[] = {
+      {{"workload.verb=read", "workload.payload_b=64"}, 42 + 30 + 64},
+      {{"workload.verb=write", "workload.payload_b=64"}, 42 + 64 + 30},
+      {{"workload.verb=write", "workload.payload_b=64", "workload.inline=true"}, 42 + 64 + 30},
+      {{"workload.verb=write", "workload.payload_b=64", "workload.transport=uc"}, 42 + 64},
+      {{"workload.verb=compare_swap"}, 54 + 38},
+      {{"workload.verb=fetch_add"}, 54 + 38},
+      {{"workload.verb=send", "workload.transport=ud", "workload.payload_b=64"}, 34 + 64},
+  };
+  for (const Case& c : cases) {
+    std::vector<std::string> overrides = c.overrides;
+    overrides.push_back("run.measure_us=400");
+    EXPECT_NEAR(wire_bytes(run(kPrimitive, overrides)), c.bytes, c.bytes * 0.03)
+        << fmt::format("{}", c.bytes);
+  }
+}
+
+TEST(Micro, OneMachineFacingTheOthersIsRatedAlone) {
+  const json out = run(kPrimitive, {"workload.pattern=one_to_many"});
+  const json in = run(kPrimitive, {"workload.pattern=many_to_one"});
+  EXPECT_EQ(out.at("machines"), 1);
+  EXPECT_EQ(out.at("bottleneck").at("resource"), "core") << "judged by the machine that posts";
+  EXPECT_GT(rate(in), rate(out)) << "serving costs less than issuing";
+  EXPECT_THAT(render_summary(in, {}), HasSubstr("at the one machine"));
+}
+
+TEST(Micro, OneAtATimeIsBoundByLatency) {
+  const json result = run(kPrimitive, {"workload.mode=synchronous", "workload.outstanding=1"});
+  EXPECT_EQ(result.at("bottleneck").at("resource"), "round_trips");
+  EXPECT_NEAR(rate(result) * result.at("latency_us").at("mean").get<double>() / 1e6, 4, 0.2)
+      << "one in flight per thread";
+}
+
+TEST(Micro, AtomicsOnOneWordQueueForItsLock) {
+  const double distinct = rate(run(kPrimitive, {"workload.verb=fetch_add"}));
+  const double one = rate(run(kPrimitive, {"workload.verb=fetch_add", "workload.words=one"}));
+  EXPECT_GT(distinct, 5 * one);
+}
+
+TEST(Micro, ASharedContextCostsAndTheLockIsNamed) {
+  const std::vector<std::string> writes = {
+      "cluster.threads=24",   "cluster.nics_per_node=1",      "workload.verb=write",
+      "workload.inline=true", "workload.pattern=one_to_many", "workload.outstanding=64",
+      "run.check=none"};
+  std::vector<std::string> shared = writes;
+  shared.push_back("cluster.device_context=shared");
+  const json alone = run(kPrimitive, writes);
+  const json together = run(kPrimitive, shared);
+  EXPECT_LT(rate(together), 0.7 * rate(alone));
+  EXPECT_EQ(together.at("bottleneck").at("resource"), "doorbell");
+  EXPECT_NE(alone.at("bottleneck").at("resource"), "doorbell");
+}
+
+TEST(Micro, EveryTransportEchoes) {
+  for (const char* transport : {"ud_send", "rc_send", "rc_write_imm", "rc_write_poll", "herd"}) {
+    const json result = run(kEcho, {fmt::format("workload.transport={}", transport)});
+    EXPECT_GT(result.at("operations"), 1000) << transport;
+    EXPECT_EQ(result.at("datagrams_dropped"), 0) << transport;
+    const json& verbs = result.at("verbs");
+    const double messages =
+        verbs.at("send").at("count").get<double>() + verbs.at("write").at("count").get<double>();
+    EXPECT_NEAR(messages, 2 * result.at("operations").get<double>(), 4 * 4 * 4 * 2) << transport;
+    EXPECT_EQ(verbs.at("read").at("count"), 0) << transport;
+  }
+}
+
+TEST(Micro, EachOptionOfMultiObjectBringsSomething) {
+  const auto groups = [](std::vector<std::string> overrides) {
+    overrides.insert(overrides.end(), {"workload.access=write", "cluster.nodes=4"});
+    return rate(run(kMultiObject, overrides));
+  };
+  const double base =
+      groups({"cluster.coroutines=1", "workload.outstanding=false", "workload.doorbell_batching=false"});
+  const double coroutines = groups({"workload.outstanding=false", "workload.doorbell_batching=false"});
+  const double outstanding = groups({"workload.doorbell_batching=false"});
+  const double doorbell = groups({});
+  const double passive = groups({"workload.passive_ack=true"});
+  EXPECT_GT(coroutines, 2 * base);
+  EXPECT_GT(outstanding, coroutines);
+  EXPECT_GT(doorbell, outstanding);
+  EXPECT_GT(passive, doorbell);
+}
+
+TEST(Micro, ASeedGivesTheSameResultAgain) {
+  for (const char* text : {kPrimitive, kEcho, kMultiObject}) {
+    json first = run(text, {}), again = run(text, {});
+    first.erase("simulator");
+    again.erase("simulator");
+    EXPECT_EQ(first.dump(), again.dump());
+  }
+  EXPECT_NE(run(kMultiObject, {}).at("latency_us").dump(),
+            run(kMultiObject, {"run.seed=2"}).at("latency_us").dump());
+}
+
+TEST(Micro, WhatHasNoMeaningHereIsRefused) {
+  const auto error = [](const std::vector<std::string>& overrides) {
+    try {
+      run(kPrimitive, overrides);
+    } catch (const UserError& e) {
+      return e.pointer() + " " + e.what();
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(error({"protocol.name=drtmh"}), HasSubstr("micro-benchmark and runs without a protocol"));
+  EXPECT_THAT(error({"run.check=serializable"}), HasSubstr("unknown value \"serializable\"; allowed: none"));
+  EXPECT_THAT(error({"cluster.nodes=1"}), HasSubstr("/cluster/nodes"));
+  EXPECT_THAT(error({"workload.verb=read", "workload.transport=ud"}), HasSubstr("UD carries no read"));
+  EXPECT_THAT(error({"workload.accounts=3"}), HasSubstr("accounts"));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
