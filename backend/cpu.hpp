@@ -17,7 +17,7 @@ enum class Cost : std::uint8_t {
   // by the binding
   kPostWr,       // build one send WQE
   kDoorbell,     // ring: 8 B write-through to the device, with its barriers
-  kBlueFlame,    // write-combined copy of one 64 B block to the device
+  kBlueFlame,    // each 64 B block that is copied to the device with it
   kInlineBlock,  // copy one 64 B block of inline payload into the WQE
   kPostRecv,     // build one RECV WQE
   kPollEmpty,    // poll that finds nothing

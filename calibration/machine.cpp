@@ -163,6 +163,15 @@ void Machines::build(const std::string& name) {
   apply_factors(machine);
 }
 
+void Machines::adopt(const std::string& name, const json& profile) {
+  build(name);
+  Machine& machine = machines_.at(name);
+  for (const auto& [parameter, item] : profile.at("parameters").items()) {
+    machine.document.at("parameters").at(parameter) = item;
+    set_parameter(machine, parameter, item.at("value"));
+  }
+}
+
 void Machines::build_parameters(Machine& machine) {
   json parameters = json::object();
   const std::string from = machine.wanted.value("from", "");

@@ -56,6 +56,8 @@ class Machines {
 
   /// The profile document of a machine with its start values; those before it in the groups are built.
   void build(const std::string& machine);
+  /// Takes a machine as an earlier fit has left it.
+  void adopt(const std::string& machine, const nlohmann::json& profile);
   std::vector<FitVariable> variables(const std::string& machine) const;
 
   void set(const FitVariable& variable, double value);

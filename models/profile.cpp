@@ -81,7 +81,7 @@ constexpr Parameter<H> kHostParameters[] = {
     {"post_wr_ns", "ns", 0, 10000, &H::post_wr_ns, "build one send WQE"},
     {"doorbell_ns", "ns", 0, 10000, &H::doorbell_ns,
      "doorbell record, barriers and an 8 B store to the device"},
-    {"blueflame_ns", "ns", 0, 10000, &H::blueflame_ns, "write-combined copy of one 64 B block to the device"},
+    {"blueflame_ns", "ns", 0, 10000, &H::blueflame_ns, "added by each 64 B block copied to the device (BlueFlame)"},
     {"inline_block_ns", "ns", 0, 10000, &H::inline_block_ns, "copy one 64 B block of inline payload"},
     {"post_recv_ns", "ns", 0, 10000, &H::post_recv_ns, "build one RECV WQE"},
     {"poll_empty_ns", "ns", 0, 10000, &H::poll_empty_ns, "poll that finds nothing"},

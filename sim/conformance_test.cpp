@@ -293,5 +293,44 @@ TEST(SimulatedLatency, ACompletionSeenAheadOfTheCalendarComesBehindItsData) {
   EXPECT_TRUE(seen);
 }
 
+/// The answers that fill a window are known before they are there: a READ posted in between has to be woken
+/// by them all the same.
+TEST(SimulatedLatency, AReadPostedAtAnyTimeBehindAFullWindowIsSent) {
+  for (std::uint64_t later_cycles = 0; later_cycles < 20'000; later_cycles += 500) {
+    sim::Cluster cluster(three_nodes());
+    Endpoint near(cluster.port(0, 0).device()), far(cluster.port(1, 0).device());
+    QpInitAttributes attributes;
+    attributes.max_rd_atomic = 1;
+    attributes.send_cq = attributes.recv_cq = near.send_cq.get();
+    const auto qp = near.device.create_qp(attributes);
+    attributes.send_cq = attributes.recv_cq = far.send_cq.get();
+    const auto peer = far.device.create_qp(attributes);
+    qp->connect(peer->address());
+    peer->connect(qp->address());
+
+    struct Reader final : Steppable {
+      bool step() override { return work(); }
+      std::function<bool()> work;
+    } reader;
+    unsigned posted = 0;
+    std::size_t done = 0;
+    reader.work = [&] {
+      if (posted < 2) {
+        const SendWr wr = read(posted, near.sge(posted * 32768, 16384), far, 0);
+        qp->post_send({&wr, 1});
+        ++posted;
+        cluster.port(0, 0).cpu().charge_cycles(later_cycles);
+        return true;
+      }
+      std::array<WorkCompletion, 4> completions;
+      done += near.send_cq->poll(completions);
+      return false;
+    };
+    cluster.drive(0, 0, reader);
+    cluster.clock().run_until(100 * kMicrosecondPs, [] { return true; });
+    EXPECT_EQ(done, 2U) << later_cycles << " cycles later";
+  }
+}
+
 }  // namespace
 }  // namespace verbtwin::conformance

@@ -165,11 +165,9 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 /// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
 void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks) {
   const std::int64_t before_ps = core_.now_ps();
-  if (port_.nic.takes_blueflame(requests, blocks)) {
-    core_.charge(Cost::kBlueFlame, blocks);
-  } else {
-    core_.charge(Cost::kDoorbell);
-  }
+  // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
+  core_.charge(Cost::kDoorbell);
+  if (port_.nic.takes_blueflame(requests, blocks)) core_.charge(Cost::kBlueFlame, blocks);
   if (doorbell_ == models::DoorbellRegisters::kOwn) return;
   const auto hold =
       port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);

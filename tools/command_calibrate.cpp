@@ -130,6 +130,20 @@ class FitLine {
   int first_ = 0;
 };
 
+fs::path profile_file(const Calibration& c, const std::string& machine) {
+  return c.directory / "profiles" / (machine + ".json");
+}
+
+/// A machine that is not fitted now is as its profile says, if it has one yet.
+void adopt_shipped(Calibration& c, const std::string& machine) {
+  const fs::path file = profile_file(c, machine);
+  if (!fs::exists(file)) {
+    c.machines.build(machine);
+  } else {
+    c.machines.adopt(machine, scenarios::Document::read(file).root());
+  }
+}
+
 /// All groups in order; false if it was told to stop.
 bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::string& only) {
   FitLine line;
@@ -137,16 +151,15 @@ bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::str
     line.update(group.name, done, of, fmt::format("misfit {:.2f} %", std::sqrt(best) * 100));
   };
   for (const calibration::MachineGroup& group : c.machines.groups()) {
+    if (!only.empty() && group.name != only) {
+      for (const std::string& machine : group.machines) adopt_shipped(c, machine);
+      continue;
+    }
     for (const std::string& machine : group.machines) c.machines.build(machine);
     const auto own = experiments_of(c, group);
-    if (!only.empty() && group.name != only) continue;
     if (!fit_group(c.machines, group, own, evaluator, progress)) return false;
   }
   return true;
-}
-
-fs::path profile_file(const Calibration& c, const std::string& machine) {
-  return c.directory / "profiles" / (machine + ".json");
 }
 
 std::vector<std::string> written_machines(const Calibration& c, const std::string& only) {

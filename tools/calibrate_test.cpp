@@ -1,0 +1,130 @@
+// verbtwin calibrate, started as a process on a copy of the data with one experiment.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "calibration/experiment.hpp"
+#include "calibration/machine.hpp"
+#include "tools/catalog.hpp"
+#include "tools/child_process.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const fs::path kData = fs::path(VERBTWIN_SOURCE_DIR) / "calibration";
+
+class Calibrate : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "verbtwin_calibrate_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    for (const char* folder : {"experiments", "published/train"}) fs::create_directories(directory_ / folder);
+    for (const char* folder : {"profiles", "machines"}) {
+      fs::copy(kData / folder, directory_ / folder, fs::copy_options::recursive);
+    }
+    fs::copy(kData / "published/train/cx4_many_queue_pairs_read.csv", directory_ / "published/train");
+    fs::copy(kData / "experiments/cx4_many_queue_pairs_read.json", directory_ / "experiments");
+    std::ofstream(directory_ / "experiments/left-out.json") << "[]";
+    setenv("VERBTWIN_DATA_DIR", directory_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("VERBTWIN_DATA_DIR");
+    fs::remove_all(directory_);
+  }
+
+  ChildProcess start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), {VERBTWIN_BINARY, "calibrate"});
+    return {directory_, std::move(arguments)};
+  }
+  std::vector<std::string> profiles() const {
+    std::vector<std::string> texts;
+    for (const auto& entry : fs::directory_iterator(directory_ / "profiles"))
+      texts.push_back(read_text(entry.path()));
+    return texts;
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(Calibrate, EvaluateWritesTheReportAndLeavesTheProfiles) {
+  const auto before = profiles();
+  ChildProcess run = start({"--published", "--evaluate"});
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_EQ(run.err(), "") << "no progress in a pipe";
+  EXPECT_THAT(run.out(), HasSubstr("cx4_many_queue_pairs_read"));
+  EXPECT_EQ(profiles(), before);
+  const json report = json::parse(read_text(directory_ / "report.json"));
+  ASSERT_EQ(report.size(), 8U);
+  for (const char* key : {"set", "experiment", "series", "x", "published", "simulated", "error"}) {
+    EXPECT_TRUE(report[0].contains(key)) << key;
+  }
+  EXPECT_GT(report[0].at("simulated").get<double>(), 0);
+  EXPECT_THAT(read_text(directory_ / "REPORT.md"), HasSubstr("## connectx-4"));
+}
+
+TEST_F(Calibrate, TheSameProfilesGiveTheSameReport) {
+  ChildProcess first = start({"--published", "--evaluate", "--jobs", "1"});
+  ASSERT_EQ(first.wait(), 0);
+  const std::string report = read_text(directory_ / "REPORT.md");
+  ChildProcess second = start({"--published", "--evaluate", "--jobs", "4"});
+  ASSERT_EQ(second.wait(), 0);
+  EXPECT_EQ(read_text(directory_ / "REPORT.md"), report);
+}
+
+TEST_F(Calibrate, AnInterruptedFitLeavesEverythingAsItWas) {
+  const auto before = profiles();
+  ChildProcess run = start({"--published"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_EQ(profiles(), before);
+  EXPECT_FALSE(fs::exists(directory_ / "REPORT.md"));
+}
+
+TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
+  ChildProcess without = start({});
+  EXPECT_EQ(without.wait(), 2);
+  EXPECT_EQ(without.err(), "verbtwin calibrate: what to calibrate with is missing; allowed: --published\n");
+  ChildProcess group = start({"--published", "--group", "ConnectX-4 clusters"});
+  EXPECT_EQ(group.wait(), 2);
+  EXPECT_THAT(group.err(), HasSubstr("did you mean \"ConnectX-4 cluster\"?"));
+  std::ofstream(directory_ / "published/train/cx4_many_queue_pairs_read.csv", std::ios::app) << "read,512\n";
+  ChildProcess data = start({"--published", "--evaluate"});
+  EXPECT_EQ(data.wait(), 2);
+  EXPECT_THAT(data.err(), HasSubstr("cx4_many_queue_pairs_read.csv:13: 2 fields"));
+}
+
+TEST(CalibrationData, EveryPublishedRowIsRunOrLeftOutForAReason) {
+  calibration::Machines machines = calibration::Machines::read(kData / "machines");
+  const calibration::ExperimentSet set =
+      calibration::load_experiments(kData / "experiments", kData / "published/train", make_catalog());
+  EXPECT_GT(set.experiments.size(), 15U);
+  for (const calibration::Experiment& experiment : set.experiments) {
+    EXPECT_FALSE(experiment.assumptions.empty()) << experiment.name;
+  }
+}
+
+TEST(CalibrationData, NoExperimentOrMachineNamesTheValidationSet) {
+  for (const char* folder : {"experiments", "machines"}) {
+    for (const auto& entry : fs::directory_iterator(kData / folder)) {
+      EXPECT_EQ(read_text(entry.path()).find("validation"), std::string::npos) << entry.path();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
