@@ -171,6 +171,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.nics_per_node = cluster.at("nics_per_node").get<int>();
   out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
+  out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
   out.network = network_of(source, cluster.at("network"));

@@ -32,6 +32,7 @@ struct Cluster {
   std::string host;  // as `nic`
   int qps_per_peer = 0;
   bool shared_contexts = false;  // device_context = shared
+  double tear_ns = 0;            // 0: a NIC accesses any number of cache lines at one instant
   Network network;
 };
 

@@ -113,8 +113,8 @@ Cluster::Cluster(const ClusterParameters& p)
           *platform_, calendar_,
           p.message_per_communication ? Clock::Messages::kSimulated : Clock::Messages::kNone)),
       fabric_(std::make_unique<Fabric>(*platform_)),
-      transport_(std::make_unique<Transport>(calendar_, *fabric_,
-                                             p.message_per_communication ? clock_.get() : nullptr, p.nic)) {
+      transport_(std::make_unique<Transport>(
+          calendar_, *fabric_, p.message_per_communication ? clock_.get() : nullptr, p.nic, p.tear)) {
   for (int node = 0; node < shape_.nodes; ++node) {
     nodes_.push_back(std::make_unique<Node>(*this, p.node_memory_b));
     for (int nic = 0; nic < shape_.nics_per_node; ++nic) {

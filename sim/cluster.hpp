@@ -35,6 +35,7 @@ struct ClusterParameters {
   bool message_per_communication = false;  // network.model = simgrid
   bool shared_contexts = false;            // a device context per NIC and not per thread
   std::size_t node_memory_b = 1 << 20;
+  Transport::Tear tear;
 };
 
 /// What the parts of the cluster have done since the start.

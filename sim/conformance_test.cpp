@@ -104,12 +104,16 @@ BindingCase starved() {
     p.nic.wire_header_b = 56;
   });
 }
+/// Cache lines of one access land at times of their own.
+BindingCase torn() {
+  return simulated("torn", [](sim::ClusterParameters& p) { p.tear = {300'000, 1}; });
+}
 BindingCase communications() {
   return simulated("simgrid", [](sim::ClusterParameters& p) { p.message_per_communication = true; });
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulated, VerbsConformance, testing::Values(plain(), starved(), communications()),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(Simulated, VerbsConformance,
+                         testing::Values(plain(), starved(), torn(), communications()), case_name);
 
 // ---- when things happen
 

@@ -32,7 +32,7 @@ WcOpcode wc_opcode(Opcode op) {
 }  // namespace
 
 Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
-                     const models::NicProfile& profile)
+                     const models::NicProfile& profile, Tear tear)
     : calendar_(calendar),
       handler_(calendar.add_handler(*this)),
       fabric_(fabric),
@@ -40,7 +40,8 @@ Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
       mtu_b_(static_cast<std::uint32_t>(profile.mtu_b)),
       packet_extra_b_(static_cast<std::uint32_t>(profile.wire_header_b)),
       queue_pairs_(1, nullptr),
-      free_payloads_(33) {}
+      free_payloads_(33),
+      tear_(tear) {}
 
 Transport::~Transport() {
   for (auto& buffers : free_payloads_) {
@@ -395,6 +396,9 @@ void Transport::handle(std::uint32_t index) {
     }
     case Stage::kUnanswered:
       unanswered(index);
+      break;
+    case Stage::kLine:
+      access_line(index);
       break;
   }
 }

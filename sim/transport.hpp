@@ -36,7 +36,13 @@ class Transport final : public EventHandler {
 
   /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model =
   /// simgrid).
-  Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile);
+  /// `tear`: NICs access several cache lines one by one, each up to so long after the touch; 0: all at once.
+  struct Tear {
+    std::int64_t within_ps = 0;
+    std::uint64_t seed = 0;
+  };
+  Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile,
+            Tear tear);
   ~Transport();
 
   void handle(std::uint32_t index) override;
@@ -78,6 +84,7 @@ class Transport final : public EventHandler {
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
     kUnanswered,
     kWindow,  // not a request: a queue pair whose requests wait may send the next
+    kLine,    // a cache line of a torn access
   };
 
   Flight& flight(std::uint32_t index) const;
@@ -111,6 +118,9 @@ class Transport final : public EventHandler {
   void wake_watcher(const Flight& f, const SimQueuePair& target);
   void execute(std::uint32_t index, SimQueuePair& target);
   void access_memory(Flight& f);
+  bool is_torn(const Flight& f) const;
+  void access_by_lines(const Flight& f);
+  void access_line(std::uint32_t index);
   void receive(std::uint32_t index, SimQueuePair& target);
   bool take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv);
   void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
@@ -139,6 +149,7 @@ class Transport final : public EventHandler {
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   std::uint64_t resets_ = 0;
+  Tear tear_;
   /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and
   /// direction are put back in order here (network.model = simgrid only). Looked up, never iterated.
   struct Sequence {

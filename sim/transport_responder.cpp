@@ -17,6 +17,7 @@ constexpr std::int64_t kRnrTimerPs = 10 * kMicrosecondPs;
 // away.
 constexpr std::int64_t kFlushProbePs = 4 * kMicrosecondPs;
 constexpr std::uint8_t kRetryForEver = 7;
+constexpr std::uint64_t kLineBytes = 64;
 
 }  // namespace
 
@@ -54,8 +55,9 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, models
   std::int64_t touch_ps = touch.at();
   f.done_ps = done.at();
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
-    touch_ps = origin.last_touch_ps_ = std::max(origin.last_touch_ps_, touch_ps);
-    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, touch_ps});
+    touch_ps = std::max(origin.last_touch_ps_, touch_ps);
+    origin.last_touch_ps_ = touch_ps + (is_torn(f) ? tear_.within_ps : 0);
+    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, origin.last_touch_ps_});
   }
   f.stage = Stage::kTouch;
   calendar_.schedule(touch_ps, handler_, index);
@@ -121,7 +123,8 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     access_memory(f);
     models::Nic& nic = target.port_.nic;
     nic.receive_imm(target.context_);
-    push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at());
+    const std::int64_t landed_ps = is_torn(f) ? tear_.within_ps : 0;
+    push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at() + landed_ps);
   } else {
     access_memory(f);
     if (is_write(f.opcode)) wake_watcher(f, target);
@@ -136,7 +139,56 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
   }
 }
 
+bool Transport::is_torn(const Flight& f) const {
+  return tear_.within_ps > 0 && (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) &&
+         f.remote_addr / kLineBytes != (f.remote_addr + f.length - 1) / kLineBytes;
+}
+
+/// Each line of the target's memory is read or written whole, at a time of its own.
+void Transport::access_by_lines(const Flight& f) {
+  for (std::uint64_t at = 0; at < f.length;) {
+    const std::uint64_t bytes =
+        std::min<std::uint64_t>(f.length - at, kLineBytes - (f.remote_addr + at) % kLineBytes);
+    const std::uint32_t index = take_flight();
+    Flight& line = flight(index);
+    line.stage = Stage::kLine;
+    line.opcode = f.opcode;
+    line.target = f.target;
+    line.length = static_cast<std::uint32_t>(bytes);
+    line.rkey = f.rkey;
+    line.remote_addr = f.remote_addr + at;
+    line.local = f.local + at;
+    if (is_write(f.opcode)) {  // the payload's buffer may be gone by then
+      line.local = line.small.data();
+      std::memcpy(line.local, f.local + at, bytes);
+    }
+    // splitmix64: cheap, and the same everywhere
+    std::uint64_t mixed = tear_.seed += 0x9e3779b97f4a7c15;
+    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
+    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
+    const auto late_ps =
+        static_cast<std::int64_t>((mixed >> 32) % static_cast<std::uint64_t>(tear_.within_ps));
+    calendar_.schedule(calendar_.now_ps() + late_ps, handler_, index);
+    at += bytes;
+  }
+}
+
+void Transport::access_line(std::uint32_t index) {
+  const Flight& line = flight(index);
+  const SimQueuePair* target = find(line.target);
+  if (target != nullptr && target->port_.memory->allows(line.rkey, line.remote_addr, line.length, 0)) {
+    auto* remote = reinterpret_cast<std::byte*>(line.remote_addr);
+    std::memcpy(is_write(line.opcode) ? remote : line.local, is_write(line.opcode) ? line.local : remote,
+                line.length);
+  }
+  release(index);
+}
+
 void Transport::access_memory(Flight& f) {
+  if (is_torn(f)) {
+    access_by_lines(f);
+    return;
+  }
   auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
   if (is_write(f.opcode)) {
     if (f.length > 0) std::memcpy(remote, f.local, f.length);

@@ -84,7 +84,9 @@ void Drivers::work(int index) {
     if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
     const ibverbs::Failure& failure = cluster_.first_failure(index);
     if (failure.status != WcStatus::kSuccess && !self.failed.load(std::memory_order_relaxed)) {
-      self.failure = fmt::format("{} towards rank {}", to_string(failure.status), failure.peer);
+      self.failure =
+          std::string(to_string(failure.status)) +
+          (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
       self.failed.store(true, std::memory_order_release);
     }
   }

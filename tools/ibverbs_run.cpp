@@ -261,9 +261,6 @@ json RankRun::partial_result(const std::string& why) {
 
 json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& options,
                     const RunControl& control) {
-  if (scenario.protocol.is_null()) {
-    throw UserError("/backend", "micro-benchmarks run simulated only; allowed: \"sim\"");
-  }
   ibverbs::RendezvousOptions meeting;
   meeting.rank = options.rank;
   meeting.ranks = options.ranks;

@@ -91,7 +91,7 @@ TEST(Micro, ResultHasTheContractsShape) {
 TEST(Micro, BytesOnTheWireAreThePackets) {
   struct Case {
     std::vector<std::string> overrides;
-    double bytes;  // systems.md section 1: request and response or ACK, InfiniBand
+    double bytes;  // request and response or ACK with InfiniBand headers
   };
   const Case cases[] = {
       {{"workload.verb=read", "workload.payload_b=64"}, 42 + 30 + 64},

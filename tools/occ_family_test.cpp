@@ -41,7 +41,7 @@ const std::vector<Load>& loads() {
         "run.measure_us=500"}},
       {"large_objects",  // torn READs
        {R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":20,"value_b":400})",
-        "protocol.log.ring_kib=64"}},
+        "protocol.log.ring_kib=64", "cluster.tear_ns=500"}},
       {"tpcc_new_order",
        {R"(workload={"name":"tpcc","warehouses_per_node":2,"items":100,"remote_share":0.3})",
         "run.measure_us=1000"}},
@@ -105,7 +105,7 @@ class FamilyFaults : public testing::TestWithParam<std::string> {
               Overrides overrides = loads()[0].overrides) const {
     RunControl control;
     control.sabotage.*fault = true;
-    for (int seed = 1; seed <= 3; ++seed) {
+    for (int seed = 1; seed <= 10; ++seed) {
       const json result = run(kContended, with(overrides, GetParam(), seed), control);
       for (const json& one : result.at("checks")) {
         if (one.at("name") == check && one.at("violations") > 0) return true;
@@ -126,6 +126,15 @@ TEST_P(FamilyFaults, ChecksLeftOutAreCaught) {
       R"(workload={"name":"object_store","reads":12,"updates":2,"objects_per_thread":10})",
       "run.measure_us=1000"};
   EXPECT_TRUE(caught(&Sabotage::skip_validation, "serializable", reads_much));
+}
+
+/// Where records are fetched by READ. Two lines, so that a fetch proves itself.
+TEST_P(FamilyFaults, AcceptedTornReadsAreCaught) {
+  const Overrides two_lines = {
+      R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":10,"value_b":100})",
+      "cluster.tear_ns=500", "protocol.location_cache.start=full", "run.measure_us=1000"};
+  const bool reads = GetParam() == "drtmh" || GetParam() == "drtmr" || GetParam() == "farm";
+  EXPECT_EQ(caught(&Sabotage::accept_torn, "serializable", two_lines), reads);
 }
 
 TEST_P(FamilyFaults, VersionsNotBumpedAreCaught) {

@@ -37,6 +37,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
+  p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;

@@ -111,13 +111,27 @@ void Summary::title() {
     shape += fmt::format(" x {} coroutines, {} replicas", count_of(cluster, "coroutines"),
                          count_of(cluster, "replicas"));
   }
-  if (cluster.contains("nic")) {
-    shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
+  const auto measured_on = result_.find("measured_on");
+  if (measured_on != result_.end() && !measured_on->empty()) {
+    // The profiles that the scenario names say nothing of these machines.
+    const Json& machine = measured_on->front();
+    for (const Json& device : machine.at("devices")) {
+      shape += fmt::format("; {}, {:g} Gb/s, MTU {}", device.value("device", ""), number(device, "link_gbps"),
+                           count_of(device, "mtu"));
+    }
+    shape += fmt::format("; {}", machine.value("cpu", ""));
+  } else {
+    if (cluster.contains("nic")) {
+      shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
+    }
+    if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
   }
-  if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
   line(wrap(fmt::format("{}; {}, seed {}", shape, backend, count_of(result_, "seed")), 0, width_));
   if (result_.value("partial", false)) {
+    if (const std::string failure = result_.value("failure", ""); !failure.empty()) {
+      line(paint(kRed, wrap("FAILED: " + failure + "; this is rank 0's part", 0, width_)));
+    }
     line(paint(kYellow, fmt::format("PARTIAL: stopped after {} us of the window",
                                     format_us(number(result_, "window_us")))));
   }

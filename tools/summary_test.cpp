@@ -111,6 +111,19 @@ TEST(Summary, SaysThatARunIsPartial) {
   EXPECT_THAT(render_summary(result, {}), HasSubstr("PARTIAL: stopped after 412 us of the window\n"));
 }
 
+TEST(Summary, NamesTheMachinesOfARealRun) {
+  json result = canned_result();
+  result["backend"] = "ibverbs";
+  result["measured_on"] = json::parse(R"([{"cpu": "Some CPU", "devices": [
+      {"device": "mlx5_0", "link_gbps": 100.0, "mtu": 4096}]}])");
+  result["partial"] = true;
+  result["failure"] = "rank 1 was lost while measuring";
+  const std::string text = render_summary(result, {});
+  EXPECT_THAT(text, HasSubstr("; mlx5_0, 100 Gb/s, MTU 4096;\nSome CPU; measured, seed 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("connectx-4")));
+  EXPECT_THAT(text, HasSubstr("FAILED: rank 1 was lost while measuring; this is rank 0's part\n"));
+}
+
 TEST(Summary, RendersAMicroBenchmark) {
   json result = canned_result();
   for (const char* key : {"committed", "committed_per_s", "aborted_attempts", "transactions", "phases"})

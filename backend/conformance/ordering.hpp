@@ -132,6 +132,23 @@ TEST_P(VerbsConformance, MoreReadsThanTheWindowAllComeInOrder) {
   }
 }
 
+TEST_P(VerbsConformance, ReadsPostedOneByOneIntoAFullWindowAllCome) {
+  for (const std::uint8_t window : std::array<std::uint8_t, 2>{2, 16}) {
+    SCOPED_TRACE(static_cast<int>(window));
+    QpInitAttributes few = attributes();
+    few.max_rd_atomic = window;
+    const Ends ends = connect(few);
+    for (unsigned i = 0; i < 60; ++i) {
+      b().set_word(i * 8, 1000 + i);
+      // Between two of them answers come closer: some READs find the window full of answers on their way.
+      post(ends.near, {read(i, a().sge(i * 8, 8), b(), i * 8, i % 10 == 9 ? kSignaled | kFence : kSignaled)});
+      int looks = 0;
+      binding->run_until([&looks] { return ++looks > 2; });
+    }
+    EXPECT_EQ(ids_of(sent(a(), 60)), range(0, 60));
+  }
+}
+
 TEST_P(VerbsConformance, AWriteBehindReadsThatWaitKeepsItsPlace) {
   QpInitAttributes one = attributes();
   one.max_rd_atomic = 1;

@@ -107,15 +107,17 @@ void PrimitiveThread::connect() {
   }
 }
 
+/// A batch more than can be on their way: consumed ones are posted again a batch at a time.
 void PrimitiveThread::post_first_recvs() {
+  const std::uint32_t recvs = inbound_max() + kRecvBatch;
   if (is_datagram()) {
-    post_recvs(line(0, 0), inbound_max());
+    post_recvs(line(0, 0), recvs);
     return;
   }
   for (int node = 0; node < port_.shape().nodes; ++node) {
     if (node == port_.node() || !options_.issues(node, port_.thread())) continue;
     for (int index = 0; index < port_.shape().qps_per_peer; ++index) {
-      post_recvs(line(node, index), inbound_max());
+      post_recvs(line(node, index), recvs);
     }
   }
 }

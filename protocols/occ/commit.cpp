@@ -89,7 +89,11 @@ void Transaction::prepare_image(Item& item) {
   const std::uint64_t version = version_to_be(item) - (bump ? 0 : 1);
   store_word(item.image, 0);
   store_word(item.image + 8, version);
-  if (record.has_tail) store_word(item.image + record.tail_offset(), version);
+  if (record.digests) engine_.cpu_.charge(Cost::kCopyBlock, record.image_b / kCacheLineBytes);
+  if (record.has_tail) {
+    store_word(item.image + record.tail_offset(),
+               tail_word(record, version, {item.image + kRecordHeaderBytes, record.value_b}));
+  }
 }
 
 void Transaction::commit_local(Item& item) {

@@ -76,6 +76,7 @@ struct OccOptions {
     bool skip_validation = false;
     bool skip_version_bump = false;
     bool skip_log = false;
+    bool accept_torn = false;
     bool skip_backup_update = false;      // coordinator logs: the backups keep what they had
     bool truncate_before_commit = false;  // log space is given back before the transaction is certain
   } sabotage;

@@ -1,5 +1,6 @@
-// The named OCC protocols, as data: the same options with different defaults (systems.md, the table of
-// section 2).
+// The named OCC protocols, as data: the same options with different defaults. Which phase uses which verbs is
+// as in Wei et al., OSDI 2018, table 1, and in the systems' own papers: FaRM (SOSP 2015), DrTM+R (EuroSys
+// 2016), FaSST (OSDI 2016).
 #include <array>
 
 #include "backend/user_error.hpp"

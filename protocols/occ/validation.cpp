@@ -101,7 +101,7 @@ void Transaction::judge_lock(Item& item) {
 Task<bool> Transaction::check_read_set() {
   const OccOptions::Validation& options = engine_.options().validation;
   // One record read and nothing written: the fetch was its own snapshot.
-  if (item_count_ == 1 && !items_[0].is_write && layout(items_[0]).proves_itself) co_return true;
+  if (item_count_ == 1 && !items_[0].is_write) co_return true;
   if (engine_.options().sabotage.skip_validation) co_return true;
   RequestBatch batch(engine_.worker_, options, this);
   for (Item& item : items()) {

@@ -1,5 +1,5 @@
 // Golden counts: what each protocol posts for a transaction that reads one remote record and writes another,
-// on an idle cluster (systems.md section 2; the papers it names). Node 0 coordinates; the record read is at
+// on an idle cluster (the papers that presets.cpp names). Node 0 coordinates; the record read is at
 // node 1, the one written at node 2 with its backup at node 3; replicas = 2.
 #include <gtest/gtest.h>
 

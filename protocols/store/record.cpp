@@ -24,7 +24,7 @@ RecordLayout::RecordLayout(std::uint32_t value_bytes) : value_b(value_bytes) {
   image_b = kRecordHeaderBytes + round_up(value_bytes, 8);
   has_tail = image_b > kCacheLineBytes;
   if (has_tail) image_b += 8;
-  proves_itself = image_b <= 2 * kCacheLineBytes;
+  digests = image_b > 2 * kCacheLineBytes;
   stride_b = 32;
   while (stride_b < image_b && stride_b < kCacheLineBytes) stride_b *= 2;
   if (stride_b < image_b) stride_b = round_up(image_b, kCacheLineBytes);
@@ -34,11 +34,18 @@ std::uint64_t written_digest(std::uint64_t version_word, std::span<const std::by
   return value_digest((version_word & kDeletedBit) != 0 ? std::span<const std::byte>{} : value);
 }
 
+std::uint64_t tail_word(const RecordLayout& layout, std::uint64_t version, std::span<const std::byte> value) {
+  // Never written: all zero, whatever the initial value is.
+  return layout.digests && version != 0 ? version ^ value_digest(value) : version;
+}
+
 RecordView inspect(const RecordLayout& layout, const std::byte* image) {
   RecordView view{load_word(image), load_word(image + 8), RecordState::kStable};
   if (view.lock != 0) {
     view.state = RecordState::kLocked;
-  } else if (layout.has_tail && load_word(image + layout.tail_offset()) != view.version) {
+  } else if (layout.has_tail &&
+             load_word(image + layout.tail_offset()) !=
+                 tail_word(layout, view.version, {image + kRecordHeaderBytes, layout.value_b})) {
     view.state = RecordState::kTorn;
   }
   return view;
@@ -63,7 +70,10 @@ void install(const RecordLayout& layout, std::byte* record, std::uint64_t versio
     std::memcpy(padded, value.data() + at, bytes);
     atomic_word(record + kRecordHeaderBytes + at).store(load_word(padded), std::memory_order_relaxed);
   }
-  if (layout.has_tail) atomic_word(record + layout.tail_offset()).store(version, std::memory_order_relaxed);
+  if (layout.has_tail) {
+    const std::uint64_t tail = tail_word(layout, version, {record + kRecordHeaderBytes, layout.value_b});
+    atomic_word(record + layout.tail_offset()).store(tail, std::memory_order_relaxed);
+  }
   atomic_word(record + 8).store(version, std::memory_order_release);
 }
 

@@ -1,20 +1,16 @@
 // Record: how a record lies in registered memory, read and written by NICs and CPUs at once.
 //
 //   lock     8 B   0, or the owner that is writing (owner_word())
-//   version  8 B   0: never written, the record is as the table's initial state has it; else a counter of the
-//                  committed writes, and in the top bit whether the last of them deleted the record
+//   version  8 B   0: never written, the value is the table's initial value for the key; +1 with every write
 //   value          padded to 8 B
-//   version  8 B   again, only where the record is longer than a cache line
-//
-// A key's place is its own for ever: a record that is absent (deleted, or not inserted yet) keeps its lock
-// and version words, so that reading or inserting an absent key is locked and checked like any other access,
-// and a cached location never leads to another key's record.
+//   tail     8 B   only where the record is longer than a cache line: proves that the lines belong together
 //
 // A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be
-// fetched torn; it is accepted only if it is unlocked and both its versions agree: the writer holds the lock
-// from before the first byte changes until after the last one is there, and changes the versions with the
-// value. With two lines that settles it. Where there are more, the lines between may still be newer than both
-// ends: a fetch of such a record is its own proof of nothing, and has to be checked again (Validation).
+// fetched torn, its lines in any order; it is accepted only if it is unlocked and its tail is right. The
+// writer holds the lock from before the first byte changes until after the last one is there. With two lines
+// the version once more, in the second, settles it. Where there are more, those between could be older than
+// both ends, so that the tail also digests the value, as Pilaf's self-verifying records do (USENIX ATC 2013,
+// section 4.2).
 //
 // Nobody owns these functions' memory; any thread may call them on any record, and the lock and version words
 // are reached only through std::atomic_ref.
@@ -42,7 +38,7 @@ struct RecordLayout {
   std::uint32_t image_b = 0;   // what a fetch reads and a write covers
   std::uint32_t stride_b = 0;  // from one record to the next
   bool has_tail = false;
-  bool proves_itself = true;  // an accepted fetch cannot be torn
+  bool digests = false;  // the tail digests the value
 
   explicit RecordLayout(std::uint32_t value_bytes);
 
@@ -73,6 +69,9 @@ inline void store_word(std::byte* at, std::uint64_t word) {
 inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at));
 }
+
+/// What the tail of a record holds.
+std::uint64_t tail_word(const RecordLayout& layout, std::uint64_t version, std::span<const std::byte> value);
 
 /// Judges a private copy of a record.
 RecordView inspect(const RecordLayout& layout, const std::byte* image);
