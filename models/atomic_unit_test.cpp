@@ -65,7 +65,7 @@ TEST(AtomicUnit, LocksArePickedByLowAddressBits) {
   Unit unit(fast_pcie());
   unit.execute_ns(0x1000);
   EXPECT_GE(unit.execute_ns(0x1000 + 4096), kHeldNs + kOldNs) << "the same low 12 bits";
-  EXPECT_LT(unit.execute_ns(0x1000 + 4096 + 8), kHeldNs);
+  EXPECT_LT(unit.execute_ns(0x1000 + 4096 + 8), kHeldNs + kOldNs) << "it meets the engine's work alone";
 }
 
 TEST(AtomicUnit, ALockThatIsFreeAgainCostsNothing) {

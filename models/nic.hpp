@@ -78,8 +78,8 @@ class Nic {
     return pass_receive_engine(context, arrived,
                                packet_ps(packets, bytes) + recv_wqe_ps_ + take_recv_ps(context));
   }
-  /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for the
-  /// state of the receive queue.
+  /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
+  /// the state of the receive queue.
   void receive_imm(std::uint32_t context) {
     take_recv_ps(context);
     recv_engine_.owe(recv_imm_ps_);

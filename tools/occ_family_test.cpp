@@ -102,10 +102,10 @@ class FamilyFaults : public testing::TestWithParam<std::string> {
  protected:
   /// True if some seed's run is found wrong by the check called `check`.
   bool caught(bool protocols::OccOptions::Sabotage::*fault, const std::string& check,
-              Overrides overrides = loads()[0].overrides) const {
+              Overrides overrides = loads()[0].overrides, int seeds = 10) const {
     RunControl control;
     control.sabotage.*fault = true;
-    for (int seed = 1; seed <= 10; ++seed) {
+    for (int seed = 1; seed <= seeds; ++seed) {
       const json result = run(kContended, with(overrides, GetParam(), seed), control);
       for (const json& one : result.at("checks")) {
         if (one.at("name") == check && one.at("violations") > 0) return true;
@@ -128,15 +128,6 @@ TEST_P(FamilyFaults, ChecksLeftOutAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::skip_validation, "serializable", reads_much));
 }
 
-/// Where records are fetched by READ. Two lines, so that a fetch proves itself.
-TEST_P(FamilyFaults, AcceptedTornReadsAreCaught) {
-  const Overrides two_lines = {
-      R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":10,"value_b":100})",
-      "cluster.tear_ns=500", "protocol.location_cache.start=full", "run.measure_us=1000"};
-  const bool reads = GetParam() == "drtmh" || GetParam() == "drtmr" || GetParam() == "farm";
-  EXPECT_EQ(caught(&Sabotage::accept_torn, "serializable", two_lines), reads);
-}
-
 TEST_P(FamilyFaults, VersionsNotBumpedAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::skip_version_bump, "final_state"));
 }
@@ -150,6 +141,19 @@ TEST_P(FamilyFaults, BackupUpdatesLeftOutAreCaught) {
   const bool coordinators = GetParam() == "fasst" || GetParam() == "fasst-hybrid";
   EXPECT_EQ(caught(&Sabotage::skip_backup_update, "backups"), coordinators);
 }
+
+/// Protocols that fetch records by READ.
+class ReaderFaults : public FamilyFaults {};
+
+TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
+  const Overrides two_lines = {
+      R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":4,"value_b":100})",
+      "cluster.tear_ns=1000", "protocol.location_cache.start=full", "run.measure_us=1000"};
+  EXPECT_TRUE(caught(&Sabotage::accept_torn, "serializable", two_lines, 200));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::Values("drtmh", "drtmr", "farm"),
+                         [](const auto& test) { return identifier(test.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(kFamily),
                          [](const auto& test) { return identifier(test.param); });

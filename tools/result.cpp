@@ -209,7 +209,8 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
   const double waiting =
       judged(shares_of(input.before->lock_wait_ps, input.after->lock_wait_ps, input.window_ps));
-  if (busiest_share < kSaturated && waiting > 0 && core_share + waiting >= kSaturated) {
+  const bool cores_hold_it = busiest_share < kSaturated || busiest == "core";
+  if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) {
     limit = busiest = "doorbell";
     busiest_share = waiting;
   }

@@ -4,8 +4,8 @@
 //
 // Rows hold the columns that transactions change or compare; columns that never change and that nobody
 // compares (names, addresses, district strings) are functions of the key. So a stock row is 16 B on the wire,
-// as in the system whose requests Wei et al. price (OSDI 2018, table 3: 68 B each, messages included), and a new-order
-// writes about 1 KB into a log.
+// as in the system whose requests Wei et al. price (OSDI 2018, table 3: 68 B each, messages included), and a
+// new-order writes about 1 KB into a log.
 //
 // Orders are numbered from 0 in each district; a district keeps the last kOrdersMax, the place of an older
 // one is used again. Every row lives at the node of its warehouse.
