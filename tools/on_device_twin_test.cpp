@@ -212,7 +212,8 @@ std::vector<std::string> measured(const scenarios::Scenario& scenario) {
 TEST(OnDeviceTwin, TheSameRequestsAreSimulatedAndReal) {
   for (const auto& protocol : protocols::protocol_entries()) {
     SCOPED_TRACE(protocol.name);
-    // FaRM's space in a log is told of by messages whose place among the requests depends on when they come.
+    // FaRM differs (a READ where the simulation has a SEND, request 165): not understood yet, presumably the
+    // place of its log messages, which depends on when they come.
     if (protocol.name == "farm") continue;
     const scenarios::Scenario scenario = scenario_of(protocol.name);
     const std::vector<std::string> twin = simulated(scenario);
