@@ -100,7 +100,7 @@ TEST_F(MachinesTest, WhatComesFromAnotherMachineIsScaledByItsFactors) {
   Machines machines = read();
   machines.build("host");
   machines.build("newer");
-  const models::HostProfile& newer = machines.profiles().hosts.at("newer");
+  const models::HostProfile newer = machines.profiles().hosts.at("newer");
   EXPECT_EQ(newer.post_wr_ns, 2);
   EXPECT_EQ(newer.clock_ghz, 3) << "said by the machine itself";
   EXPECT_EQ(newer.cores_per_socket, 1) << "another unit";
