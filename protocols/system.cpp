@@ -1,6 +1,7 @@
 #include "protocols/system.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/user_error.hpp"
 #include "protocols/checks/final_state.hpp"
@@ -23,8 +24,7 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   // A packet holds the largest message: a record's image, or a log entry, with their headers.
   const OccOptions& options = parameters_.options;
-  const bool entries_by_message =
-      options.logging.primitive == Primitive::kRpc || options.validation.lock == LockKind::kLogRecord;
+  const bool entries_by_message = options.logging.primitive == Primitive::kRpc;
   const std::size_t message_b =
       std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
   parameters_.options.rpc.packet_b = std::max(
@@ -33,8 +33,9 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   // write, which hold each value once per replica.
   const auto replicas = static_cast<std::size_t>(parameters_.replicas);
   const std::size_t logs = workload_->writes_max() * replicas;
+  const std::size_t log_b = options.validation.lock == LockKind::kLogRecord ? 96 : 48;  // heads, answers
   arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
-             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * 48;
+             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
   arena_b_ = (arena_b_ + 63) & ~std::size_t{63};
   rpc_b_ = UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc);
   rpc_b_ = (rpc_b_ + 63) & ~std::size_t{63};
@@ -49,8 +50,11 @@ LogSpec System::log_spec() const {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
+  const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
+  if (lock_records) log.answers = std::bit_ceil(static_cast<std::uint32_t>(parameters_.coroutines));
+  const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
   const std::size_t entry_b =
-      (log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + 63) & ~std::size_t{63};
+      (log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b + 63) & ~std::size_t{63};
   if (entry_b > kEntryMaxB) {
     throw UserError("/workload", "a transaction may log " + std::to_string(entry_b) + " B; at most " +
                                      std::to_string(kEntryMaxB) + " B fit a datagram");

@@ -10,7 +10,7 @@ namespace verbtwin::protocols {
 Task<bool> Transaction::log_to_backups() {
   if (options().sabotage.skip_log) co_return true;
   // With LOCK records, room in every log has been set aside before the first lock was asked for.
-  if (options().validation.lock != LockKind::kLogRecord) {
+  if (!logs_lock_records()) {
     build_backup_entries();
     auto promising = promise_log_space();
     if (!log_entries_.empty()) co_await promising;
@@ -18,10 +18,10 @@ Task<bool> Transaction::log_to_backups() {
   if (options().sabotage.truncate_before_commit) truncate_lock_records();
   RequestBatch batch(engine_.worker_, options().logging, this);
   for (LogEntry& entry : log_entries_) {
-    if (entry.kind == LogKind::kBackup) place_log_entry(entry);
+    if (entry.kind != LogKind::kLock) place_log_entry(entry);
   }
   for (LogEntry& entry : log_entries_) {
-    if (entry.kind != LogKind::kBackup) continue;
+    if (entry.kind == LogKind::kLock) continue;
     write_log_entry(entry, batch.group());
     auto sent = batch.next();
     co_await sent;
@@ -34,21 +34,21 @@ Task<bool> Transaction::log_to_backups() {
 void Transaction::build_backup_entries() {
   const StoreLayout& layout = store().layout();
   const bool coordinators = options().logging.placement == LogPlacement::kCoordinator;
+  const LogKind kind = logs_lock_records() ? LogKind::kCommitBackup : LogKind::kBackup;
   for (const Item& item : items()) {
     if (!item.is_write) continue;
     for (int rank = 1; rank < layout.replicas(); ++rank) {
       const int node = layout.backup_node(coordinators ? store().node() : item.node, rank);
       const bool known = std::ranges::any_of(
-          log_entries_, [&](const LogEntry& e) { return e.node == node && e.kind == LogKind::kBackup; });
-      if (!known) build_log_entry(node, LogKind::kBackup);
+          log_entries_, [&](const LogEntry& e) { return e.node == node && e.kind == kind; });
+      if (!known) build_log_entry(node, kind);
     }
   }
 }
 
 void Transaction::build_log_entry(int node, LogKind kind) {
   const StoreLayout& layout_of_store = store().layout();
-  const bool everything =
-      kind == LogKind::kBackup && options().logging.placement == LogPlacement::kCoordinator;
+  const bool everything = kind != LogKind::kLock && options().logging.placement == LogPlacement::kCoordinator;
   const auto belongs = [&](const Item& item) {
     if (!item.is_write || everything) return item.is_write;
     return kind == LogKind::kLock ? item.node == node : layout_of_store.rank_of(node, item.node) > 0;
@@ -62,9 +62,11 @@ void Transaction::build_log_entry(int node, LogKind kind) {
   LogEntry& entry = log_entries_.emplace_back();
   entry.node = node;
   entry.kind = kind;
-  entry.size = log_entry_bytes(records, values_b);
+  const std::size_t head_b = logs_lock_records() ? sizeof(LogHead) : 0;  // place_log_entry() fills it in
+  entry.size = log_entry_bytes(records, values_b) + head_b;
   entry.bytes = take(entry.size);
-  std::byte* at = entry.bytes + kLogFrameBytes;
+  if (kind == LogKind::kLock && node != store().node()) entry.close = take(kCloseBytes);
+  std::byte* at = entry.bytes + kLogFrameBytes + head_b;
   for (const Item& item : items()) {
     if (!belongs(item)) continue;
     const std::uint32_t value_b = layout(item).value_b;
@@ -85,14 +87,21 @@ Task<void> Transaction::promise_log_space() {
     auto room = full->waiting.wait();
     co_await room;
   }
-  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.node).writer.promise(entry.size);
+  for (LogEntry& entry : log_entries_) {
+    LogWriter& log = engine_.log_at(entry.node).writer;
+    log.promise(entry.size);
+    entry.close_promised = entry.close != nullptr;
+    if (entry.close_promised) log.promise(kCloseBytes);
+  }
 }
 
 OccEngine::RemoteLog* Transaction::find_full_log() {
   for (const LogEntry& entry : log_entries_) {
     OccEngine::RemoteLog& log = engine_.log_at(entry.node);
     std::size_t bytes = 0;  // a primary may be a backup too
-    for (const LogEntry& other : log_entries_) bytes += other.node == entry.node ? other.size : 0;
+    for (const LogEntry& other : log_entries_) {
+      if (other.node == entry.node) bytes += other.size + (other.close != nullptr ? kCloseBytes : 0);
+    }
     if (!log.writer.can_promise(bytes)) return &log;
   }
   return nullptr;
@@ -102,16 +111,16 @@ void Transaction::place_log_entry(LogEntry& entry) {
   OccEngine::RemoteLog& log = engine_.log_at(entry.node);
   entry.place = log.writer.reserve_promised(entry.size);
   entry.placed = true;
+  if (logs_lock_records()) {
+    new (entry.bytes + kLogFrameBytes) LogHead{owner(), log.writer.certain(), 0, 0, entry.kind};
+  }
   seal_log_entry({entry.bytes, entry.size}, entry.place.frame);
   if (log.writer.wants_reclaim()) log.reclaim();
 }
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
-  Worker& worker = engine_.worker_;
-  WorkerPort& port = worker.port();
   if (entry.node == store().node()) {
-    engine_.store_log_entry(store().ring(port.node(), port.thread()).data() + entry.place.offset,
-                            {entry.bytes, entry.size});
+    engine_.store_log_entry(own_ring().data() + entry.place.offset, {entry.bytes, entry.size});
     return;
   }
   if (options().logging.primitive == Primitive::kRpc) {
@@ -121,19 +130,25 @@ void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
     const std::span<std::byte> arguments =
         engine_.rpc_.call(entry.node, kLog, sizeof(LogRequest) + entry.size, entry.reply);
     new (arguments.data()) LogRequest{static_cast<std::uint32_t>(entry.place.offset),
-                                      static_cast<std::uint16_t>(port.thread()), 0};
+                                      static_cast<std::uint16_t>(engine_.worker_.port().thread()), 0};
     std::memcpy(arguments.data() + sizeof(LogRequest), entry.bytes, entry.size);
     return;
   }
-  Channel& channel = worker.channel(entry.node, worker.nic());
+  write_into_log(entry.node, entry.place.offset, {entry.bytes, entry.size}, &group);
+}
+
+void Transaction::write_into_log(int node, std::uint64_t offset, std::span<std::byte> bytes,
+                                 WaitGroup* group) {
+  Worker& worker = engine_.worker_;
+  Channel& channel = worker.channel(node, worker.nic());
   SendWr write;
   write.opcode = Opcode::kRdmaWrite;
-  if (entry.size <= engine_.inline_max_b_) write.flags = kInline;
-  write.sge = {entry.bytes, static_cast<std::uint32_t>(entry.size), store().lkey()};
+  if (bytes.size() <= engine_.inline_max_b_) write.flags = kInline;
+  write.sge = {bytes.data(), static_cast<std::uint32_t>(bytes.size()), store().lkey()};
   write.remote_addr =
-      channel.remote.addr + store().layout().ring_offset(port.node(), port.thread()) + entry.place.offset;
+      channel.remote.addr + store().layout().ring_offset(store().node(), worker.port().thread()) + offset;
   write.rkey = channel.remote.rkey;
-  worker.stage(channel, write, &group);
+  worker.stage(channel, write, group);
 }
 
 void OccEngine::store_log_entry(std::byte* at, std::span<const std::byte> entry) {

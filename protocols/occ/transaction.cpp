@@ -36,6 +36,12 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
       history_(history),
       inline_max_b_(worker.port().device().attributes().max_inline_data) {
   register_handlers();
+  if (options().validation.lock != LockKind::kLogRecord) return;
+  const StoreLayout& layout = store_.layout();
+  polled_logs_.resize(static_cast<std::size_t>(layout.nodes()));
+  worker_.set_polled_memory(*this);
+  worker_.port().watch(
+      store_.memory().subspan(layout.ring_offset(0, worker_.port().thread()), layout.rings_bytes()));
 }
 
 /// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
@@ -127,7 +133,7 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     release_locks();
     co_return true;
   }
-  auto locking = options().validation.lock == LockKind::kLogRecord ? lock_by_log_records() : lock_write_set();
+  auto locking = logs_lock_records() ? lock_by_log_records() : lock_write_set();
   const bool locked = co_await locking;
   auto checking = check_read_set();
   if (!locked || !co_await checking) {
@@ -151,7 +157,7 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     auto updating = update_backups();
     if (!co_await updating) co_return false;
   }
-  auto installing = install_and_unlock();
+  auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);
   co_return true;

@@ -100,13 +100,17 @@ class Transaction {
     int node = 0;
     LogKind kind = LogKind::kBackup;
     bool placed = false;  // in the ring
-    bool locks = false;   // LOCK record: the primary holds the locks
     std::byte* bytes = nullptr;
     std::size_t size = 0;
     LogWriter::Place place{};
-    std::byte* answer = nullptr;
     Reply reply;
+    // LOCK records:
+    bool locks = false;  // the primary holds the locks
+    Verdict verdict = Verdict::kPassed;
+    bool close_promised = false;  // room for COMMIT-PRIMARY or ABORT is set aside
+    std::byte* close = nullptr;   // which is built here
   };
+  static constexpr std::size_t kCloseBytes = 2 * kLogFrameBytes + sizeof(LogHead);
 
   int declare(RecordId record, bool is_write);
   Item& at(int item) { return items_[static_cast<std::size_t>(item)]; }
@@ -168,7 +172,7 @@ class Transaction {
   Task<bool> lock_by_log_records();
   void send_lock_record(LogEntry& entry, WaitGroup& group);
   bool judge_lock_record(LogEntry& entry);
-  void close_lock_record(LogEntry& entry, bool commit, WaitGroup& group);
+  void close_lock_record(LogEntry& entry, bool commit, WaitGroup* waits);
   void truncate_lock_records();
   void release_log_records();
 
@@ -180,12 +184,18 @@ class Transaction {
   OccEngine::RemoteLog* find_full_log();
   void place_log_entry(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
+  void write_into_log(int node, std::uint64_t offset, std::span<std::byte> bytes, WaitGroup* group);
+  std::span<std::byte> own_ring() const {
+    return store().ring(store().node(), engine_.worker_.port().thread());
+  }
+  bool logs_lock_records() const { return options().validation.lock == LockKind::kLogRecord; }
 
   // commit.cpp
   void record_history(std::int64_t effect);
   Task<bool> update_backups();
   void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);
   Task<void> install_and_unlock();
+  Task<void> send_commit_primary();
   void prepare_image(Item& item);
   void commit_local(Item& item);
   void commit_by_write(Item& item, WaitGroup& group);

@@ -165,10 +165,9 @@ void Transaction::judge_check(Item& item) {
 }
 
 void Transaction::release_locks() {
-  if (options().validation.lock == LockKind::kLogRecord) release_log_records();
-  if (options().sabotage.skip_lock) return;
+  if (logs_lock_records()) release_log_records();
   for (Item& item : items()) {
-    if (item.locked) release_lock(item);
+    if (item.locked && !options().sabotage.skip_lock) release_lock(item);
   }
   engine_.worker_.ring(options().commit.doorbell_batching);
 }

@@ -35,7 +35,7 @@ bool Worker::step() {
   if (polled_at_ == polled_end_ && round_ == 0) {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
-    memory_has_more_ = messages_ != nullptr && messages_->poll_memory();
+    memory_has_more_ = polled_memory_ != nullptr && polled_memory_->poll_memory();
     round_ = ready_.size();
   }
   if (polled_at_ < polled_end_) {

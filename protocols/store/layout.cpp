@@ -24,7 +24,7 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
     table.buckets_at = take(table.bucket_count * ClusterHash::kBucketBytes);
     tables_.push_back(std::move(table));
   }
-  rings_at_ = take(static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(threads) * log_.ring_b);
+  rings_at_ = take(static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(threads) * log_.stride_b());
   workers_at_ = take(static_cast<std::uint64_t>(threads) * worker_b_);
   total_b_ = at;
 }

@@ -51,8 +51,9 @@ void NodeStore::drain_logs() {
 }
 
 void NodeStore::apply(std::span<const std::byte> body) {
-  for_each_logged(body, [this](const LogRecord& logged, std::span<const std::byte> value) {
-    if (logged.kind != LogKind::kBackup) return;  // of a primary: COMMIT-PRIMARY has installed it
+  const LogKind kind = log_head(body).kind;
+  if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;  // a primary's: it is installed
+  for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte> value) {
     const RecordId record{logged.record};
     if (keep_logged_) {
       const std::scoped_lock guard(logged_mutex_);
