@@ -20,6 +20,14 @@ class Cluster::Node final : public NodeMemory {
     cluster_.huge_pages_b_ += length;
     mapping_.prefer_huge_pages(offset, length);
   }
+  /// What reads as zeros is one huge page that the whole machine shares: no memory, and one fault for 2 MiB.
+  void expect_reads(std::size_t offset, std::size_t length) override {
+    constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+    const auto base = reinterpret_cast<std::uintptr_t>(mapping_.bytes().data());
+    const std::uintptr_t begin = (base + offset + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+    const std::uintptr_t end = (base + offset + length) / kHugePageBytes * kHugePageBytes;
+    if (begin < end) mapping_.prefer_huge_pages(begin - base, end - begin);
+  }
   Memory& regions() { return regions_; }
 
  private:

@@ -78,6 +78,7 @@ Task<void> Transaction::send_commit_primary() {
 Task<void> Transaction::install_and_unlock() {
   const OccOptions::Commit& options = engine_.options().commit;
   RequestBatch batch(engine_.worker_, options, this);
+  prefetch_local(false);
   for (Item& item : items()) {
     if (!item.is_write) continue;
     prepare_image(item);

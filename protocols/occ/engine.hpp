@@ -108,6 +108,8 @@ class OccEngine final : public PolledMemory {
 
   RemoteLog& log_at(int node);
   Channel& record_channel(int node, std::uint64_t slot);
+  /// The queue pair to a node's NIC that requests on `thing` take, always the same one.
+  Channel& channel_for(int node, int nic, std::uint64_t thing);
   const RecordLayout& record_layout(RecordId record) const {
     return store_.layout().table(record.table()).record;
   }
@@ -121,6 +123,7 @@ class OccEngine final : public PolledMemory {
   std::uint32_t inline_max_b_;
   std::vector<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
   std::vector<PolledLog> polled_logs_;            // by node; none without LOCK records
+  std::vector<std::uint32_t> entry_of_node_;      // while log entries are built: number + 1, by node
   std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
 };
 

@@ -13,14 +13,9 @@
 namespace verbtwin::protocols {
 
 Task<bool> Transaction::lock_by_log_records() {
-  for (const Item& item : items()) {
-    const auto has_record = [&](const LogEntry& e) { return e.node == item.node; };
-    if (item.is_write && std::ranges::none_of(log_entries_, has_record)) {
-      build_log_entry(item.node, LogKind::kLock);
-    }
-  }
+  build_log_entries(LogKind::kLock);
   if (log_entries_.empty()) co_return true;
-  if (!options().sabotage.skip_log) build_backup_entries();
+  if (!options().sabotage.skip_log) build_log_entries(LogKind::kCommitBackup);
   auto promising = promise_log_space();
   co_await promising;
 

@@ -13,9 +13,10 @@ namespace verbtwin::protocols {
 
 bool OccEngine::poll_memory() {
   bool any = false;
+  const auto polls = static_cast<std::uint64_t>(worker_.port().shape().stands_for);
   for (int node = 0; node < store_.layout().nodes(); ++node) {
     if (node == store_.node()) continue;
-    cpu_.charge(Cost::kPollSlot);
+    cpu_.charge(Cost::kPollSlot, polls);
     any = take_record(node) || any;
     const auto index = static_cast<std::size_t>(node);
     if (index >= logs_.size() || !logs_[index] || logs_[index]->lock_records.empty()) continue;
@@ -56,7 +57,7 @@ void OccEngine::answer_lock_record(int node, Verdict verdict, std::uint64_t head
   const std::size_t place = log.answers++ % answers;
   log.answer_words[place] = lock_answer(static_cast<std::uint16_t>(log.answers), verdict, head);
   cpu_.charge(Cost::kRpcSend);
-  Channel& channel = worker_.channel(node, worker_.nic());
+  Channel& channel = channel_for(node, worker_.nic(), log.answers);
   SendWr write;
   write.opcode = Opcode::kRdmaWrite;
   write.flags = kInline;

@@ -34,7 +34,8 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
       rpc_(rpc),
       store_(node.store),
       history_(history),
-      inline_max_b_(worker.port().device().attributes().max_inline_data) {
+      inline_max_b_(worker.port().device().attributes().max_inline_data),
+      entry_of_node_(static_cast<std::size_t>(node.store.layout().nodes())) {
   register_handlers();
   if (options().validation.lock != LockKind::kLogRecord) return;
   const StoreLayout& layout = store_.layout();
@@ -52,7 +53,14 @@ Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
   if (options().validation.lock == LockKind::kCas) {
     nic = static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
   }
-  return worker_.channel(node, nic);
+  return channel_for(node, nic, slot);
+}
+
+Channel& OccEngine::channel_for(int node, int nic, std::uint64_t thing) {
+  const auto queue_pairs = static_cast<std::uint64_t>(worker_.port().shape().qps_per_peer);
+  if (queue_pairs == 1) return worker_.channel(node, nic);
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // neighbours take different ones
+  return worker_.channel(node, nic, static_cast<int>((thing * kSpread >> 32) % queue_pairs));
 }
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {

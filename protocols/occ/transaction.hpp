@@ -102,6 +102,8 @@ class Transaction {
     bool placed = false;  // in the ring
     std::byte* bytes = nullptr;
     std::size_t size = 0;
+    std::size_t filled = 0;  // while it is built
+    std::uint32_t next = 0;  // likewise: number + 1 of the next one for this node
     LogWriter::Place place{};
     Reply reply;
     // LOCK records:
@@ -117,6 +119,12 @@ class Transaction {
   std::span<Item> items() { return std::span(items_).first(item_count_); }
   Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
   std::byte* take(std::size_t bytes);
+  /// A phase is about to touch this node's own records among those it writes or, `all`, any.
+  void prefetch_local(bool all) {
+    for (const Item& item : items()) {
+      if ((all || item.is_write) && is_local(item)) prefetch(local_record(item));
+    }
+  }
   bool is_local(const Item& item) const { return item.node == store().node(); }
   NodeStore& store() const { return engine_.store_; }
   const OccOptions& options() const { return engine_.options(); }
@@ -127,6 +135,7 @@ class Transaction {
   bool is_local_only(const Item& item) const {
     return store().layout().table(item.record.table()).spec.local_only;
   }
+  bool is_by_rpc(const Item& item) const { return store().layout().table(item.record.table()).spec.by_rpc; }
   std::uint64_t owner() const;
   std::uint64_t version_to_be(const Item& item) const {
     return (writes_of(item.version) + 1) | (item.exists ? 0 : kDeletedBit);
@@ -150,6 +159,7 @@ class Transaction {
   bool locate_in_cache();
   Task<bool> locate_by_buckets();
   bool locks_when_fetching(const Item& item) const { return options().execution.lock && item.is_write; }
+  void find_local();
   void fetch_local(Item& item);
   void fetch_by_rpc(Item& item, WaitGroup& group);
   bool accept_fetched(Item& item);
@@ -179,8 +189,11 @@ class Transaction {
   // logging.cpp
   Task<bool> log_to_backups();
   Task<void> promise_log_space();
-  void build_backup_entries();
-  void build_log_entry(int node, LogKind kind);
+  void build_log_entries(LogKind kind);
+  template <typename Visit>
+  void for_each_log(const Item& item, LogKind kind, const Visit& visit) const;
+  LogEntry& entry_for(int node, LogKind kind, std::size_t bytes);
+  std::size_t log_head_bytes() const { return logs_lock_records() ? sizeof(LogHead) : 0; }
   OccEngine::RemoteLog* find_full_log();
   void place_log_entry(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);

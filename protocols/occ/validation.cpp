@@ -20,6 +20,7 @@ constexpr std::size_t kScratchBytes = 32;
 Task<bool> Transaction::lock_write_set() {
   const OccOptions::Validation& options = engine_.options().validation;
   RequestBatch batch(engine_.worker_, options, this);
+  prefetch_local(true);
   for (Item& item : items()) {
     if (!item.is_write) continue;
     item.scratch = take(kScratchBytes);

@@ -104,6 +104,7 @@ struct Channel {
   std::int32_t node = 0;
   std::uint16_t index = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
+  std::uint16_t staged = 0;        // requests that wait for ring()
 };
 
 /// A completion that failed, with what it was for.

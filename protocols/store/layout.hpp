@@ -24,6 +24,8 @@ struct TableSpec {
   std::uint64_t popular = 0;  // the lowest keys, which most accesses go to; 0: none stand out
   /// Only workers of a record's own node use it: its lock may be a CPU's whatever the protocol locks with.
   bool local_only = false;
+  /// Fetched by RPC, whatever Execution fetches with.
+  bool by_rpc = false;
 };
 
 struct LogSpec {
@@ -82,10 +84,14 @@ class StoreLayout {
   };
   std::vector<Part> dense_parts() const;
 
-  int backup_node(int partition, int rank) const { return (partition + rank) % nodes_; }
+  int backup_node(int partition, int rank) const {
+    const int node = partition + rank;
+    return node < nodes_ ? node : node - nodes_;
+  }
   /// The rank that `node` has for `partition`; 0 is the primary; -1: it holds no copy.
   int rank_of(int node, int partition) const {
-    const int rank = (node - partition + nodes_) % nodes_;
+    const int ahead = node - partition;
+    const int rank = ahead < 0 ? ahead + nodes_ : ahead;
     return rank < replicas_ ? rank : -1;
   }
 
