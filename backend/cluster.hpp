@@ -42,6 +42,11 @@ class NodeMemory {
     static_cast<void>(offset);
     static_cast<void>(length);
   }
+  /// A hint: all of this part will be used in time.
+  virtual void expect_filling(std::size_t offset, std::size_t length) {
+    static_cast<void>(offset);
+    static_cast<void>(length);
+  }
   /// A hint: this part is read, and hardly ever written.
   virtual void expect_reads(std::size_t offset, std::size_t length) {
     static_cast<void>(offset);

@@ -170,6 +170,8 @@ class Transaction {
   Task<bool> check_read_set();
   void lock_by_cas(Item& item, WaitGroup& group);
   void lock_by_rpc(Item& item, WaitGroup& group);
+  /// Of the items that are written, or of the others: judges each, true if all have passed.
+  bool judge_all(bool writes, void (Transaction::*judge)(Item&));
   void judge_lock(Item& item);
   void check_locally(Item& item);
   bool checks_by_rpc(const Item& item);

@@ -37,13 +37,18 @@ Task<bool> Transaction::lock_write_set() {
   auto rest = batch.rest();
   co_await rest;
 
+  const bool all = judge_all(true, &Transaction::judge_lock);
+  co_return !verb_failed(batch.status()) && all;
+}
+
+bool Transaction::judge_all(bool writes, void (Transaction::*judge)(Item&)) {
   bool all = true;
   for (Item& item : items()) {
-    if (!item.is_write) continue;
-    judge_lock(item);
+    if (item.is_write != writes) continue;
+    (this->*judge)(item);
     all = all && item.passed;
   }
-  co_return !verb_failed(batch.status()) && all;
+  return all;
 }
 
 void Transaction::lock_by_cas(Item& item, WaitGroup& group) {
@@ -122,12 +127,7 @@ Task<bool> Transaction::check_read_set() {
   auto rest = batch.rest();
   co_await rest;
 
-  bool all = true;
-  for (Item& item : items()) {
-    if (item.is_write) continue;
-    judge_check(item);
-    all = all && item.passed;
-  }
+  const bool all = judge_all(false, &Transaction::judge_check);
   co_return !verb_failed(batch.status()) && (all || conflict(AbortReason::kReadSetChanged));
 }
 

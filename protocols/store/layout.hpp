@@ -26,6 +26,8 @@ struct TableSpec {
   bool local_only = false;
   /// Fetched by RPC, whatever Execution fetches with.
   bool by_rpc = false;
+  /// Accesses go all over it, so that most pages of the primary copy are soon in use.
+  bool fills = false;
 };
 
 struct LogSpec {

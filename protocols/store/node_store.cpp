@@ -19,6 +19,8 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
   for (std::uint32_t id = 0; id < layout.tables(); ++id) {  // the index: a key has one place for ever
     const StoreLayout::Table& table = layout.table(id);
     memory.expect_reads(table.buckets_at, table.bucket_count * ClusterHash::kBucketBytes);
+    if (table.spec.fills)
+      memory.expect_filling(table.records_at[0], table.spec.records * table.record.stride_b);
   }
 }
 
