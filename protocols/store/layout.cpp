@@ -32,8 +32,8 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
 std::vector<StoreLayout::Part> StoreLayout::dense_parts() const {
   // A short run fills small rings only.
   constexpr std::uint32_t kRingFilledB = 16384;
-  const std::uint64_t from = log_.ring_b <= kRingFilledB ? rings_at_ : workers_at_;
-  std::vector<Part> parts{{from, total_b_ - from}};
+  std::vector<Part> parts;
+  if (log_.ring_b <= kRingFilledB) parts.push_back({rings_at_, workers_at_ - rings_at_});
   for (const Table& table : tables_) {
     for (const std::uint64_t records_at : table.records_at) {
       if (table.spec.popular > 0) parts.push_back({records_at, table.spec.popular * table.record.stride_b});
