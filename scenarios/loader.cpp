@@ -160,6 +160,30 @@ void check_at_most(const ScenarioSource& source, const json& resolved, const jso
                             std::to_string(limit) + " (cluster." + limit_field + ")"});
 }
 
+/// What cluster.emulate_nodes can stand for.
+void check_emulation(const ScenarioSource& source, const json& resolved) {
+  constexpr int kQueuePairsMax = 65'536;  // of a thread
+  const json& cluster = resolved.at("cluster");
+  const int nodes = cluster.at("nodes").get<int>(), emulated = cluster.at("emulate_nodes").get<int>();
+  if (emulated == 0) return;
+  const auto refuse = [&](const std::string& what) {
+    source.refuse(Finding{"/cluster/emulate_nodes", what});
+  };
+  if (!resolved.contains("protocol")) {
+    refuse("a micro-benchmark has the queue pairs of cluster.qps_per_peer; allowed without a protocol: 0");
+  }
+  if (nodes < 2) refuse("a single node has no peers to stand for others; allowed with one node: 0");
+  if (emulated % nodes != 0) {
+    refuse(std::to_string(emulated) + " machines cannot be dealt evenly to " + std::to_string(nodes) +
+           "; allowed: 0, or a multiple of " + std::to_string(nodes) + " (cluster.nodes)");
+  }
+  const int each = cluster.at("nics_per_node").get<int>() * cluster.at("qps_per_peer").get<int>();
+  if (emulated > kQueuePairsMax / each) {
+    refuse("more queue pairs than a thread can have; allowed here: 0 to " +
+           std::to_string(kQueuePairsMax / each));
+  }
+}
+
 Network network_of(const ScenarioSource& source, json& network) {
   Network out;
   out.model = network.at("model") == "simgrid" ? NetworkModel::kSimgrid : NetworkModel::kFifo;
@@ -190,6 +214,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.replicas = cluster.at("replicas").get<int>();
   out.nics_per_node = cluster.at("nics_per_node").get<int>();
   out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
+  out.emulate_nodes = cluster.at("emulate_nodes").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
@@ -245,6 +270,7 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   fill_defaults(resolved, schema);
   check_at_most(*source, resolved, given, "replicas", "nodes");
   check_at_most(*source, resolved, given, "nics_per_node", "threads");
+  check_emulation(*source, resolved);
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
   if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);

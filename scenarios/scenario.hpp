@@ -33,6 +33,7 @@ struct Cluster {
   int nics_per_node = 0;
   std::string host;  // as `nic`
   int qps_per_peer = 0;
+  int emulate_nodes = 0;         // 0: no more than there are
   bool shared_contexts = false;  // device_context = shared
   double tear_ns = 0;            // 0: a NIC accesses any number of cache lines at one instant
   Network network;

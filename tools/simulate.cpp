@@ -31,7 +31,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   const scenarios::Cluster& c = scenario.cluster;
   const std::vector<std::filesystem::path> search{calibration::profile_directory()};
   sim::ClusterParameters p;
-  p.shape = {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
+  p.shape = shape_of(c);
   p.nic = control.nic != nullptr ? *control.nic : calibration::load_nic_profile(c.nic, search);
   p.host = control.host != nullptr ? *control.host : calibration::load_host_profile(c.host, search);
   p.platform_xml = c.network.platform;
