@@ -5,12 +5,16 @@
 //
 // A lock costs lock_ns where it is free and was last held by the same core. One that another core held last
 // brings its cache line with it: lock_handover_ns from the same socket, lock_handover_far_ns from another.
-// Those who find it held wait in the order in which they came.
+// Those who find it held wait in the order in which they came. They spin on that line, and it passes them all
+// before it reaches the next holder: a handover takes longer by as many as wait (Boyd-Wickizer et al.,
+// "Non-scalable locks are dangerous", Linux Symposium 2012, section 4).
 //
 // One per port, one thread. Times in picoseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "models/pcie.hpp"
@@ -44,14 +48,17 @@ class DoorbellRegisters {
   /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps`.
   Hold ring(std::uint32_t shared, std::uint32_t core, std::int64_t now_ps, std::int64_t ring_ps) {
     Register& r = shared_[shared];
+    while (!r.released_ps.empty() && r.released_ps.front() <= now_ps) r.released_ps.pop_front();
     std::int64_t lock_ps = lock_ps_;
     if (r.last_core != core && r.last_core != kNobody) {
       const bool near = r.last_core / cores_per_socket_ == core / cores_per_socket_;
-      lock_ps += near ? handover_ps_ : handover_far_ps_;
+      const auto waiting = static_cast<std::int64_t>(std::max<std::size_t>(1, r.released_ps.size()));
+      lock_ps += waiting * (near ? handover_ps_ : handover_far_ps_);
     }
     r.last_core = core;
     const std::int64_t held_ps = lock_ps + ring_ps;
-    return {r.lock.serve({now_ps, 0, 0}, held_ps).at() - held_ps - now_ps, lock_ps};
+    r.released_ps.push_back(r.lock.serve({now_ps, 0, 0}, held_ps).at());
+    return {r.released_ps.back() - held_ps - now_ps, lock_ps};
   }
 
   std::size_t shared() const { return shared_.size(); }
@@ -61,6 +68,7 @@ class DoorbellRegisters {
   static constexpr std::uint32_t kNobody = ~0U;
   struct Register {
     Server lock;
+    std::deque<std::int64_t> released_ps;  // of those who hold it or wait for it
     std::uint32_t last_core = kNobody;
   };
 

@@ -90,7 +90,7 @@ class Cluster final : private EventHandler {
   std::size_t huge_pages_b_ = 0;
   ClusterShape shape_;
   models::NicProfile nic_profile_;
-  CpuPrices cpu_prices_;
+  std::vector<CpuPrices> socket_prices_;  // of a node's cores, by socket
   Calendar calendar_;
   Calendar::HandlerId core_handler_;
   std::unique_ptr<Platform> platform_;

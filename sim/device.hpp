@@ -110,7 +110,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
     std::uint32_t head_ = 0, count_ = 0;
   };
 
-  void ring(std::size_t requests, std::uint32_t blocks);
+  void ring(std::size_t requests, std::uint32_t blocks, bool points);
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 

@@ -33,6 +33,7 @@ RpcOptions rpc_options(const EchoOptions& options) {
   rpc.coalescing = options.coalescing;
   rpc.request_batching = rpc.response_batching = options.doorbell_batching;
   rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.payload_b + kHeadersMaxBytes));
+  rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;
   return rpc;
 }
 
@@ -126,6 +127,7 @@ EchoOptions EchoOptions::from_json(const json& workload) {
   if (o.reply_b == 0) o.reply_b = o.payload_b;
   o.doorbell_batching = workload.at("doorbell_batching");
   o.coalescing = workload.at("coalescing");
+  o.inline_max_b = workload.at("inline_max_b");
   if (o.coalescing && o.transport != Transport::kUdSend) {
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
@@ -188,6 +190,8 @@ RegistryEntry echo_entry() {
                                 "messages that are ready together share a doorbell where they share a queue "
                                 "pair");
   p["coalescing"] = flag(false, "ud_send: messages to one destination share a packet");
+  p["inline_max_b"] =
+      inline_limit("ud_send: longer packets are fetched by DMA even where the NIC would take them inline");
   return {"echo",
           "RPCs with an empty handler over the transport of choice; cluster.coroutines calls in flight per "
           "thread",
