@@ -49,7 +49,7 @@ TEST(Doorbell, EachWhoWaitsSlowsTheHandover) {
   EXPECT_EQ(lock_ns(0), 10);
   EXPECT_EQ(lock_ns(1), 10 + 40) << "one holds it";
   EXPECT_EQ(lock_ns(2), 10 + 2 * 40) << "and one waits";
-  EXPECT_EQ(lock_ns(4), 10 + 3 * 150);
+  EXPECT_EQ(lock_ns(4), 10 + 3 * 150) << "two wait, on the other socket";
   EXPECT_EQ(r.ring(0, 0, 10'000 * kNs, 100 * kNs).lock_ps, 160 * kNs) << "nobody waits any more";
 }
 

@@ -110,8 +110,9 @@ int cores_per_socket(const models::HostProfile& host) {
 std::vector<CpuPrices> prices_by_socket(const ClusterParameters& p) {
   std::vector<CpuPrices> prices;
   const int each = cores_per_socket(p.host);
+  const int busy = p.busy_threads > 0 ? p.busy_threads : p.shape.threads;
   for (int first = 0; first < p.shape.threads; first += each) {
-    prices.push_back(prices_of(p.host, std::min(each, p.shape.threads - first)));
+    prices.push_back(prices_of(p.host, std::clamp(busy - first, 1, each)));
   }
   return prices;
 }

@@ -34,6 +34,7 @@ struct ClusterParameters {
   double link_gbps = 0;                    // 0: the NIC's
   bool message_per_communication = false;  // network.model = simgrid
   bool shared_contexts = false;            // a device context per NIC and not per thread
+  int busy_threads = 0;                    // of each machine, the first ones, as turbo counts them; 0: all
   std::size_t node_memory_b = 1 << 20;
   Transport::Tear tear;
 };

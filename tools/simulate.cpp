@@ -41,6 +41,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;
+  p.busy_threads = scenario.workload.value("issuing_threads", 0);
   return p;
 }
 

@@ -25,6 +25,7 @@ struct EchoOptions {
   std::uint32_t payload_b = 0;
   std::uint32_t reply_b = 0;  // at most payload_b
   bool doorbell_batching = true;
+  bool reply_batching = true;      // ud_send
   bool coalescing = false;         // ud_send
   std::uint32_t inline_max_b = 0;  // ud_send: of a packet
 

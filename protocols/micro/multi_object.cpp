@@ -115,7 +115,7 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   rpc_calls_ = parameters.coroutines * static_cast<int>((options_.objects + 15) / 16);
   // Each message is a packet of its own: what is compared is verbs, not packing.
   rpc_.coalescing = false;
-  rpc_.request_batching = rpc_.response_batching = options_.doorbell_batching;
+  rpc_.request_batching = options_.doorbell_batching;
   rpc_.reply_inline_max_b = workload.at("reply_inline_max_b");
   constexpr std::uint32_t kHeadersMaxBytes = 64;
   rpc_.packet_b = std::max(rpc_.packet_b, std::bit_ceil(options_.payload_b + kHeadersMaxBytes));
@@ -266,7 +266,7 @@ RegistryEntry multi_object_entry() {
   p["doorbell_batching"] =
       flag(true,
            "what leaves by one queue pair together shares a doorbell: accesses of a group, and calls of all "
-           "coroutines");
+           "coroutines; replies do so anyway");
   p["passive_ack"] =
       flag(false,
            "writes: only the last of a group is waited for, the others are acknowledged by what comes later");
