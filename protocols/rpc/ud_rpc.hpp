@@ -31,6 +31,8 @@ struct RpcOptions {
   // Longer packets are fetched by DMA even where the NIC would take them inline.
   std::uint32_t request_inline_max_b = 4096;
   std::uint32_t reply_inline_max_b = 4096;  // of packets that hold a reply
+  /// Packets that a coroutine may have on their way to one peer, with coalescing.
+  std::uint32_t packets_per_call = 2;
 };
 
 /// Where a reply goes. Outlives the call.
