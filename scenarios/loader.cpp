@@ -108,7 +108,9 @@ std::string profile_at(const ScenarioSource& source, const std::string& pointer,
 }
 
 /// A platform file says itself what these fields say of a topology.
-constexpr const char* kTopologyFields[] = {"topology", "link_gbps", "cable_ns", "switch_ns"};
+constexpr const char* kTopologyFields[] = {"topology",  "link_gbps",  "cable_ns",
+                                           "switch_ns", "leaf_ports", "spines"};
+constexpr const char* kFatTreeFields[] = {"leaf_ports", "spines"};
 
 void check_platform(const ScenarioSource& source, const json& given) {
   const json network = given.at("cluster").value("network", json::object());
@@ -118,6 +120,18 @@ void check_platform(const ScenarioSource& source, const json& given) {
     source.refuse(
         Finding{std::string("/cluster/network/") + field,
                 std::string("\"") + field + "\" and \"platform\" exclude each other; allowed: one of them",
+                Anchor::kKey});
+  }
+}
+
+void check_fat_tree(const ScenarioSource& source, const json& given) {
+  const json network = given.at("cluster").value("network", json::object());
+  if (network.value("topology", "") == "fat_tree") return;
+  for (const char* field : kFatTreeFields) {
+    if (!network.contains(field)) continue;
+    source.refuse(
+        Finding{std::string("/cluster/network/") + field,
+                std::string("\"") + field + "\" is of a fat tree; allowed: with \"topology\": \"fat_tree\"",
                 Anchor::kKey});
   }
 }
@@ -183,6 +197,12 @@ Network network_of(const ScenarioSource& source, json& network) {
   out.link_gbps = network.at("link_gbps").get<double>();
   out.cable_ns = network.at("cable_ns").get<double>();
   out.switch_ns = network.at("switch_ns").get<double>();
+  if (out.topology == "fat_tree") {
+    out.leaf_ports = network.at("leaf_ports").get<int>();
+    out.spines = network.at("spines").get<int>();
+  } else {
+    for (const char* field : kFatTreeFields) network.erase(field);
+  }
   return out;
 }
 
@@ -244,6 +264,7 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   for (const Override& override : source->overrides()) apply_override(given, override, schema);
   if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
   check_platform(*source, given);
+  check_fat_tree(*source, given);
 
   json resolved = given;
   fill_defaults(resolved, schema);

@@ -174,10 +174,9 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
       error_of(R"({"extra": []})"),
       "s.json:1:2: /extra: unknown key \"extra\"; allowed: $schema, backend, cluster, description, name, "
       "protocol, run, sweep, workload");
-  EXPECT_EQ(
-      error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
-      "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, link_gbps, model, "
-      "platform, switch_ns, topology; did you mean \"model\"?");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
+            "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, leaf_ports, "
+            "link_gbps, model, platform, spines, switch_ns, topology; did you mean \"model\"?");
 }
 
 TEST(ScenarioErrors, TypesAndRanges) {
@@ -244,6 +243,9 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
       error_of_cluster(R"({"nodes": 4})", {"cluster.threads=2", "cluster.nics_per_node=4"}),
       "--set cluster.nics_per_node=4: /cluster/nics_per_node: out of range: 4; allowed: integer, 1 to 2 "
       "(cluster.threads)");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"spines": 5}})"),
+            "s.json:4:39: /cluster/network/spines: \"spines\" is of a fat tree; allowed: with \"topology\": "
+            "\"fat_tree\"");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"platform": "p.xml", "cable_ns": 5}})"),
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "

@@ -109,6 +109,7 @@ std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
   star.link_gbps = p.link_gbps > 0 ? p.link_gbps : p.nic.link_gbps;
   star.cable_ps = p.cable_ps;
   star.switch_ps = p.switch_ps;
+  if (p.leaf_ports > 0) return Platform::fat_tree({star, p.leaf_ports, p.spines});
   return Platform::star(star);
 }
 

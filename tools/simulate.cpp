@@ -39,6 +39,10 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
   p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
+  if (c.network.topology == "fat_tree") {
+    p.leaf_ports = c.network.leaf_ports;
+    p.spines = c.network.spines;
+  }
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;
   return p;
