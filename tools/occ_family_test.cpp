@@ -44,10 +44,10 @@ const std::vector<Load>& loads() {
         "protocol.log.ring_kib=64", "cluster.tear_ns=500"}},
       {"tpcc_new_order",
        {R"(workload={"name":"tpcc","warehouses_per_node":2,"items":100,"remote_share":0.3})",
-        "run.measure_us=1000"}},
+        "run.measure_us=1600"}},
       {"tpcc_full",
        {R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":2,"items":100,"remote_share":0.1})",
-        "protocol.log.ring_kib=64", "run.measure_us=1600"}},
+        "protocol.log.ring_kib=64", "run.measure_us=3000"}},
       {"tatp", {R"(workload={"name":"tatp","subscribers_per_node":10})"}},
       {"ycsb_a", {R"(workload={"name":"ycsb","mix":"A","records_per_node":20,"value_b":100})"}},
       {"ycsb_d", {R"(workload={"name":"ycsb","mix":"D","records_per_node":10,"value_b":100})"}},
@@ -148,7 +148,7 @@ class ReaderFaults : public FamilyFaults {};
 TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
   const Overrides two_lines = {
       R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":4,"value_b":100})",
-      "cluster.tear_ns=1000", "protocol.location_cache.start=full", "run.measure_us=1000"};
+      "cluster.tear_ns=4000", "protocol.location_cache.start=full", "run.measure_us=1000"};
   EXPECT_TRUE(caught(&Sabotage::accept_torn, "serializable", two_lines, 200));
 }
 

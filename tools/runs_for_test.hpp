@@ -62,7 +62,7 @@ inline void expect_sound(const json& result) {
   EXPECT_EQ(violations(result), 0U) << findings(result);
   ASSERT_EQ(result.at("checks").size(), 5U);
   for (const json& check : result.at("checks")) EXPECT_GT(check.at("transactions"), 0) << check;
-  EXPECT_GT(result.at("committed"), 20);
+  EXPECT_GT(result.at("committed"), 50);
   EXPECT_GT(result.at("aborted_attempts"), 0);
   EXPECT_EQ(result.at("datagrams_dropped"), 0);
   EXPECT_EQ(result.at("aborts").at("verb_failed"), 0);
