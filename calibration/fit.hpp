@@ -19,8 +19,8 @@
 
 namespace verbtwin::calibration {
 
-/// Told after every evaluation: how many of how many are done, and the best misfit so far: 0 for a perfect fit, for
-/// small errors the weighted mean over experiments of the mean squared error.
+/// Told after every evaluation: how many of how many are done, and the best misfit so far: 0 for a perfect
+/// fit, for small errors the weighted mean over experiments of the mean squared error.
 using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
 
 /// Fits one group, whose machines are built; they are left with the best values, annotated. False if it was
