@@ -20,7 +20,7 @@ enum class Cost : std::uint8_t {
   kBlueFlame,    // each 64 B block that is copied to the device with it
   kInlineBlock,  // copy one 64 B block of inline payload into the WQE
   kPostRecv,     // build one RECV WQE
-  kPollEmpty,    // poll that finds nothing
+  kPoll,         // look at a completion queue, whatever is there
   kPollCqe,      // take one completion
   // by protocol code
   kCoroutineSwitch,

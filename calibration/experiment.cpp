@@ -56,7 +56,8 @@ const json& experiment_schema() {
        {"rules", list_of(object({{"where", any_object}, {"set", any_object}}, {"set"}))},
        {"best_over", list_of(any_object)},
        {"limits", list_of(object({{"where", any_object}, {"resources", list_of(text())}, {"source", text()}},
-                                 {"resources", "source"}))}},
+                                 {"resources", "source"}))},
+       {"missing", list_of(object({{"where", any_object}, {"mechanism", text()}}, {"where", "mechanism"}))}},
       {"format", "version", "name", "description", "data", "machine", "series", "x", "value", "unit",
        "result", "assumptions", "scenario", "rules"});
   return schema;
@@ -165,6 +166,9 @@ class Reader {
       if (!matches(table_, row, limit.value("where", json::object()))) continue;
       p.limits = limit.at("resources").get<std::vector<std::string>>();
       p.limit_source = limit.at("source");
+    }
+    for (const json& missing : root_.value("missing", json::array())) {
+      if (matches(table_, row, missing.at("where"))) p.missing = missing.at("mechanism");
     }
     json scenario = root_.at("scenario");
     set_path(scenario, "cluster.nic", root_.at("machine").at("nic"));

@@ -10,7 +10,7 @@
 //  "value": {"column": "...", "part": 0}, "result": {"pointer": "/operations_per_s", "scale": 1e-6},
 //  "assumptions": ["..."], "scenario": {...}, "rules": [{"where": WHERE, "set": {"workload.verb": "read"}}],
 //  "best_over": [{"workload.outstanding": 8}, ...], "limits": [{"where": WHERE, "resources": ["core"],
-//  "source": "..."}]}
+//  "source": "..."}], "missing": [{"where": WHERE, "mechanism": "..."}]}
 // WHERE: {"column": "text" | 8 | ["one", "of"] | {"min": 1, "max": 64}}, all of which must hold; values to
 // set: any JSON, or of the row itself
 // {"column": "payload_b", "times": 1} (a number) or {"text": "verb"}. Later rules win. "scenario" is a
@@ -37,6 +37,7 @@ struct Point {
   std::vector<scenarios::Scenario> variants;  // the best result counts ("best over window")
   std::vector<std::string> limits;  // resources that the paper says limit it; empty: it does not say
   std::string limit_source;
+  std::string missing;  // the mechanism that a model of it lacks, where that is known
 };
 
 struct Experiment {

@@ -105,6 +105,13 @@ TEST_F(Experiments, RowsBecomeScenarios) {
   EXPECT_EQ(points[0].variants.at(0).cluster.nic, "n");
 }
 
+TEST_F(Experiments, WhatAModelLacksIsSaidOfItsPoints) {
+  experiment_["missing"] = {{{"where", {{"payload_b", 64}}}, {"mechanism", "a second port"}}};
+  const auto points = load().experiments[0].points;
+  EXPECT_EQ(points[1].missing, "");
+  EXPECT_EQ(points[2].missing, "a second port");
+}
+
 TEST_F(Experiments, TheBestOverSeveralIsSeveralRuns) {
   experiment_["best_over"] = {{{"workload.outstanding", 8}}, {{"workload.outstanding", 64}}};
   const ExperimentSet set = load();

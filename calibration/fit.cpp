@@ -48,12 +48,17 @@ struct Errors {
 
 Errors errors_of(std::span<const Experiment* const> experiments,
                  const std::vector<std::vector<Prediction>>& predictions) {
+  // Points of one curve share its reader, its cluster and its assumptions: n of them say more than one, but
+  // not n times as much.
+  const auto weight = [](const Experiment* e) { return std::sqrt(static_cast<double>(e->points.size())); };
+  double weights = 0;
+  for (const Experiment* e : experiments) weights += weight(e);
   Errors all;
   for (std::size_t e = 0; e < experiments.size(); ++e) {
     const auto& points = experiments[e]->points;
     for (std::size_t p = 0; p < points.size(); ++p) {
       all.error.push_back(log_error(points[p], predictions[e][p]));
-      all.weight.push_back(1.0 / static_cast<double>(points.size() * experiments.size()));
+      all.weight.push_back(weight(experiments[e]) / (weights * static_cast<double>(points.size())));
     }
   }
   return all;

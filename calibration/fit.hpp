@@ -2,7 +2,7 @@
 // experiments.
 //
 // Weighted least squares of log(simulated / published), robust against points that the model cannot explain:
-// every experiment counts alike, whatever its number of points. Gauss-Newton in the logarithms of the
+// an experiment weighs the square root of its number of points. Gauss-Newton in the logarithms of the
 // parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
 // (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
 // trust. A fixed number of rounds, so that the same data give the same values. One thread, which starts
@@ -19,12 +19,8 @@
 
 namespace verbtwin::calibration {
 
-/// What is minimised: 0 for a perfect fit; for small errors the mean over experiments of the mean squared
-/// error.
-double misfit(std::span<const Experiment* const> experiments,
-              const std::vector<std::vector<Prediction>>& predictions);
-
-/// Told after every evaluation: how many of how many are done, the best misfit so far.
+/// Told after every evaluation: how many of how many are done, and the best misfit so far: 0 for a perfect fit, for
+/// small errors the weighted mean over experiments of the mean squared error.
 using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
 
 /// Fits one group, whose machines are built; they are left with the best values, annotated. False if it was

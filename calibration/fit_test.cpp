@@ -131,6 +131,16 @@ TEST(Report, ListsEveryPointWithItsError) {
   EXPECT_NE(text.find("* e, s all: -50 %"), std::string::npos);
 }
 
+TEST(Report, SaysWhatMechanismIsMissing) {
+  ExperimentSet set;
+  set.experiments = {experiment_of({{"a", 10}, {"b", 20}})};
+  set.experiments[0].points[1].missing = "a second port";
+  const std::string text = report_markdown({&set, {predictions_of({10, 9})}, {}});
+  EXPECT_NE(text.find("* e, s b: -55 %. Missing mechanism: a second port."), std::string::npos) << text;
+  EXPECT_NE(text.find("* Order: s b should exceed s a. Missing mechanism: a second port."),
+            std::string::npos);
+}
+
 /// Machines whose send engine and doorbell are fitted, in a directory of the test's own.
 class FitTest : public testing::Test {
  protected:

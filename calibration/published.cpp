@@ -21,17 +21,17 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
-PublishedTable PublishedTable::read(const std::filesystem::path& file) {
+PublishedTable PublishedTable::read(const std::filesystem::path& file, Kind kind) {
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
   if (!in) throw UserError("", scenarios::one_line(file.string()) + ": cannot be read");
-  PublishedTable table = parse(file.string(), text.str());
+  PublishedTable table = parse(file.string(), text.str(), kind);
   table.name_ = file.filename().string();
   return table;
 }
 
-PublishedTable PublishedTable::parse(std::string name, const std::string& text) {
+PublishedTable PublishedTable::parse(std::string name, const std::string& text, Kind kind) {
   PublishedTable table;
   table.name_ = std::move(name);
   std::istringstream in(text);
@@ -42,14 +42,14 @@ PublishedTable PublishedTable::parse(std::string name, const std::string& text) 
       if (!table.columns_.empty()) table.refuse(number, "a comment behind the column names");
       table.header_.push_back(trimmed(line.substr(1)));
     } else if (table.columns_.empty()) {
-      table.columns_ = table.split(number, line);
+      table.columns_ = table.split(number, line, kind);
       auto sorted = table.columns_;
       std::sort(sorted.begin(), sorted.end());
       const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
       if (twice != sorted.end())
         table.refuse(number, "column " + scenarios::in_quotes(*twice) + " stands twice");
     } else {
-      table.rows_.push_back({number, table.split(number, line)});
+      table.rows_.push_back({number, table.split(number, line, kind)});
       const std::size_t fields = table.rows_.back().cells.size();
       if (fields != table.columns_.size()) {
         table.refuse(number, std::to_string(fields) + " fields; as many as columns are allowed: " +
@@ -57,12 +57,12 @@ PublishedTable PublishedTable::parse(std::string name, const std::string& text) 
       }
     }
   }
-  if (table.header_.empty()) table.refuse(1, "no '#' line that names the source");
+  if (table.header_.empty() && kind == Kind::kPublished) table.refuse(1, "no '#' line that names the source");
   if (table.rows_.empty()) table.refuse(number, "no rows");
   return table;
 }
 
-std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text) const {
+std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text, Kind kind) const {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (const char c : text) {
@@ -77,7 +77,7 @@ std::vector<std::string> PublishedTable::split(std::size_t line, const std::stri
   if (quoted) refuse(line, "a quote is not closed");
   for (std::string& cell : cells) {
     cell = trimmed(cell);
-    if (cell.empty()) refuse(line, "an empty field");
+    if (cell.empty() && kind == Kind::kPublished) refuse(line, "an empty field");
   }
   return cells;
 }

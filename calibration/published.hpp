@@ -1,10 +1,12 @@
 // Published measurements: the CSV files under calibration/published/, as their sources give them.
 //
-// Values, const use from any thread. A file opens with '#' lines (cluster, source, units, conditions), then a
-// line of column names, then rows. What is malformed is refused: a UserError of one line, "file:line: ...".
+// Values, const use from any thread. The one reader of CSV: the points of a sweep are read as a plain table.
+// A published file opens with '#' lines (cluster, source, units, conditions), then a line of column names,
+// then rows. What is malformed is refused: a UserError of one line, "file:line: ...".
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -18,9 +20,12 @@ struct PublishedRow {
 
 class PublishedTable {
  public:
+  /// kPlain: no '#' lines are needed, and fields may be empty.
+  enum class Kind : std::uint8_t { kPublished, kPlain };
+
   /// `name` is what errors and reports call the file.
-  static PublishedTable parse(std::string name, const std::string& text);
-  static PublishedTable read(const std::filesystem::path& file);
+  static PublishedTable parse(std::string name, const std::string& text, Kind kind = Kind::kPublished);
+  static PublishedTable read(const std::filesystem::path& file, Kind kind = Kind::kPublished);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }  // the '#' lines without their mark
@@ -34,7 +39,7 @@ class PublishedTable {
 
  private:
   [[noreturn]] void refuse(std::size_t line, const std::string& what) const;
-  std::vector<std::string> split(std::size_t line, const std::string& text) const;
+  std::vector<std::string> split(std::size_t line, const std::string& text, Kind kind) const;
   std::size_t index_of(const std::string& column) const;
 
   std::string name_;

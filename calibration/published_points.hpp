@@ -1,28 +1,14 @@
 // Published figures, to be compared with and shown, never fitted: calibration/published/validation/*.csv,
 // each opening with # lines that say cluster, source and conditions.
 //
-// Values; reading a file throws UserError with its place.
+// Values; reading a file (published.hpp) throws UserError with its place.
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace verbtwin::calibration {
-
-/// A CSV file with a header; # lines are left out, quoted cells may hold commas.
-struct CsvTable {
-  std::vector<std::string> columns;
-  std::vector<std::vector<std::string>> rows;
-
-  /// The column's number; nothing if there is none.
-  std::optional<std::size_t> column(const std::string& name) const;
-  std::string cell(std::size_t row, const std::string& column) const;  // "" where there is none
-  double number(std::size_t row, const std::string& column) const;     // 0 where there is none
-};
-
-CsvTable read_csv(const std::filesystem::path& file);
 
 /// One published point of a system's curve.
 struct PublishedPoint {

@@ -102,12 +102,22 @@ std::string points_table(const Experiment& experiment, const Predictions& predic
   return text;
 }
 
+/// What is said beside the data of why a point is off; for a pair, of either.
+std::string reason(const Point& point) {
+  return point.missing.empty() ? "" : fmt::format(" Missing mechanism: {}.", point.missing);
+}
+std::string reason(const Point& one, const Point& other) {
+  if (one.missing == other.missing) return reason(one);
+  return reason(one) + reason(other);
+}
+
 std::string shape_lines(const Experiment& experiment, const Predictions& predictions) {
   std::string text;
   for (const Pair& pair : ordered_pairs(experiment, predictions)) {
     if (pair.kept) continue;
-    text += fmt::format("* Order: {} should exceed {}.\n", x_and_series(experiment.points[pair.second]),
-                        x_and_series(experiment.points[pair.first]));
+    const Point &larger = experiment.points[pair.second], &smaller = experiment.points[pair.first];
+    text += fmt::format("* Order: {} should exceed {}.{}\n", x_and_series(larger), x_and_series(smaller),
+                        reason(larger, smaller));
   }
   for (const Knee& knee : knees(experiment, predictions)) {
     if (knee.published == "none" && knee.simulated == "none") continue;
@@ -161,8 +171,8 @@ std::string far_off_section(const ReportInput& input) {
     for (std::size_t p = 0; p < experiment.points.size(); ++p) {
       const double error = error_of(experiment.points[p], input.predictions[e][p]);
       if (std::abs(error) <= kFarOff) continue;
-      text += fmt::format("* {}, {}: {:+.0f} %\n", experiment.name, x_and_series(experiment.points[p]),
-                          error * 100);
+      text += fmt::format("* {}, {}: {:+.0f} %.{}\n", experiment.name, x_and_series(experiment.points[p]),
+                          error * 100, reason(experiment.points[p]));
     }
   }
   return text.empty() ? "None.\n" : text;

@@ -5,12 +5,15 @@
 //
 // A lock costs lock_ns where it is free and was last held by the same core. One that another core held last
 // brings its cache line with it: lock_handover_ns from the same socket, lock_handover_far_ns from another.
-// Those who find it held wait in the order in which they came.
+// Those who find it held wait in the order in which they came. They spin on that line, which passes them
+// before it reaches the next holder: each who waits adds a handover (Boyd-Wickizer et
+// al., "Non-scalable locks are dangerous", Linux Symposium 2012: such locks slow down with those who wait).
 //
 // One per port, one thread. Times in picoseconds.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "models/pcie.hpp"
@@ -44,14 +47,17 @@ class DoorbellRegisters {
   /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps`.
   Hold ring(std::uint32_t shared, std::uint32_t core, std::int64_t now_ps, std::int64_t ring_ps) {
     Register& r = shared_[shared];
+    while (!r.holders.empty() && r.holders.front().until_ps <= now_ps) r.holders.pop_front();
     std::int64_t lock_ps = lock_ps_;
-    if (r.last_core != core && r.last_core != kNobody) {
-      const bool near = r.last_core / cores_per_socket_ == core / cores_per_socket_;
-      lock_ps += near ? handover_ps_ : handover_far_ps_;
+    if (r.last_core != kNobody) lock_ps += handover_ps(r.last_core, core);
+    for (std::size_t waiting = 1; waiting < r.holders.size(); ++waiting) {
+      lock_ps += handover_ps(r.holders[waiting].core, core);
     }
     r.last_core = core;
     const std::int64_t held_ps = lock_ps + ring_ps;
-    return {r.lock.serve({now_ps, 0, 0}, held_ps).at() - held_ps - now_ps, lock_ps};
+    const std::int64_t until_ps = r.lock.serve({now_ps, 0, 0}, held_ps).at();
+    r.holders.push_back({until_ps, core});
+    return {until_ps - held_ps - now_ps, lock_ps};
   }
 
   std::size_t shared() const { return shared_.size(); }
@@ -59,10 +65,20 @@ class DoorbellRegisters {
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;
+  struct Holder {
+    std::int64_t until_ps;
+    std::uint32_t core;
+  };
   struct Register {
     Server lock;
+    std::deque<Holder> holders;  // who has it, and behind it who waits
     std::uint32_t last_core = kNobody;
   };
+
+  std::int64_t handover_ps(std::uint32_t from, std::uint32_t to) const {
+    if (from == to) return 0;
+    return from / cores_per_socket_ == to / cores_per_socket_ ? handover_ps_ : handover_far_ps_;
+  }
 
   std::uint32_t dedicated_;
   std::vector<Register> shared_;

@@ -43,6 +43,16 @@ TEST(Doorbell, AHeldLockIsWaitedFor) {
   EXPECT_EQ(r.busy_ps(0), 260 * kNs);
 }
 
+TEST(Doorbell, EachWhoWaitsSlowsTheHandover) {
+  DoorbellRegisters r(registers(0, 1), two_sockets());
+  const auto lock_ns = [&](std::uint32_t core) { return r.ring(0, core, 0, 100 * kNs).lock_ps / kNs; };
+  EXPECT_EQ(lock_ns(0), 10);
+  EXPECT_EQ(lock_ns(1), 10 + 40) << "one holds it";
+  EXPECT_EQ(lock_ns(2), 10 + 2 * 40) << "and one waits";
+  EXPECT_EQ(lock_ns(4), 10 + 3 * 150) << "two wait, on the other socket";
+  EXPECT_EQ(r.ring(0, 0, 10'000 * kNs, 100 * kNs).lock_ps, 160 * kNs) << "nobody waits any more";
+}
+
 TEST(Doorbell, AFreeLockCostsByWhoHeldItLast) {
   DoorbellRegisters r(registers(0, 2), two_sockets());
   r.ring(0, 3, 0, 100 * kNs);

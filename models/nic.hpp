@@ -30,15 +30,15 @@ class Nic {
   }
 
   /// True if one request of `blocks` is copied to the device whole (BlueFlame) instead of being fetched by
-  /// DMA.
-  bool takes_blueflame(std::size_t requests, std::uint32_t blocks) const {
-    return requests == 1 && blocks * kWqeBlockBytes <= blueflame_b_;
+  /// DMA. `points`: it names a payload to send by a pointer.
+  bool takes_blueflame(std::size_t requests, std::uint32_t blocks, bool points) const {
+    return requests == 1 && blocks * kWqeBlockBytes <= blueflame_b_ && (blueflame_points_ || !points);
   }
 
   /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them.
-  Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks) {
+  Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks, bool points) {
     wqes_fetched_ += static_cast<std::uint32_t>(requests);
-    if (takes_blueflame(requests, blocks)) return pcie_.store(posted, blocks * kWqeBlockBytes);
+    if (takes_blueflame(requests, blocks, points)) return pcie_.store(posted, blocks * kWqeBlockBytes);
     return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
   /// WQEs fetched so far: the number of the latest one (it wraps).
@@ -50,8 +50,8 @@ class Nic {
   Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready,
                       std::uint32_t blocks, std::uint32_t fetch_b) {
     const Miss miss = touch(context, send_misses_);
-    const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ +
-                                    blocks_of(fetch_b) * send_fetch_block_ps_ + miss.occupancy_ps;
+    const std::int64_t service_ps =
+        send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b) + miss.occupancy_ps;
     Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
     queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
     out.delay_ps += miss.latency_ps + send_pipeline_ps_;
@@ -61,7 +61,8 @@ class Nic {
   /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. Responses have an
   /// engine of their own, so that a NIC serves READs while its requests wait for contexts.
   Moment send_response(Moment ready, std::uint32_t bytes) {
-    const std::int64_t service_ps = send_response_ps_ + blocks_of(bytes) * send_response_block_ps_;
+    const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
+                                    more_tlps(bytes) * send_response_tlp_ps_;
     return response_engine_.serve(ready, service_ps).plus_delay(send_pipeline_ps_);
   }
   Moment send_ack(Moment ready) {
@@ -151,15 +152,24 @@ class Nic {
     return miss_ps;
   }
 
-  /// The RECV WQE is fetched, and the receive queue's state as well if others have been used since.
+  /// RECV WQEs are fetched by the cache line, which serves the next ones of the queue as well, unless others
+  /// have been used since: then the queue's state is fetched too.
   std::int64_t take_recv_ps(std::uint32_t context) {
-    pcie_.prefetch(kRecvWqeBytes);
-    return receive_queues_.touch(context) ? 0 : recv_queue_miss_ps_;
+    const bool held = receive_queues_.touch(context);
+    pcie_.prefetch(kRecvLineBytes, held ? kRecvLineBytes / kRecvWqeBytes : 1);
+    return held ? 0 : recv_queue_miss_ps_;
+  }
+
+  /// Engines stream payloads: what they cost grows with their bytes.
+  std::int64_t fetch_ps(std::uint32_t bytes) const {
+    return bytes == 0 ? 0 : send_fetch_ps_ + bytes * send_fetch_block_ps_ / kWqeBlockBytes;
   }
 
   std::int64_t packet_ps(std::uint32_t packets, std::uint32_t bytes) const {
-    const std::uint32_t more_tlps = bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
-    return packets * recv_packet_ps_ + more_tlps * recv_tlp_ps_;
+    return packets * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_;
+  }
+  std::uint32_t more_tlps(std::uint32_t bytes) const {
+    return bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
   }
 
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::int64_t service_ps) {
@@ -175,8 +185,9 @@ class Nic {
   Server send_engine_, response_engine_, recv_engine_;
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
-  std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_fetch_block_ps_;
-  std::int64_t send_response_ps_, send_response_block_ps_, send_ack_ps_;
+  bool blueflame_points_;
+  std::int64_t send_wqe_ps_, send_wqe_block_ps_, send_fetch_ps_, send_fetch_block_ps_;
+  std::int64_t send_response_ps_, send_response_block_ps_, send_response_tlp_ps_, send_ack_ps_;
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
       recv_pipeline_ps_;

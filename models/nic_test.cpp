@@ -32,31 +32,38 @@ struct Sender {
 
 TEST(Nic, BlueFlameIsForOneRequestThatFits) {
   const Nic nic(round_nic());  // 256 B
-  EXPECT_TRUE(nic.takes_blueflame(1, 1));
-  EXPECT_TRUE(nic.takes_blueflame(1, 4));
-  EXPECT_FALSE(nic.takes_blueflame(1, 5));
-  EXPECT_FALSE(nic.takes_blueflame(2, 2));
+  EXPECT_TRUE(nic.takes_blueflame(1, 1, true));
+  EXPECT_TRUE(nic.takes_blueflame(1, 4, true));
+  EXPECT_FALSE(nic.takes_blueflame(1, 5, true));
+  EXPECT_FALSE(nic.takes_blueflame(2, 2, true));
   NicProfile without = round_nic();
   without.blueflame_b = 0;
-  EXPECT_FALSE(Nic(without).takes_blueflame(1, 1));
+  EXPECT_FALSE(Nic(without).takes_blueflame(1, 1, true));
+}
+
+TEST(Nic, BlueFlameMayBeForWhatPointsToNothing) {
+  NicProfile mlx4 = round_nic();
+  mlx4.blueflame_pointers = 0;
+  EXPECT_TRUE(Nic(mlx4).takes_blueflame(1, 1, false));
+  EXPECT_FALSE(Nic(mlx4).takes_blueflame(1, 1, true));
 }
 
 TEST(Nic, BlueFlameCarriesTheWqeInTheStore) {
   Nic nic(round_nic());
-  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 1, 2)), 128 + 20 + 100);
+  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 1, 2, false)), 2 * (64 + 20) + 100) << "a TLP for each cache line";
   EXPECT_EQ(nic.pcie().up().busy_ps(), 0) << "nothing was fetched";
 }
 
 TEST(Nic, ADoorbellIsFollowedByAFetch) {
   constexpr std::int64_t kRungNs = 8 + 20 + 100;
-  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 2, 2)), kRungNs + 20 + (128 + 20) + 500);
-  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 1, 5)), kRungNs + 20 + (320 + 3 * 20) + 500)
+  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 2, 2, false)), kRungNs + 20 + (128 + 20) + 500);
+  EXPECT_EQ(ns(Nic(round_nic()).fetch_wqes(kStart, 1, 5, false)), kRungNs + 20 + (320 + 3 * 20) + 500)
       << "too long for BlueFlame";
 }
 
 TEST(Nic, AListIsFetchedByOneRead) {
   Nic nic(round_nic());
-  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 10, 10)), 128 + 20 + (640 + 5 * 20) + 500);
+  EXPECT_EQ(ns(nic.fetch_wqes(kStart, 10, 10, false)), 128 + 20 + (640 + 5 * 20) + 500);
   EXPECT_EQ(nic.pcie().up().busy_ps(), 20 * kNs);
 }
 
@@ -113,15 +120,24 @@ TEST(Nic, AcksShareTheSendEngineResponsesDoNot) {
   EXPECT_EQ(sender.nic.response_engine().busy_ps(), 6 * kNs);
 }
 
-TEST(Nic, PayloadBlocksOccupyTheEngineThatHandlesThem) {
+TEST(Nic, PayloadOccupiesTheEngineThatHandlesIt) {
   NicProfile profile = round_nic();
+  profile.send_fetch_ns = 8;
   profile.send_fetch_block_ns = 5;
   profile.send_response_block_ns = 4;
   Sender sender(profile);
-  sender.send_ns(0, 1, 130);
-  EXPECT_EQ(sender.nic.send_engine().busy_ps(), (12 + 3 * 5) * kNs) << "a gather";
+  sender.send_ns(0, 1, 160);
+  EXPECT_EQ(sender.nic.send_engine().busy_ps(), (12 + 8) * kNs + 5 * kNs * 160 / 64) << "a gather";
+  sender.send_ns(1);
+  EXPECT_EQ(sender.nic.send_engine().busy_ps(), (24 + 8) * kNs + 5 * kNs * 160 / 64) << "nothing to fetch";
   sender.nic.send_response(kStart, 256);
   EXPECT_EQ(sender.nic.response_engine().busy_ps(), (6 + 4 * 4) * kNs);
+  profile.send_response_tlp_ns = 30;
+  Sender stepped(profile);
+  stepped.nic.send_response(kStart, 256);
+  EXPECT_EQ(stepped.nic.response_engine().busy_ps(), (6 + 4 * 4) * kNs);
+  stepped.nic.send_response(kStart, 320);
+  EXPECT_EQ(stepped.nic.response_engine().busy_ps(), (2 * 6 + 4 * 4 + 4 * 5 + 30) * kNs) << "a second read";
 }
 
 TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
@@ -186,7 +202,7 @@ TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
 TEST(Nic, ARecvCostsEngineTimeAndPcieBandwidth) {
   Sender receiver(round_nic());
   EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 1, 0)), 7 + 2 + 160);
-  EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (kRecvWqeBytes + 20) * kNs);
+  EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (64 + 20) / 4 * kNs) << "a line holds four";
 }
 
 TEST(Nic, ACompletionIsACqeWrittenToTheHost) {
@@ -226,7 +242,7 @@ TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
   profile.wqe_miss_response_ns = 130;
   profile.wqe_miss_ack_ns = 30;
   Sender sender(profile);
-  for (int i = 0; i < 17; ++i) sender.nic.fetch_wqes(kStart, 1, 1);
+  for (int i = 0; i < 17; ++i) sender.nic.fetch_wqes(kStart, 1, 1, false);
   const auto response_ns = [&sender](std::uint32_t wqe) {
     const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
     sender.nic.receive_response(0, kStart, 1, 0, wqe);
@@ -264,7 +280,7 @@ TEST(Nic, ServingIsCheaperThanIssuing) {
   Sender issuer(profile), server(profile);
   std::int64_t issued_ps = 0, served_ps = 0;
   for (int i = 0; i < kRequests; ++i) {
-    const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1);
+    const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1, false);
     issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
     issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1, 0)).queue_ps;
     served_ps =

@@ -32,9 +32,10 @@ class Pcie {
         mmio_ps_(to_ps(profile.mmio_ns)),
         read_done_ps_(static_cast<std::size_t>(profile.dma_reads_outstanding), 0) {}
 
-  /// A CPU store of `bytes`: when the device has it.
+  /// A CPU store of `bytes`: when the device has it. Write-combining buffers empty a cache line at a time,
+  /// each a TLP of its own (Kalia et al., ATC 2016, section 3.1).
   Moment store(Moment issued, std::uint32_t bytes) {
-    const std::int64_t store_ps = wire_ps(bytes, payload_b_);
+    const std::int64_t store_ps = wire_ps(bytes, kLineBytes);
     stores_ps_ += store_ps;
     return down_.serve(issued, store_ps).plus_delay(mmio_ps_);
   }
@@ -65,10 +66,10 @@ class Pcie {
     return done;
   }
 
-  /// A read ahead of need: nobody waits for it.
-  void prefetch(std::uint32_t bytes) {
-    up_.owe(wire_ps(0, payload_b_));
-    down_.owe(wire_ps(bytes, completion_b_));
+  /// One of `uses` of a read ahead of need: nobody waits for it.
+  void prefetch(std::uint32_t bytes, std::uint32_t uses) {
+    up_.owe(wire_ps(0, payload_b_) / uses);
+    down_.owe(wire_ps(bytes, completion_b_) / uses);
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
@@ -90,6 +91,8 @@ class Pcie {
   const Server& down() const { return down_; }
 
  private:
+  static constexpr std::uint32_t kLineBytes = 64;
+
   std::int64_t wire_ps(std::uint32_t bytes, std::uint32_t tlp_payload_b) const {
     const std::uint32_t tlps = bytes <= tlp_payload_b ? 1 : (bytes + tlp_payload_b - 1) / tlp_payload_b;
     return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b_) * ps_per_byte_);

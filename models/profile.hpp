@@ -39,14 +39,17 @@ struct NicProfile {
 
   // Send side
   double blueflame_b = 0;
+  double blueflame_pointers = 0;
   double max_inline_b = 0;
   double max_send_wr = 0;
   double max_rd_atomic = 0;
   double send_wqe_ns = 0;
   double send_wqe_block_ns = 0;
+  double send_fetch_ns = 0;
   double send_fetch_block_ns = 0;
   double send_response_ns = 0;
   double send_response_block_ns = 0;
+  double send_response_tlp_ns = 0;
   double send_ack_ns = 0;
   double queue_pair_gap_ns = 0;
   double send_pipeline_ns = 0;
@@ -88,12 +91,15 @@ struct NicProfile {
 struct HostProfile {
   std::string name;
   double clock_ghz = 0;
+  double turbo_few_ghz = 1;
+  double turbo_all_ghz = 1;
+  double turbo_cores = 3;
   double post_wr_ns = 0;
   double doorbell_ns = 0;
   double blueflame_ns = 0;
   double inline_block_ns = 0;
   double post_recv_ns = 0;
-  double poll_empty_ns = 0;
+  double poll_ns = 0;
   double poll_cqe_ns = 0;
   double coroutine_switch_ns = 0;
   double rpc_send_ns = 0;

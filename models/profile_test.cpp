@@ -76,7 +76,7 @@ TEST(Profile, TheSmallestAndTheLargestMakeANic) {
     Nic nic(profile);
     const std::uint32_t context = nic.add_context();
     std::int64_t free_ps = 0;
-    const Moment fetched = nic.fetch_wqes({0, 0}, 1, 1);
+    const Moment fetched = nic.fetch_wqes({0, 0}, 1, 1, false);
     EXPECT_GE(nic.send_request(context, free_ps, fetched, 1, 64).at(), fetched.at());
     EXPECT_GE(nic.atomic_unit().execute({0, 0}, 0x1008, nic.pcie()).at(), 0);
   }

@@ -15,6 +15,7 @@ enum class WqeKind : std::uint8_t { kRead, kWrite, kAtomic, kSend, kUdSend };
 inline constexpr std::uint32_t kWqeBlockBytes = 64;
 inline constexpr std::uint32_t kCqeBytes = 64;
 inline constexpr std::uint32_t kRecvWqeBytes = 16;
+inline constexpr std::uint32_t kRecvLineBytes = 64;  // of them that one DMA read brings
 
 inline constexpr std::uint32_t blocks_of(std::uint32_t bytes) {
   return (bytes + kWqeBlockBytes - 1) / kWqeBlockBytes;

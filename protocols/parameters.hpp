@@ -22,6 +22,10 @@ inline nlohmann::json number(std::int64_t value, std::int64_t low, std::int64_t 
       {"type", "integer"}, {"minimum", low}, {"maximum", high}, {"default", value}, {"description", text}};
 }
 
+inline nlohmann::json inline_limit(const char* text) {
+  return number(4096, 0, 4096, text);
+}
+
 inline nlohmann::json group(const char* text, nlohmann::json properties) {
   return {{"type", "object"},
           {"additionalProperties", false},

@@ -73,6 +73,8 @@ class NodeProgram final : public Program {
   const WorkerStatistics& statistics(int thread) const;
   const History& history(int thread) const;
   NodeStore& store();
+  /// Has `nodes` apply all that this node's workers have logged there.
+  void drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& nodes) const;
   std::uint64_t location_cache_hits() const;
   std::uint64_t location_cache_misses() const;
 

@@ -1,5 +1,6 @@
 #include "sim/cluster.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace verbtwin::sim {
@@ -113,12 +114,27 @@ std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
   return Platform::star(star);
 }
 
+int cores_per_socket(const models::HostProfile& host) {
+  return static_cast<int>(host.cores_per_socket);
+}
+
+/// Threads fill one socket after the other.
+std::vector<CpuPrices> prices_by_socket(const ClusterParameters& p) {
+  std::vector<CpuPrices> prices;
+  const int each = cores_per_socket(p.host);
+  const int busy = p.busy_threads > 0 ? p.busy_threads : p.shape.threads;
+  for (int first = 0; first < p.shape.threads; first += each) {
+    prices.push_back(prices_of(p.host, std::clamp(busy - first, 1, each)));
+  }
+  return prices;
+}
+
 }  // namespace
 
 Cluster::Cluster(const ClusterParameters& p)
     : shape_(p.shape),
       nic_profile_(p.nic),
-      cpu_prices_(prices_of(p.host)),
+      socket_prices_(prices_by_socket(p)),
       core_handler_(calendar_.add_handler(*this)),
       platform_(make_platform(p)),
       clock_(std::make_unique<Clock>(
@@ -139,7 +155,8 @@ Cluster::Cluster(const ClusterParameters& p)
   for (int node = 0; node < shape_.nodes; ++node) {
     for (int thread = 0; thread < shape_.threads; ++thread) {
       const auto index = static_cast<std::uint32_t>(index_of(node, thread));
-      cores_.push_back(std::make_unique<Core>(cpu_prices_, calendar_, core_handler_, index));
+      const CpuPrices& prices = socket_prices_[static_cast<std::size_t>(thread / cores_per_socket(p.host))];
+      cores_.push_back(std::make_unique<Core>(prices, calendar_, core_handler_, index));
       workers_.push_back(std::make_unique<Worker>(*this, node, thread, *cores_.back(),
                                                   nic_port(node, shape_.nic_of_thread(thread))));
     }

@@ -35,6 +35,7 @@ struct ClusterParameters {
   int leaf_ports = 0, spines = 0;          // of a fat tree; 0: a star
   bool message_per_communication = false;  // network.model = simgrid
   bool shared_contexts = false;            // a device context per NIC and not per thread
+  int busy_threads = 0;                    // of each machine, the first ones, as turbo counts them; 0: all
   std::size_t node_memory_b = 1 << 20;
   Transport::Tear tear;
 };
@@ -91,7 +92,7 @@ class Cluster final : private EventHandler {
   std::size_t huge_pages_b_ = 0;
   ClusterShape shape_;
   models::NicProfile nic_profile_;
-  CpuPrices cpu_prices_;
+  std::vector<CpuPrices> socket_prices_;  // of a node's cores, by socket
   Calendar calendar_;
   Calendar::HandlerId core_handler_;
   std::unique_ptr<Platform> platform_;

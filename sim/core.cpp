@@ -3,21 +3,23 @@
 #include <algorithm>
 
 #include "models/pcie.hpp"
+#include "models/turbo.hpp"
 #include "sim/device.hpp"
 
 namespace verbtwin::sim {
 
-CpuPrices prices_of(const models::HostProfile& profile) {
+CpuPrices prices_of(const models::HostProfile& profile, int busy_cores) {
   CpuPrices prices;
+  const double slowness = models::turbo_slowness(profile, busy_cores);
   const auto price = [&](Cost cost, double ns) {
-    prices.cost_ps[static_cast<std::size_t>(cost)] = models::to_ps(ns);
+    prices.cost_ps[static_cast<std::size_t>(cost)] = models::to_ps(ns * slowness);
   };
   price(Cost::kPostWr, profile.post_wr_ns);
   price(Cost::kDoorbell, profile.doorbell_ns);
   price(Cost::kBlueFlame, profile.blueflame_ns);
   price(Cost::kInlineBlock, profile.inline_block_ns);
   price(Cost::kPostRecv, profile.post_recv_ns);
-  price(Cost::kPollEmpty, profile.poll_empty_ns);
+  price(Cost::kPoll, profile.poll_ns);
   price(Cost::kPollCqe, profile.poll_cqe_ns);
   price(Cost::kCoroutineSwitch, profile.coroutine_switch_ns);
   price(Cost::kRpcSend, profile.rpc_send_ns);
@@ -29,7 +31,7 @@ CpuPrices prices_of(const models::HostProfile& profile) {
   price(Cost::kCopyBlock, profile.copy_block_ns);
   price(Cost::kTransactionBegin, profile.transaction_begin_ns);
   price(Cost::kTransactionEnd, profile.transaction_end_ns);
-  prices.cycle_ps = models::to_ps(1.0 / profile.clock_ghz);
+  prices.cycle_ps = models::to_ps(slowness / profile.clock_ghz);
   return prices;
 }
 

@@ -16,7 +16,8 @@ namespace verbtwin::sim {
 
 class SimCompletionQueue;
 
-CpuPrices prices_of(const models::HostProfile& profile);
+/// Prices of a core on a socket with `busy_cores` of them in use.
+CpuPrices prices_of(const models::HostProfile& profile, int busy_cores);
 
 class Core final : public Cpu {
  public:

@@ -46,7 +46,7 @@ struct Rig final : private EventHandler {
   void wake(std::int64_t at_ps) { core.wake(at_ps, 0); }
 
   Calendar calendar;
-  CpuPrices prices = prices_of(priced_host());
+  CpuPrices prices = prices_of(priced_host(), 1);
   Core core{prices, calendar, calendar.add_handler(*this), 0};
   Scripted worker;
 };
@@ -62,7 +62,7 @@ TEST(Core, ChargesAdvanceItsClock) {
     look();
     rig.core.charge_cycles(100);
     look();
-    rig.core.charge(Cost::kPollEmpty);
+    rig.core.charge(Cost::kPoll);
     look();
     return false;
   });

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "sim/flight.hpp"
 #include "sim/transport.hpp"
 
 namespace verbtwin::sim {
@@ -61,11 +62,8 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
     head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
     --count_;
   }
-  if (taken == 0) {
-    core_.charge(Cost::kPollEmpty);
-  } else {
-    core_.charge(Cost::kPollCqe, taken);
-  }
+  core_.charge(Cost::kPoll);
+  core_.charge(Cost::kPollCqe, taken);
   return taken;
 }
 
@@ -156,18 +154,19 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
     ++result.posted;
   }
   if (result.posted == 0) return result;
-  ring(result.posted, blocks);
+  ring(result.posted, blocks, points_to_payload(list.front()));
   transport_.post(*this, list.first(result.posted), posted_, blocks, core_.now_ps());
   posted_ += static_cast<std::uint32_t>(result.posted);
   return result;
 }
 
 /// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
-void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks) {
-  const std::int64_t before_ps = core_.now_ps();
+void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks, bool points) {
   // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
+  // Both come before the lock, which covers the copy alone (rdma-core providers/mlx5/qp.c, post_send_db).
   core_.charge(Cost::kDoorbell);
-  if (port_.nic.takes_blueflame(requests, blocks)) core_.charge(Cost::kBlueFlame, blocks);
+  const std::int64_t before_ps = core_.now_ps();
+  if (port_.nic.takes_blueflame(requests, blocks, points)) core_.charge(Cost::kBlueFlame, blocks);
   if (doorbell_ == models::DoorbellRegisters::kOwn) return;
   const auto hold =
       port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);

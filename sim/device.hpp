@@ -112,7 +112,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
     std::uint32_t first_ = 0, count_ = 0;
   };
 
-  void ring(std::size_t requests, std::uint32_t blocks);
+  void ring(std::size_t requests, std::uint32_t blocks, bool points);
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 

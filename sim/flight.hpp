@@ -18,6 +18,10 @@ inline bool is_atomic(Opcode op) {
 inline bool returns_data(Opcode op) {
   return op == Opcode::kRdmaRead || is_atomic(op);
 }
+/// Whether the NIC has to fetch what it sends.
+inline bool points_to_payload(const SendWr& wr) {
+  return !returns_data(wr.opcode) && (wr.flags & kInline) == 0 && wr.sge.length > 0;
+}
 inline bool is_write(Opcode op) {
   return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm;
 }

@@ -134,7 +134,8 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
                      std::uint32_t blocks, std::int64_t rung_ps) {
   const models::Moment rung = now().plus_delay(rung_ps - calendar_.now_ps());
   std::uint32_t wqe = qp.port_.nic.wqes_fetched();
-  const models::Moment fetched = qp.port_.nic.fetch_wqes(rung, list.size(), blocks);
+  const models::Moment fetched =
+      qp.port_.nic.fetch_wqes(rung, list.size(), blocks, points_to_payload(list.front()));
   for (const SendWr& wr : list) {
     VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
     ++count.count;

@@ -292,10 +292,12 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
     }
     return;
   }
+  // An InfiniBand packet within a subnet has no GRH: its place in the buffer stays as it was. RoCE's carry
+  // one.
+  const std::uint32_t landed_b = f.length + (packet_extra_b_ > 0 ? grh_b : 0);
   // The receiver may not look before its completion is visible, so the bytes may land now.
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
-  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length,
-            nic.write_completion(done, grh_b + f.length).at());
+  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, nic.write_completion(done, landed_b).at());
   if (f.type == QpType::kRc) {
     respond(index, target, done);
   } else {

@@ -24,7 +24,9 @@ bool is_scale_out(const std::vector<SimulatedPoint>& points) {
 int compare(const std::string& given) {
   std::filesystem::path file = given;
   if (std::filesystem::is_directory(file)) file /= "points.csv";
-  const std::vector<SimulatedPoint> simulated = simulated_points(calibration::read_csv(file), file.string());
+  using calibration::PublishedTable;
+  const std::vector<SimulatedPoint> simulated =
+      simulated_points(PublishedTable::read(file, PublishedTable::Kind::kPlain));
   const bool scale_out = is_scale_out(simulated);
   const std::vector<PairedPoint> pairs = pair_points(
       scale_out ? calibration::published_scale_out() : calibration::published_end_to_end(), simulated);

@@ -91,16 +91,16 @@ std::string render_peaks(const Pairs& pairs) {
 
 }  // namespace
 
-std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table, const std::string& file) {
+std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
-    if (!table.column(column)) {
-      throw UserError(
-          "", fmt::format("{}: has no column \"{}\"; expected the points.csv of a sweep", file, column));
+    if (!table.has_column(column)) {
+      throw UserError("", fmt::format("{}: has no column \"{}\"; expected the points.csv of a sweep",
+                                      table.name(), column));
     }
   }
   std::vector<SimulatedPoint> points;
-  for (std::size_t row = 0; row < table.rows.size(); ++row) {
+  for (const calibration::PublishedRow& row : table.rows()) {
     SimulatedPoint point;
     point.workload = table.cell(row, "workload.name");
     if (point.workload == "tpcc") point.workload = "tpcc-new-order";

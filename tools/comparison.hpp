@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "calibration/published.hpp"
 #include "calibration/published_points.hpp"
 
 namespace verbtwin::tools {
@@ -22,7 +23,7 @@ struct SimulatedPoint {
 };
 
 /// Throws UserError where the table is no points.csv.
-std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table, const std::string& file);
+std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table);
 
 struct PairedPoint {
   calibration::PublishedPoint published;

@@ -80,9 +80,9 @@ class Csv : public testing::Test {
  protected:
   Csv() : file_(std::filesystem::temp_directory_path() / ("verbtwin-points-" + std::to_string(getpid()))) {}
   ~Csv() override { std::filesystem::remove(file_); }
-  calibration::CsvTable read(const std::string& text) const {
+  calibration::PublishedTable read(const std::string& text) const {
     std::ofstream(file_) << text;
-    return calibration::read_csv(file_);
+    return calibration::PublishedTable::read(file_, calibration::PublishedTable::Kind::kPlain);
   }
   std::filesystem::path file_;
 };
@@ -90,15 +90,17 @@ class Csv : public testing::Test {
 TEST_F(Csv, PointsGoOutAndComeBack) {
   const std::vector<SweepRow> rows = {{{{"cluster.coroutines", 1}}, result(1, 32e6)},
                                       {{{"cluster.coroutines", 2}}, result(2, 48e6)}};
-  const calibration::CsvTable table = read(sweep_csv(rows));
-  ASSERT_EQ(table.rows.size(), 2U);
-  EXPECT_EQ(table.cell(0, "name"), "x, y") << "quoted";
-  EXPECT_EQ(table.cell(1, "point"), "1");
-  EXPECT_EQ(table.number(1, "execution_p50_us"), 1.5);
-  EXPECT_EQ(table.number(1, "read_b"), 70);
-  EXPECT_EQ(table.number(1, "core_utilization_mean"), 0.5);
-  EXPECT_EQ(table.number(1, "violations"), 3);
-  const auto points = simulated_points(table, "points.csv");
+  const calibration::PublishedTable table = read(sweep_csv(rows));
+  ASSERT_EQ(table.rows().size(), 2U);
+  const auto& first = table.rows()[0];
+  const auto& second = table.rows()[1];
+  EXPECT_EQ(table.cell(first, "name"), "x, y") << "quoted";
+  EXPECT_EQ(table.cell(second, "point"), "1");
+  EXPECT_EQ(table.number(second, "execution_p50_us"), 1.5);
+  EXPECT_EQ(table.number(second, "read_b"), 70);
+  EXPECT_EQ(table.number(second, "core_utilization_mean"), 0.5);
+  EXPECT_EQ(table.number(second, "violations"), 3);
+  const auto points = simulated_points(table);
   EXPECT_EQ(points[1].coroutines, 2);
   EXPECT_DOUBLE_EQ(points[1].per_machine_mtps, 3);
   EXPECT_DOUBLE_EQ(points[1].latency_p50_us, 3.5);
@@ -112,7 +114,7 @@ TEST_F(Csv, TheTableShowsWhatVariesAndWhatIsWrong) {
 }
 
 TEST_F(Csv, OtherTablesAreRefused) {
-  EXPECT_THROW(simulated_points(read("a,b\n1,2\n"), "points.csv"), UserError);
+  EXPECT_THROW(simulated_points(read("a,b\n1,2\n")), UserError);
   EXPECT_THROW(read("# nothing\n"), UserError);
 }
 

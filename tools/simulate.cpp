@@ -45,6 +45,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   }
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;
+  p.busy_threads = scenario.workload.value("issuing_threads", 0);
   return p;
 }
 

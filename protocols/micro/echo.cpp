@@ -31,8 +31,10 @@ constexpr std::array<std::pair<const char*, Transport>, 5> kTransports = {
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
   rpc.coalescing = options.coalescing;
-  rpc.request_batching = rpc.response_batching = options.doorbell_batching;
+  rpc.request_batching = options.doorbell_batching;
+  rpc.response_batching = options.reply_batching;
   rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.payload_b + kHeadersMaxBytes));
+  rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;
   return rpc;
 }
 
@@ -124,7 +126,9 @@ EchoOptions EchoOptions::from_json(const json& workload) {
   o.reply_b = workload.at("reply_b");
   if (o.reply_b == 0) o.reply_b = o.payload_b;
   o.doorbell_batching = workload.at("doorbell_batching");
+  o.reply_batching = workload.at("reply_batching");
   o.coalescing = workload.at("coalescing");
+  o.inline_max_b = workload.at("inline_max_b");
   if (o.coalescing && o.transport != Transport::kUdSend) {
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
@@ -186,7 +190,10 @@ RegistryEntry echo_entry() {
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "
                                 "pair");
+  p["reply_batching"] = flag(true, "ud_send: the same of replies; doorbell_batching is of requests then");
   p["coalescing"] = flag(false, "ud_send: messages to one destination share a packet");
+  p["inline_max_b"] =
+      inline_limit("ud_send: longer packets are fetched by DMA even where the NIC would take them inline");
   return {"echo",
           "RPCs with an empty handler over the transport of choice; cluster.coroutines calls in flight per "
           "thread",

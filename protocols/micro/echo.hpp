@@ -25,7 +25,9 @@ struct EchoOptions {
   std::uint32_t payload_b = 0;
   std::uint32_t reply_b = 0;  // at most payload_b
   bool doorbell_batching = true;
-  bool coalescing = false;  // ud_send
+  bool reply_batching = true;      // ud_send
+  bool coalescing = false;         // ud_send
+  std::uint32_t inline_max_b = 0;  // ud_send: of a packet
 
   static EchoOptions from_json(const nlohmann::json& workload);
 };

@@ -1,5 +1,6 @@
 #include "protocols/micro/multi_object.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,7 @@ struct Options {
   bool outstanding = false;
   bool doorbell_batching = false;
   bool passive_ack = false;
+  bool own_machine = false;
   std::uint32_t records = 0;  // per machine
 };
 
@@ -48,9 +50,16 @@ class MultiObjectThread final : public CoroutineThread {
  private:
   Task<void> run(int coroutine) override;
 
-  /// Starts one access of a group; `last`: no other follows.
-  void begin_access(std::byte* buffer, Reply& reply, WaitGroup& group, bool last);
-  void stage_one_sided(std::byte* buffer, int node, std::uint64_t record, WaitGroup* group);
+  struct Access {
+    int node = 0;
+    int queue_pair = 0;  // of those to the node; one-sided
+    std::uint64_t record = 0;
+  };
+  Access draw();
+  /// Starts some accesses of a group. `last`: no other follows.
+  void begin(std::span<const Access> accesses, std::byte* buffer, Reply* replies, WaitGroup& group,
+             bool last);
+  void stage_one_sided(std::byte* buffer, const Access& access, WaitGroup* group);
   void call(std::byte* buffer, int node, std::uint64_t record, Reply& reply, WaitGroup* group);
   void serve(RpcRequest& request, bool write);
   std::byte* record_at(std::uint64_t record) {
@@ -96,6 +105,7 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   options_.outstanding = workload.at("outstanding");
   options_.doorbell_batching = workload.at("doorbell_batching");
   options_.passive_ack = workload.at("passive_ack");
+  options_.own_machine = workload.at("own_machine");
   options_.records = workload.at("records_per_machine");
   if (options_.passive_ack && !options_.write) {
     throw UserError("/workload/passive_ack",
@@ -104,7 +114,8 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   rpc_calls_ = parameters.coroutines * static_cast<int>((options_.objects + 15) / 16);
   // Each message is a packet of its own: what is compared is verbs, not packing.
   rpc_.coalescing = false;
-  rpc_.request_batching = rpc_.response_batching = options_.doorbell_batching;
+  rpc_.request_batching = options_.doorbell_batching;
+  rpc_.reply_inline_max_b = workload.at("reply_inline_max_b");
   constexpr std::uint32_t kHeadersMaxBytes = 64;
   rpc_.packet_b = std::max(rpc_.packet_b, std::bit_ceil(options_.payload_b + kHeadersMaxBytes));
   constexpr std::uint32_t kPacketMaxBytes = 4096;
@@ -144,44 +155,61 @@ Task<void> MultiObjectThread::run(int coroutine) {
   const std::size_t group_b = options_.objects * layout_.stride_b;
   std::byte* buffers = memory_ + layout_.rpc_b + static_cast<std::size_t>(coroutine) * group_b;
   std::vector<Reply> replies(options_.objects);
+  std::vector<Access> accesses(options_.objects);
+  const std::uint32_t together = options_.outstanding ? options_.objects : 1;
   while (running()) {
     const std::int64_t start_ps = cpu_.now_ps();
     WaitGroup group(worker_);
-    for (std::uint32_t i = 0; i < options_.objects; ++i) {
-      const bool last = i + 1 == options_.objects;
-      begin_access(buffers + i * layout_.stride_b, replies[i], group, last);
-      if (options_.outstanding) continue;
-      worker_.ring(false);
+    for (std::uint32_t i = 0; i < options_.objects; i += together) {
+      for (std::uint32_t j = 0; j < together; ++j) accesses[j] = draw();
+      begin(std::span(accesses).first(together), buffers + i * layout_.stride_b, &replies[i], group,
+            i + together == options_.objects);
+      worker_.ring(options_.outstanding && options_.doorbell_batching);
       co_await group;
     }
-    worker_.ring(options_.doorbell_batching);
-    co_await group;
     count(start_ps, group.status());
     if (group.status() != WcStatus::kSuccess) co_return;  // the queue pair is gone
   }
 }
 
-void MultiObjectThread::begin_access(std::byte* buffer, Reply& reply, WaitGroup& group, bool last) {
-  const int node = pick_node();
-  const std::uint64_t record = random_(options_.records);
-  // Passive accesses need no answer of their own; the last one's paces the coroutine.
-  const bool passive = options_.passive_ack && !last;
-  if (options_.two_sided) {
-    call(buffer, node, record, reply, passive && rpc_.has_credit(node) ? nullptr : &group);
-  } else {
-    stage_one_sided(buffer, node, record, passive ? nullptr : &group);
+MultiObjectThread::Access MultiObjectThread::draw() {
+  Access access;
+  const auto nodes = static_cast<std::uint32_t>(port_.shape().nodes);
+  access.node = options_.own_machine ? static_cast<int>(random_(nodes)) : pick_node();
+  access.record = random_(options_.records);
+  const int qps = port_.shape().qps_per_peer;
+  if (!options_.two_sided && qps > 1) {
+    access.queue_pair = static_cast<int>(random_(static_cast<std::uint32_t>(qps)));
+  }
+  return access;
+}
+
+void MultiObjectThread::begin(std::span<const Access> accesses, std::byte* buffer, Reply* replies,
+                              WaitGroup& group, bool last) {
+  for (std::size_t i = 0; i < accesses.size(); ++i, buffer += layout_.stride_b) {
+    const Access& access = accesses[i];
+    // Passive accesses need no answer of their own; the last one's paces the coroutine.
+    const bool passive = options_.passive_ack && !(last && i + 1 == accesses.size());
+    if (options_.two_sided) {
+      const bool unanswered = passive && rpc_.has_credit(access.node);
+      call(buffer, access.node, access.record, replies[i], unanswered ? nullptr : &group);
+      continue;
+    }
+    // Requests of one queue pair complete in order: of those in flight together only the last asks for it.
+    const bool covered = std::ranges::any_of(accesses.subspan(i + 1), [&](const Access& later) {
+      return later.node == access.node && later.queue_pair == access.queue_pair;
+    });
+    stage_one_sided(buffer, access, passive || covered ? nullptr : &group);
   }
 }
 
-void MultiObjectThread::stage_one_sided(std::byte* buffer, int node, std::uint64_t record, WaitGroup* group) {
-  const int qps = port_.shape().qps_per_peer;
-  const int index = qps == 1 ? 0 : static_cast<int>(random_(static_cast<std::uint32_t>(qps)));
-  Channel& channel = worker_.channel(node, worker_.nic(), index);
+void MultiObjectThread::stage_one_sided(std::byte* buffer, const Access& access, WaitGroup* group) {
+  Channel& channel = worker_.channel(access.node, worker_.nic(), access.queue_pair);
   SendWr wr;
   wr.opcode = options_.write ? Opcode::kRdmaWrite : Opcode::kRdmaRead;
   wr.sge = {buffer, options_.payload_b, port_.memory().lkey()};
   if (options_.write && options_.payload_b <= inline_max_b_) wr.flags = kInline;
-  wr.remote_addr = channel.remote.addr + layout_.records_offset + record * layout_.stride_b;
+  wr.remote_addr = channel.remote.addr + layout_.records_offset + access.record * layout_.stride_b;
   wr.rkey = channel.remote.rkey;
   worker_.stage(channel, wr, group);
 }
@@ -237,10 +265,14 @@ RegistryEntry multi_object_entry() {
   p["doorbell_batching"] =
       flag(true,
            "what leaves by one queue pair together shares a doorbell: accesses of a group, and calls of all "
-           "coroutines");
+           "coroutines; replies do so anyway");
   p["passive_ack"] =
       flag(false,
            "writes: only the last of a group is waited for, the others are acknowledged by what comes later");
+  p["own_machine"] = flag(
+      false, "records are drawn from all machines, the own one included, which is reached like the others");
+  p["reply_inline_max_b"] =
+      inline_limit("two_sided: longer replies are fetched by DMA even where the NIC would take them inline");
   p["records_per_machine"] = number(65536, 1, 1 << 30, "records that the random ones are drawn from");
   return {
       "multi-object",

@@ -51,6 +51,14 @@ class OccEngine final : public PolledMemory {
   /// FaRM: the peers' log records and their answers to this worker's.
   bool poll_memory() override;
 
+  /// Calls visit(node) for every node at which this worker has a log.
+  template <typename Visit>
+  void for_each_log(const Visit& visit) const {
+    for (std::size_t node = 0; node < logs_.size(); ++node) {
+      if (logs_[node]) visit(node);
+    }
+  }
+
  private:
   friend class Transaction;
 

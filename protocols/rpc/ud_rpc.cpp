@@ -89,7 +89,8 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
   attributes.max_send_wr = kSendQueueDepth;
   attributes.max_recv_wr = recv_depth_;
   attributes.max_inline_data = device.attributes().max_inline_data;
-  inline_max_b_ = attributes.max_inline_data;
+  request_inline_max_b_ = std::min(attributes.max_inline_data, options.request_inline_max_b);
+  reply_inline_max_b_ = std::min(attributes.max_inline_data, options.reply_inline_max_b);
   queue_pair_ = device.create_qp(attributes);
   queue_pair_->connect({});
   worker_.port().publish_ud(queue_pair_->address());
@@ -117,7 +118,7 @@ std::int32_t UdRpc::open_packet(int node) {
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node};
+  slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node, false};
   new (slot_at(slot)) PacketHeader{static_cast<std::uint16_t>(worker_.port().node()), 0, 0, 0};
   open_.push_back(slot);
   peer(node).open_slot = slot;
@@ -137,6 +138,7 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
   std::byte* at = slot_at(slot) + packet.used_b;
   new (at) MessageHeader{kind, flags, call, static_cast<std::uint16_t>(bytes), 0};
   packet.used_b += static_cast<std::uint32_t>(need);
+  packet.has_reply = packet.has_reply || (flags & kResponseFlag) != 0;
   ++reinterpret_cast<PacketHeader*>(slot_at(slot))->messages;
   cpu_.charge(Cost::kRpcSend);
   cpu_.charge(Cost::kCopyBlock, bytes / kLineBytes);
@@ -189,7 +191,8 @@ void UdRpc::post_packets(std::size_t count) {
     wr.ah = to.ah.get();
     wr.remote_qpn = to.address.qp_num;
     wr.remote_qkey = to.address.qkey;
-    if (packet.used_b <= inline_max_b_) wr.flags |= kInline;
+    if (packet.used_b <= (packet.has_reply ? reply_inline_max_b_ : request_inline_max_b_))
+      wr.flags |= kInline;
     if (++since_signal_ == kSignalInterval) {
       wr.flags |= kSignaled;
       since_signal_ = 0;

@@ -28,6 +28,9 @@ struct RpcOptions {
   bool request_batching = true;   // requests that are ready together share a doorbell
   bool response_batching = true;  // responses too
   std::uint32_t packet_b = 512;   // largest packet
+  // Longer packets are fetched by DMA even where the NIC would take them inline.
+  std::uint32_t request_inline_max_b = 4096;
+  std::uint32_t reply_inline_max_b = 4096;  // of packets that hold a reply
   /// Packets that a coroutine may have on their way to one peer, with coalescing.
   std::uint32_t packets_per_call = 2;
 };
@@ -135,6 +138,7 @@ class UdRpc final : public MessageLayer {
   struct Slot {
     std::uint32_t used_b = 0;
     std::int32_t node = 0;
+    bool has_reply = false;
   };
   struct HandlerEntry {
     Handler function = nullptr;
@@ -159,7 +163,7 @@ class UdRpc final : public MessageLayer {
   RpcOptions options_;
   std::uint32_t lkey_;
   std::uint32_t recv_depth_;
-  std::uint32_t inline_max_b_;
+  std::uint32_t request_inline_max_b_, reply_inline_max_b_;
   std::byte* send_memory_;
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;

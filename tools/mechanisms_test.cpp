@@ -1,0 +1,141 @@
+// What published measurements show must come out of a mechanism: with the shipped profiles it is there, and
+// with the mechanism's parameters switched off it is gone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "calibration/profile_file.hpp"
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/simulate.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using models::HostProfile;
+using models::NicProfile;
+
+constexpr const char* kScenario = R"({
+  "name": "mechanism",
+  "cluster": {"nodes": 3, "threads": 12, "nics_per_node": 1},
+  "workload": {"name": "primitive", "outstanding": 16},
+  "run": {"warmup_us": 20, "measure_us": 40}
+})";
+constexpr double kNever = 1e6;  // entries of a cache that never misses
+
+NicProfile nic(const char* name) {
+  return calibration::load_nic_profile(name, {calibration::profile_directory()});
+}
+HostProfile host(const char* name) {
+  return calibration::load_host_profile(name, {calibration::profile_directory()});
+}
+
+double rate(const NicProfile& nic, const HostProfile& host, const std::vector<std::string>& overrides) {
+  const scenarios::Scenario scenario = scenarios::load_scenario(
+      scenarios::Document::parse("mechanism.json", kScenario), overrides, make_catalog());
+  RunControl control;
+  control.nic = &nic;
+  control.host = &host;
+  return simulate(scenario, control).at("operations_per_s");
+}
+
+/// What 480 queue pairs a NIC more than needed leave of the rate of READs.
+double kept_with_many_queue_pairs(const NicProfile& nic, int payload_b) {
+  const auto reads = [&](int queue_pairs) {
+    return rate(nic, host("ideal-host"),
+                {fmt::format("workload.payload_b={}", payload_b),
+                 fmt::format("cluster.qps_per_peer={}", queue_pairs)});
+  };
+  return reads(40) / reads(2);
+}
+
+TEST(Mechanism, ManyQueuePairsCostSmallReadsBecauseOfTheContextCache) {
+  NicProfile cx4 = nic("connectx-4");
+  EXPECT_LT(kept_with_many_queue_pairs(cx4, 8), 0.85);
+  EXPECT_GT(kept_with_many_queue_pairs(cx4, 256), 0.93) << "hidden behind the payload";
+  cx4.qp_cache_entries = kNever;
+  EXPECT_NEAR(kept_with_many_queue_pairs(cx4, 8), 1, 0.02);
+  NicProfile cx3 = nic("connectx-3");
+  EXPECT_LT(kept_with_many_queue_pairs(cx3, 8), 0.2) << "nearly serial";
+  cx3.qp_cache_entries = kNever;
+  EXPECT_NEAR(kept_with_many_queue_pairs(cx3, 8), 1, 0.02);
+}
+
+TEST(Mechanism, MoreReadsOutstandingAreSlowerBecauseOfTheWqeCache) {
+  const auto gained = [](const NicProfile& nic) {
+    const auto reads = [&](int outstanding) {
+      return rate(nic, host("ideal-host"),
+                  {"workload.payload_b=256", fmt::format("workload.outstanding={}", outstanding)});
+    };
+    return reads(80) / reads(16);
+  };
+  NicProfile cx3 = nic("connectx-3");
+  EXPECT_LT(gained(cx3), 0.7);
+  cx3.wqe_cache_entries = kNever;
+  EXPECT_GT(gained(cx3), 0.97);
+}
+
+TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
+  const auto step = [](const HostProfile& host) {
+    const auto writes = [&](int payload_b) {
+      return rate(nic("connectx-4"), host,
+                  {"workload.verb=write", "workload.inline=true", "workload.pattern=one_to_many",
+                   "workload.issuing_threads=4", fmt::format("workload.payload_b={}", payload_b)});
+    };
+    EXPECT_NEAR(writes(8) / writes(16), 1, 0.02);
+    return writes(16) / writes(32);
+  };
+  HostProfile xeon = host("xeon-e5-2650v4");
+  EXPECT_GT(step(xeon), 1.05);
+  xeon.blueflame_ns = 0;
+  EXPECT_NEAR(step(xeon), 1, 0.02);
+}
+
+TEST(Mechanism, FewThreadsAreFasterEachBecauseOfTurbo) {
+  const auto gain = [](const HostProfile& host) {
+    const auto each = [&](int threads) {
+      return rate(nic("connectx-4"), host,
+                  {"workload.verb=write", "workload.inline=true", "workload.pattern=one_to_many",
+                   "workload.outstanding=64", fmt::format("workload.issuing_threads={}", threads)}) /
+             threads;
+    };
+    return each(2) / each(8);
+  };
+  HostProfile xeon = host("xeon-e5-2650v4");
+  EXPECT_GT(gain(xeon), 1.1);
+  xeon.turbo_few_ghz = xeon.turbo_all_ghz;
+  EXPECT_NEAR(gain(xeon), 1, 0.05);
+}
+
+TEST(Mechanism, IssuingIsSlowerThanServingBecauseOfTheLockAndTheContexts) {
+  const auto ratio = [](const NicProfile& nic, const HostProfile& host) {
+    const std::vector<std::string> server = {"cluster.nodes=8", "cluster.threads=16",
+                                             "cluster.device_context=shared", "workload.outstanding=1"};
+    std::vector<std::string> in = server, out = server;
+    in.insert(in.end(), {"workload.pattern=many_to_one", "workload.issuing_threads=5"});
+    out.insert(out.end(), {"workload.verb=write", "workload.inline=true", "workload.pattern=one_to_many"});
+    return rate(nic, host, in) / rate(nic, host, out);
+  };
+  NicProfile cx3 = nic("connectx-3");
+  HostProfile rf = host("rf-rpc-host");
+  EXPECT_GT(ratio(cx3, rf), 1.8) << "in-bound READs against out-bound WRITEs";
+  rf.lock_ns = rf.lock_handover_ns = rf.lock_handover_far_ns = 0;
+  cx3.qp_cache_entries = kNever;
+  EXPECT_LT(ratio(cx3, rf), 1.3);
+}
+
+TEST(Mechanism, AReadBeyond256BTakesASecondDmaRead) {
+  const auto step = [](const NicProfile& nic) {
+    return rate(nic, host("ideal-host"), {"workload.payload_b=232"}) /
+           rate(nic, host("ideal-host"), {"workload.payload_b=264"});
+  };
+  NicProfile cx3 = nic("connectx-3");
+  EXPECT_GT(step(cx3), 1.25);
+  cx3.send_response_tlp_ns = cx3.recv_tlp_ns = 0;
+  EXPECT_LT(step(cx3), 1.1);
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
