@@ -148,7 +148,7 @@ class ReaderFaults : public FamilyFaults {};
 TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
   const Overrides two_lines = {
       R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":4,"value_b":100})",
-      "cluster.tear_ns=4000", "protocol.location_cache.start=full", "run.measure_us=1000"};
+      "cluster.tear_ns=1000", "protocol.location_cache.start=full", "run.measure_us=1000"};
   EXPECT_TRUE(caught(&Sabotage::accept_torn, "serializable", two_lines, 200));
 }
 

@@ -115,7 +115,9 @@ TEST(MultiObject, BatchingSharesDoorbells) {
   const TestRun apart(multi_object_entry(), {{"doorbell_batching", false}}, 2);
   const TestRun together(multi_object_entry(), {{"doorbell_batching", true}}, 2);
   EXPECT_EQ(apart.doorbells(), apart.posted());
-  EXPECT_EQ(together.doorbells(), 2 * together.operations()) << "ten writes to two machines";
+  // Ten writes to two machines; one group in 512 draws the same machine ten times.
+  EXPECT_LE(together.doorbells(), 2 * together.operations());
+  EXPECT_GT(together.doorbells(), 2 * together.operations() - together.operations() / 50);
 }
 
 TEST(MultiObject, PassiveWritesWaitForTheLast) {
