@@ -193,7 +193,6 @@ NodeProgram::~NodeProgram() = default;
 
 void NodeProgram::start(const Window& window, const std::atomic<bool>& stop) {
   for (auto& thread : threads_) {
-    thread->rpc.connect();
     for (auto& transaction : thread->transactions) {
       thread->worker.spawn(thread->run_transactions(*transaction, window, stop));
     }

@@ -176,15 +176,42 @@ void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks) {
 }
 
 void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
-  if (count_ == slots_.size()) {
-    std::vector<RecvWr> larger(std::max<std::size_t>(16, slots_.size() * 2));
-    for (std::uint32_t i = 0; i < count_; ++i) {
-      larger[i] = slots_[(head_ + i) & (static_cast<std::uint32_t>(slots_.size()) - 1)];
+  ++count_;
+  if (first_ < runs_.size()) {
+    Run& last = runs_.back();
+    const std::uint64_t id_step = wr.wr_id - last.next.wr_id;
+    const std::ptrdiff_t address_step = wr.sge.addr - last.next.sge.addr;
+    const bool same_kind = wr.sge.length == last.next.sge.length && wr.sge.lkey == last.next.sge.lkey;
+    if (last.count == 1 && same_kind) {
+      last.id_step = id_step;
+      last.address_step = address_step;
+      last.count = 2;
+      return;
     }
-    slots_ = std::move(larger);
-    head_ = 0;
+    if (same_kind && id_step == last.count * last.id_step &&
+        address_step == static_cast<std::ptrdiff_t>(last.count) * last.address_step) {
+      ++last.count;
+      return;
+    }
+  } else {
+    runs_.clear();
+    first_ = 0;
   }
-  slots_[(head_ + count_++) & (static_cast<std::uint32_t>(slots_.size()) - 1)] = wr;
+  if (first_ > runs_.size() / 2) {
+    runs_.erase(runs_.begin(), runs_.begin() + first_);
+    first_ = 0;
+  }
+  runs_.push_back({wr, 1, 0, 0});
+}
+
+RecvWr SimQueuePair::ReceiveRing::pop() {
+  Run& run = runs_[first_];
+  const RecvWr wr = run.next;
+  run.next.wr_id += run.id_step;
+  run.next.sge.addr += run.address_step;
+  --count_;
+  if (--run.count == 0) ++first_;
+  return wr;
 }
 
 PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {

@@ -26,11 +26,11 @@ LazyMapping::LazyMapping(std::size_t bytes) {
 
 void LazyMapping::prefer_huge_pages(std::size_t offset, std::size_t length) {
   constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-  const auto base = reinterpret_cast<std::uintptr_t>(bytes_.data());
-  const std::uintptr_t begin = (base + offset) / kHugePageBytes * kHugePageBytes;
-  const std::uintptr_t end = (base + offset + length + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
-  const std::uintptr_t first = std::max(begin, base / 4096 * 4096);
-  const std::uintptr_t last = std::min(end, base + bytes_.size() / 4096 * 4096);
+  // Only whole ones: the rest of a huge page that reaches beyond would be committed without being used.
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data()) + offset;
+  const std::uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  const std::uintptr_t last = (begin + length) / kHugePageBytes * kHugePageBytes;
+  if (first >= last) return;
   madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // a wish: nothing depends on it
 }
 

@@ -42,8 +42,8 @@ class CoroutineThread : public BenchmarkThread {
                 static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
         coroutines_(coroutines) {}
 
-  /// Finds the peers; every thread of the cluster exists.
-  virtual void connect() = 0;
+  /// Finds the peers, if they are wanted before the first coroutine runs; every thread of the cluster exists.
+  virtual void connect() {}
   /// One coroutine's life: while running(), an operation, then count().
   virtual Task<void> run(int coroutine) = 0;
 

@@ -48,7 +48,6 @@ class UdEcho final : public EchoTransport {
     rpc_.set_handler(0, serve, this);
   }
 
-  void connect() override { rpc_.connect(); }
   void request(int node, int coroutine, WaitGroup& group) override {
     Reply& reply = replies_[static_cast<std::size_t>(coroutine)];
     reply = Reply(group, landing_);

@@ -35,7 +35,7 @@ class EchoTransport {
  public:
   virtual ~EchoTransport() = default;
   /// Finds the peers; every thread of the cluster exists.
-  virtual void connect() = 0;
+  virtual void connect() {}
   /// Calls `node` for `coroutine`, which has no other call in flight; `group` completes with the reply.
   virtual void request(int node, int coroutine, WaitGroup& group) = 0;
 };

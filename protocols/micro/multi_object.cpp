@@ -46,7 +46,6 @@ class MultiObjectThread final : public CoroutineThread {
   MultiObjectThread(const MultiObject& plan, WorkerPort& port);
 
  private:
-  void connect() override { rpc_.connect(); }
   Task<void> run(int coroutine) override;
 
   /// Starts one access of a group; `last`: no other follows.

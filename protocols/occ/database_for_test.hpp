@@ -77,7 +77,6 @@ class Database {
     for (int node = 0; node < kNodes; ++node) {
       nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_));
     }
-    for (auto& node : nodes_) node->rpc.connect();
   }
 
   Node& node(int number) { return *nodes_[static_cast<std::size_t>(number)]; }

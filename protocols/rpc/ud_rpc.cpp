@@ -78,8 +78,7 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       recv_depth_(recvs_needed(worker.port().shape(), coroutines, options)),
       send_memory_(memory.data()),
       recv_memory_(memory.data() + (kSendQueueDepth + recv_depth_) * std::size_t{options.packet_b}),
-      peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
-      slots_(kSendQueueDepth + recv_depth_) {
+      peers_(static_cast<std::size_t>(worker.port().shape().nodes)) {
   assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
   Device& device = worker_.port().device();
   QpInitAttributes attributes;
@@ -95,26 +94,26 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
   worker_.port().publish_ud(queue_pair_->address());
   worker_.set_messages(*this);
 
-  for (auto slot = static_cast<std::int32_t>(slots_.size()); slot-- > 0;) free_slots_.push_back(slot);
-  for (std::uint32_t i = 0; i < recv_depth_; ++i) consumed_recvs_.push_back(i);
-  post_recvs();
+  for (std::uint32_t i = 0; i < recv_depth_; ++i) {
+    consumed_recvs_.push_back(i);
+    if (consumed_recvs_.size() == kPostBatch || i + 1 == recv_depth_) post_recvs();
+  }
 }
 
 UdRpc::~UdRpc() = default;
-
-void UdRpc::connect() {
-  WorkerPort& port = worker_.port();
-  for (int node = 0; node < port.shape().nodes; ++node)
-    peer(node).address = port.ud_address(node, port.thread());
-}
 
 std::uint32_t UdRpc::payload_max_b() const {
   return options_.packet_b - static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader));
 }
 
 std::int32_t UdRpc::open_packet(int node) {
-  if (free_slots_.empty()) flush();
-  assert(!free_slots_.empty() && "more packets than messages to answer and places on the send queue");
+  const std::size_t slots_max = kSendQueueDepth + recv_depth_;
+  if (free_slots_.empty() && slots_.size() == slots_max) flush();
+  if (free_slots_.empty()) {
+    assert(slots_.size() < slots_max && "more packets than messages to answer and places on the send queue");
+    free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
   slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node};
@@ -181,7 +180,7 @@ void UdRpc::post_packets(std::size_t count) {
     header->bytes = static_cast<std::uint16_t>(packet.used_b);
     header->served = static_cast<std::uint16_t>(to.owed);
     to.owed = 0;
-    if (!to.ah) to.ah = worker_.port().device().create_ah(to.address);
+    if (!to.ah) meet(packet.node, to);
 
     SendWr wr;
     wr.wr_id = static_cast<std::uint64_t>(Worker::WrKind::kDatagram);
@@ -203,6 +202,12 @@ void UdRpc::post_packets(std::size_t count) {
   } else {
     for (std::size_t i = 0; i < list.size(); ++i) queue_pair_->post_send(list.subspan(i, 1));
   }
+}
+
+void UdRpc::meet(int node, Peer& peer) {
+  WorkerPort& port = worker_.port();
+  peer.address = port.ud_address(node, port.thread());
+  peer.ah = port.device().create_ah(peer.address);
 }
 
 void UdRpc::prefetch_recv(std::uint64_t wr_id) const {
@@ -264,7 +269,7 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
 
 void UdRpc::post_recvs() {
   const std::size_t recv_b = kGrhBytes + options_.packet_b;
-  std::array<RecvWr, 64> list;
+  std::array<RecvWr, kPostBatch> list;
   std::size_t done = 0;
   while (done < consumed_recvs_.size()) {
     const std::size_t count = std::min(list.size(), consumed_recvs_.size() - done);

@@ -101,9 +101,6 @@ class UdRpc final : public MessageLayer {
   ~UdRpc();
 
   void set_handler(std::uint8_t id, Handler handler, void* context) { handlers_[id] = {handler, context}; }
-  /// Finds the peers; called once every worker has been made.
-  void connect();
-
   /// Room for the arguments of a call; the message leaves with the next flush.
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply);
   /// The same without an answer. Needs has_credit(node).
@@ -124,6 +121,7 @@ class UdRpc final : public MessageLayer {
   static constexpr std::uint32_t kSendQueueDepth = 512;
   static constexpr std::uint32_t kSignalInterval = 64;
   static constexpr std::uint32_t kRecvBatch = 8;
+  static constexpr std::size_t kPostBatch = 64;
 
   struct Peer {
     std::unique_ptr<AddressHandle> ah;  // made when first spoken to
@@ -148,6 +146,7 @@ class UdRpc final : public MessageLayer {
     return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b;
   }
   Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
+  void meet(int node, Peer& peer);
   void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
              std::span<const std::byte> body);
   void post_packets(std::size_t count);

@@ -69,7 +69,6 @@ struct Servers {
     for (int node = 0; node < nodes; ++node) {
       all.push_back(std::make_unique<Server>(cluster, node, coroutines, options));
     }
-    for (auto& server : all) server->rpc.connect();
   }
   ~Servers() {
     EXPECT_EQ(cluster.fabric().dropped, 0U);

@@ -30,7 +30,7 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
 }
 
 std::vector<StoreLayout::Part> StoreLayout::dense_parts() const {
-  std::vector<Part> parts{{rings_at_, total_b_ - rings_at_}};
+  std::vector<Part> parts{{rings_at_, workers_at_ - rings_at_}};
   for (const Table& table : tables_) {
     for (const std::uint64_t records_at : table.records_at) {
       if (table.spec.popular > 0) parts.push_back({records_at, table.spec.popular * table.record.stride_b});
