@@ -22,6 +22,7 @@
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 
@@ -98,16 +99,15 @@ json scenario_of(const Point& p, const MeasureOptions& options) {
           {"run", {{"warmup_us", 100'000}, {"measure_us", options.seconds * 1e6}}}};
 }
 
-json measure_point(const MeasureOptions& options, const Point& point, const fs::path& directory,
+json measure_point(const MeasureOptions& options, const Point& point, const TemporaryDirectory& directory,
                    const StopSignals& signals) {
-  const fs::path scenario = directory / "scenario.json";
-  std::ofstream(scenario) << scenario_of(point, options).dump();
+  const fs::path scenario = directory.write("scenario.json", scenario_of(point, options).dump());
   std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(),
                                         "launch",
                                         scenario.string(),
                                         "--quiet",
                                         "--out",
-                                        directory.string()};
+                                        directory.path().string()};
   const auto add = [&](const char* flag, const std::string& value) {
     arguments.emplace_back(flag);
     arguments.push_back(value);
@@ -124,7 +124,7 @@ json measure_point(const MeasureOptions& options, const Point& point, const fs::
     throw UserError("",
                     fmt::format("measure: {} of {} B could not be measured", point.verb, point.payload_b));
   }
-  return json::parse(std::ifstream(directory / "result.json"));
+  return json::parse(std::ifstream(directory.path() / "result.json"));
 }
 
 json point_json(const Point& p, double seconds, const json& result) {
@@ -150,22 +150,6 @@ std::string now_utc() {
   return text.data();
 }
 
-/// A directory that goes with all that is in it.
-struct TemporaryDirectory {
-  TemporaryDirectory() : path((fs::temp_directory_path() / "verbtwin_measure_XXXXXX").string()) {
-    if (mkdtemp(path.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "no temporary directory");
-    }
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string path;
-};
-
 int measure(const MeasureOptions& options) {
   if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
   prepare_output_directory(options.out, kFile);
@@ -176,7 +160,7 @@ int measure(const MeasureOptions& options) {
   print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B", "window",
                     "batch", "QPs", "per s", "p50 us", "p99 us"));
   for (const Point& point : points_of(options)) {
-    const json result = measure_point(options, point, directory.path, signals);
+    const json result = measure_point(options, point, directory, signals);
     if (signals.stop().load()) break;
     measurement["measured_on"] = result.at("measured_on");
     measurement["points"].push_back(point_json(point, options.seconds, result));

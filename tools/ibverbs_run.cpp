@@ -69,7 +69,10 @@ json machine_json(const ibverbs::Cluster& cluster) {
                        {"gid_index", d.gid_index},
                        {"gid", d.gid}});
   }
-  return {{"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
+  json machine = {
+      {"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
+  if (!cluster.warning().empty()) machine["warning"] = cluster.warning();
+  return machine;
 }
 
 /// One rank's run, from its devices to its part of the result.
