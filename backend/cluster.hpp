@@ -17,6 +17,7 @@ struct ClusterShape {
   int threads = 1;        // worker threads per node
   int nics_per_node = 1;  // workers are dealt to NICs in equal blocks: threads 0..T/nics-1 on NIC 0, ...
   int qps_per_peer = 1;
+  int stands_for = 1;  // nodes of an emulated cluster in place of each; qps_per_peer counts all of theirs
 
   int nic_of_thread(int thread) const { return thread * nics_per_node / threads; }
 };
@@ -38,6 +39,16 @@ class NodeMemory {
 
   /// A hint: most of this part of the local memory will be used (huge pages pay there).
   virtual void expect_use(std::size_t offset, std::size_t length) {
+    static_cast<void>(offset);
+    static_cast<void>(length);
+  }
+  /// A hint: all of this part will be used in time.
+  virtual void expect_filling(std::size_t offset, std::size_t length) {
+    static_cast<void>(offset);
+    static_cast<void>(length);
+  }
+  /// A hint: this part is read, and hardly ever written.
+  virtual void expect_reads(std::size_t offset, std::size_t length) {
     static_cast<void>(offset);
     static_cast<void>(length);
   }

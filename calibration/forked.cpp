@@ -37,9 +37,10 @@ Child begin(std::size_t item, const std::function<std::string(std::size_t)>& wor
   if (pid == 0) {
     std::string answer;
     try {
-      answer = "+" + work(item);
+      const std::string text = work(item);
+      answer.append(1, '+').append(text);
     } catch (const std::exception& error) {
-      answer = std::string("-") + error.what();
+      answer.append(1, '-').append(error.what());
     }
     write_all(ends[1], answer);
     _exit(0);
@@ -69,9 +70,10 @@ ForkedResult end(Child& child) {
 
 }  // namespace
 
-std::vector<ForkedResult> in_processes(std::size_t items, int jobs,
-                                       const std::function<std::string(std::size_t)>& work,
-                                       const std::function<bool()>& going_on) {
+std::vector<ForkedResult> in_processes(
+    std::size_t items, int jobs, const std::function<std::string(std::size_t)>& work,
+    const std::function<bool()>& going_on,
+    const std::function<void(std::size_t, const ForkedResult&)>& finished) {
   std::vector<ForkedResult> results(items);
   std::vector<Child> running;
   std::size_t next = 0;
@@ -91,7 +93,9 @@ std::vector<ForkedResult> in_processes(std::size_t items, int jobs,
     poll(waiting.data(), waiting.size(), kLookForStopMs);
     for (std::size_t i = running.size(); i-- > 0;) {
       if (waiting[i].revents == 0 || read_some(running[i])) continue;
-      results[running[i].item] = end(running[i]);
+      const std::size_t item = running[i].item;
+      results[item] = end(running[i]);
+      if (finished) finished(item, results[item]);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }

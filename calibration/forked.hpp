@@ -17,8 +17,10 @@ struct ForkedResult {
 };
 
 /// `going_on` is asked between items; once it says false, what runs is ended and an empty list is returned.
-std::vector<ForkedResult> in_processes(std::size_t items, int jobs,
-                                       const std::function<std::string(std::size_t)>& work,
-                                       const std::function<bool()>& going_on);
+/// `finished`, where given, hears of each item that has come to its end, in the order in which they do.
+std::vector<ForkedResult> in_processes(
+    std::size_t items, int jobs, const std::function<std::string(std::size_t)>& work,
+    const std::function<bool()>& going_on,
+    const std::function<void(std::size_t item, const ForkedResult&)>& finished = {});
 
 }  // namespace verbtwin::calibration

@@ -1,6 +1,7 @@
 #include "protocols/system.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "backend/user_error.hpp"
 #include "protocols/checks/final_state.hpp"
@@ -23,18 +24,23 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   // A packet holds the largest message: a record's image, or a log entry, with their headers.
   const OccOptions& options = parameters_.options;
-  const bool entries_by_message =
-      options.logging.primitive == Primitive::kRpc || options.validation.lock == LockKind::kLogRecord;
+  const bool entries_by_message = options.logging.primitive == Primitive::kRpc;
   const std::size_t message_b =
       std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
   parameters_.options.rpc.packet_b = std::max(
       parameters_.options.rpc.packet_b, static_cast<std::uint32_t>((message_b + 63) & ~std::size_t{63}));
+  // What a transaction writes may go to one peer by messages, all at a time.
+  const std::size_t written_b = workload_->writes_max() * 32 + workload_->written_b_max();
+  parameters_.options.rpc.packets_per_call =
+      std::max(parameters_.options.rpc.packets_per_call,
+               static_cast<std::uint32_t>(written_b / parameters_.options.rpc.packet_b + 1));
   // Images, look-up results and RPC replies of every record; an entry for each primary and backup of every
   // write, which hold each value once per replica.
   const auto replicas = static_cast<std::size_t>(parameters_.replicas);
   const std::size_t logs = workload_->writes_max() * replicas;
+  const std::size_t log_b = options.validation.lock == LockKind::kLogRecord ? 96 : 48;  // heads, answers
   arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
-             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * 48;
+             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
   arena_b_ = (arena_b_ + 63) & ~std::size_t{63};
   rpc_b_ = UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc);
   rpc_b_ = (rpc_b_ + 63) & ~std::size_t{63};
@@ -44,25 +50,36 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
 
 System::~System() = default;
 
-/// The longest entry that a transaction can need, in a ring that has room for one of each coroutine.
+/// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
+/// several; in a ring that has room for one of each coroutine and for all of a transaction.
 LogSpec System::log_spec() const {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
-  const std::size_t entry_b =
-      (log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + 63) & ~std::size_t{63};
-  if (entry_b > kEntryMaxB) {
-    throw UserError("/workload", "a transaction may log " + std::to_string(entry_b) + " B; at most " +
+  const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
+  const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
+  const auto lines = [](std::size_t bytes) { return (bytes + 63) & ~std::size_t{63}; };
+  const std::size_t all_b =
+      lines(log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b);
+  std::size_t value_max_b = 0;
+  for (const TableSpec& table : workload_->tables())
+    value_max_b = std::max<std::size_t>(value_max_b, (table.value_b + 7) & ~7U);
+  const std::size_t record_b = log_entry_bytes(1, value_max_b) + head_b;
+  if (record_b > kEntryMaxB) {
+    throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; at most " +
                                      std::to_string(kEntryMaxB) + " B fit a datagram");
   }
-  log.entry_max_b = static_cast<std::uint32_t>(entry_b);
+  const std::size_t entries = all_b <= kEntryMaxB ? 1 : all_b / (kEntryMaxB - record_b) + 1;
+  log.entry_max_b = static_cast<std::uint32_t>(std::min(all_b, kEntryMaxB));
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
-  if (log.ring_b < (coroutines + 2) * log.entry_max_b) {
+  if (lock_records) log.answers = std::bit_ceil(static_cast<std::uint32_t>(coroutines * entries));
+  const std::size_t needed_b = (std::max(coroutines, entries == 1 ? 1 : entries + 1) + 2) * log.entry_max_b;
+  if (log.ring_b < needed_b) {
     throw UserError("/protocol/log/ring_kib",
                     "a log of " + std::to_string(log.ring_b >> 10) + " KiB cannot hold an entry of " +
                         std::to_string(log.entry_max_b) + " B for each of " + std::to_string(coroutines) +
-                        " coroutines: at least " +
-                        std::to_string(((coroutines + 2) * log.entry_max_b >> 10) + 1) + " KiB");
+                        " coroutines and all of a transaction: at least " +
+                        std::to_string((needed_b >> 10) + 1) + " KiB");
   }
   return log;
 }
@@ -111,8 +128,9 @@ struct NodeProgram::Thread {
   static std::uint32_t completions(const System& system) {
     const SystemParameters& p = system.parameters();
     // Signalled one-sided requests: those awaited, and one in every interval of the passive ones.
-    const auto one_sided = static_cast<std::uint32_t>(p.coroutines) * 64 +
-                           static_cast<std::uint32_t>(p.shape.nodes * p.shape.nics_per_node) * 8;
+    const auto one_sided =
+        static_cast<std::uint32_t>(p.coroutines) * 64 +
+        static_cast<std::uint32_t>(p.shape.nodes * p.shape.nics_per_node * p.shape.qps_per_peer) * 8;
     return UdRpc::completions(p.shape, p.coroutines, p.options.rpc) + one_sided;
   }
 

@@ -108,7 +108,9 @@ std::string profile_at(const ScenarioSource& source, const std::string& pointer,
 }
 
 /// A platform file says itself what these fields say of a topology.
-constexpr const char* kTopologyFields[] = {"topology", "link_gbps", "cable_ns", "switch_ns"};
+constexpr const char* kTopologyFields[] = {"topology",  "link_gbps",  "cable_ns",
+                                           "switch_ns", "leaf_ports", "spines"};
+constexpr const char* kFatTreeFields[] = {"leaf_ports", "spines"};
 
 void check_platform(const ScenarioSource& source, const json& given) {
   const json network = given.at("cluster").value("network", json::object());
@@ -118,6 +120,18 @@ void check_platform(const ScenarioSource& source, const json& given) {
     source.refuse(
         Finding{std::string("/cluster/network/") + field,
                 std::string("\"") + field + "\" and \"platform\" exclude each other; allowed: one of them",
+                Anchor::kKey});
+  }
+}
+
+void check_fat_tree(const ScenarioSource& source, const json& given) {
+  const json network = given.at("cluster").value("network", json::object());
+  if (network.value("topology", "") == "fat_tree") return;
+  for (const char* field : kFatTreeFields) {
+    if (!network.contains(field)) continue;
+    source.refuse(
+        Finding{std::string("/cluster/network/") + field,
+                std::string("\"") + field + "\" is of a fat tree; allowed: with \"topology\": \"fat_tree\"",
                 Anchor::kKey});
   }
 }
@@ -146,6 +160,30 @@ void check_at_most(const ScenarioSource& source, const json& resolved, const jso
                             std::to_string(limit) + " (cluster." + limit_field + ")"});
 }
 
+/// What cluster.emulate_nodes can stand for.
+void check_emulation(const ScenarioSource& source, const json& resolved) {
+  constexpr int kQueuePairsMax = 65'536;  // of a thread
+  const json& cluster = resolved.at("cluster");
+  const int nodes = cluster.at("nodes").get<int>(), emulated = cluster.at("emulate_nodes").get<int>();
+  if (emulated == 0) return;
+  const auto refuse = [&](const std::string& what) {
+    source.refuse(Finding{"/cluster/emulate_nodes", what});
+  };
+  if (!resolved.contains("protocol")) {
+    refuse("a micro-benchmark has the queue pairs of cluster.qps_per_peer; allowed without a protocol: 0");
+  }
+  if (nodes < 2) refuse("a single node has no peers to stand for others; allowed with one node: 0");
+  if (emulated % nodes != 0) {
+    refuse(std::to_string(emulated) + " machines cannot be dealt evenly to " + std::to_string(nodes) +
+           "; allowed: 0, or a multiple of " + std::to_string(nodes) + " (cluster.nodes)");
+  }
+  const int each = cluster.at("nics_per_node").get<int>() * cluster.at("qps_per_peer").get<int>();
+  if (emulated > kQueuePairsMax / each) {
+    refuse("more queue pairs than a thread can have; allowed here: 0 to " +
+           std::to_string(kQueuePairsMax / each));
+  }
+}
+
 Network network_of(const ScenarioSource& source, json& network) {
   Network out;
   out.model = network.at("model") == "simgrid" ? NetworkModel::kSimgrid : NetworkModel::kFifo;
@@ -159,6 +197,12 @@ Network network_of(const ScenarioSource& source, json& network) {
   out.link_gbps = network.at("link_gbps").get<double>();
   out.cable_ns = network.at("cable_ns").get<double>();
   out.switch_ns = network.at("switch_ns").get<double>();
+  if (out.topology == "fat_tree") {
+    out.leaf_ports = network.at("leaf_ports").get<int>();
+    out.spines = network.at("spines").get<int>();
+  } else {
+    for (const char* field : kFatTreeFields) network.erase(field);
+  }
   return out;
 }
 
@@ -170,6 +214,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.replicas = cluster.at("replicas").get<int>();
   out.nics_per_node = cluster.at("nics_per_node").get<int>();
   out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
+  out.emulate_nodes = cluster.at("emulate_nodes").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
@@ -219,11 +264,13 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   for (const Override& override : source->overrides()) apply_override(given, override, schema);
   if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
   check_platform(*source, given);
+  check_fat_tree(*source, given);
 
   json resolved = given;
   fill_defaults(resolved, schema);
   check_at_most(*source, resolved, given, "replicas", "nodes");
   check_at_most(*source, resolved, given, "nics_per_node", "threads");
+  check_emulation(*source, resolved);
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
   if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);

@@ -134,7 +134,7 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodes=: /cluster/nodes: wrong type: string \"\"; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_set("cluster.nodse=80"),
             "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
-            "device_context, host, "
+            "device_context, emulate_nodes, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, tear_ns, threads; did you mean \"nodes\"?");
   EXPECT_EQ(error_of_set("cluster.nodes.x=80"),
@@ -144,7 +144,7 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("=80"), "--set =80: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
             "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, device_context, "
-            "host, network, nic, "
+            "emulate_nodes, host, network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, tear_ns, threads");
   EXPECT_EQ(error_of_set("cluster={\"nodes\": }"),
             "--set cluster={\"nodes\": }: /cluster: value:1:11: syntax error: unexpected '}'; expected '[', "
@@ -165,7 +165,8 @@ TEST(OverrideErrors, NameTheOverride) {
 
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
-            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, host, "
+            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, "
+            "emulate_nodes, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, tear_ns, threads; did you mean \"nodes\"?")
       << "not that nodes is missing";
@@ -173,10 +174,9 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
       error_of(R"({"extra": []})"),
       "s.json:1:2: /extra: unknown key \"extra\"; allowed: $schema, backend, cluster, description, name, "
       "protocol, run, sweep, workload");
-  EXPECT_EQ(
-      error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
-      "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, link_gbps, model, "
-      "platform, switch_ns, topology; did you mean \"model\"?");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
+            "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, leaf_ports, "
+            "link_gbps, model, platform, spines, switch_ns, topology; did you mean \"model\"?");
 }
 
 TEST(ScenarioErrors, TypesAndRanges) {
@@ -243,10 +243,30 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
       error_of_cluster(R"({"nodes": 4})", {"cluster.threads=2", "cluster.nics_per_node=4"}),
       "--set cluster.nics_per_node=4: /cluster/nics_per_node: out of range: 4; allowed: integer, 1 to 2 "
       "(cluster.threads)");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"spines": 5}})"),
+            "s.json:4:39: /cluster/network/spines: \"spines\" is of a fat tree; allowed: with \"topology\": "
+            "\"fat_tree\"");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"platform": "p.xml", "cable_ns": 5}})"),
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "
             "them");
+}
+
+TEST(ScenarioErrors, EmulationMustMakeSense) {
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "emulate_nodes": 40})"),
+            "s.json:4:45: /cluster/emulate_nodes: 40 machines cannot be dealt evenly to 16; allowed: 0, or a "
+            "multiple of 16 (cluster.nodes)");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "emulate_nodes": 8})"),
+            "s.json:4:45: /cluster/emulate_nodes: 8 machines cannot be dealt evenly to 16; allowed: 0, or a "
+            "multiple of 16 (cluster.nodes)");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 1, "replicas": 1, "emulate_nodes": 8})"),
+      "s.json:4:59: /cluster/emulate_nodes: a single node has no peers to stand for others; allowed with "
+      "one node: 0");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 16, "emulate_nodes": 4096, "qps_per_peer": 16})"),
+      "s.json:4:45: /cluster/emulate_nodes: more queue pairs than a thread can have; allowed here: 0 to "
+      "2048");
 }
 
 TEST(ScenarioErrors, NamesOfTheCatalog) {

@@ -14,12 +14,14 @@ namespace verbtwin::scenarios {
 enum class NetworkModel { kFifo, kSimgrid };
 
 struct Network {
-  std::string topology;  // "star"; empty where a platform file takes its place
+  std::string topology;  // "star" or "fat_tree"; empty where a platform file takes its place
   std::string platform;  // path of a SimGrid XML file, usable as it stands; or empty
   NetworkModel model{};
   double link_gbps = 0;  // 0: the NIC's own
   double cable_ns = 0;   // these three are 0 with a platform file
   double switch_ns = 0;
+  int leaf_ports = 0;  // fat_tree
+  int spines = 0;
 };
 
 struct Cluster {
@@ -31,6 +33,7 @@ struct Cluster {
   int nics_per_node = 0;
   std::string host;  // as `nic`
   int qps_per_peer = 0;
+  int emulate_nodes = 0;         // 0: no more than there are
   bool shared_contexts = false;  // device_context = shared
   double tear_ns = 0;            // 0: a NIC accesses any number of cache lines at one instant
   Network network;

@@ -20,9 +20,20 @@ class Cluster::Node final : public NodeMemory {
     cluster_.huge_pages_b_ += length;
     mapping_.prefer_huge_pages(offset, length);
   }
+  /// What reads as zeros is one huge page that the whole machine shares: no memory, and one fault for 2 MiB.
+  void expect_reads(std::size_t offset, std::size_t length) override {
+    mapping_.prefer_huge_pages(offset, length);
+  }
+  /// On all nodes or on none.
+  void expect_filling(std::size_t offset, std::size_t length) override {
+    const auto nodes = static_cast<std::size_t>(cluster_.shape_.nodes);
+    if (length <= kFillingMaxBytes / nodes) mapping_.prefer_huge_pages(offset, length);
+  }
   Memory& regions() { return regions_; }
 
  private:
+  static constexpr std::size_t kFillingMaxBytes = std::size_t{5} << 28;  // 1.25 GiB of the whole cluster
+
   Cluster& cluster_;
   LazyMapping mapping_;
   Memory regions_;
@@ -98,6 +109,7 @@ std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
   star.link_gbps = p.link_gbps > 0 ? p.link_gbps : p.nic.link_gbps;
   star.cable_ps = p.cable_ps;
   star.switch_ps = p.switch_ps;
+  if (p.leaf_ports > 0) return Platform::fat_tree({star, p.leaf_ports, p.spines});
   return Platform::star(star);
 }
 

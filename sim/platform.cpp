@@ -177,6 +177,37 @@ std::unique_ptr<Platform> Platform::star(const StarParameters& p) {
   return platform;
 }
 
+std::unique_ptr<Platform> Platform::fat_tree(const FatTreeParameters& p) {
+  assert(p.leaf_ports > 0 && p.spines > 0);
+  std::unique_ptr<Platform> platform(new Platform);
+  const int endpoints = p.ports.nodes * p.ports.nics_per_node;
+  const auto leaf_ports = static_cast<unsigned>(p.leaf_ports);
+  const unsigned leaves = (static_cast<unsigned>(endpoints) + leaf_ports - 1) / leaf_ports;
+  std::vector<s4u::Host*> hosts(std::size_t{leaves} * leaf_ports);  // the last leaf may have ports to spare
+  const s4u::ClusterCallbacks callbacks(
+      [&hosts](s4u::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
+        hosts.at(id) = zone->create_host(fmt::format("port-{}", id), kHostFlops)->seal();
+        return std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoint*>(
+            hosts[id]->get_netpoint(), nullptr);
+      });
+  const s4u::FatTreeParams shape(2, {leaf_ports, leaves}, {1, static_cast<unsigned>(p.spines)}, {1, 1});
+  s4u::create_fatTree_zone("fat-tree", nullptr, shape, callbacks, p.ports.link_gbps * 1e9 / 8,
+                           static_cast<double>(p.ports.switch_ps + p.ports.cable_ps) / kPsPerSecond,
+                           s4u::Link::SharingPolicy::SPLITDUPLEX)
+      ->seal();
+  platform->engine_->seal();
+  // No switch stands before a port's own link upwards.
+  for (std::size_t i = 0; i < hosts.size() && hosts.size() > 1; ++i) {
+    std::vector<s4u::Link*> links;
+    double latency_s = 0;
+    hosts[i]->route_to(hosts[i == 0 ? 1 : 0], links, &latency_s);
+    links.front()->set_latency(static_cast<double>(p.ports.cable_ps) / kPsPerSecond);
+  }
+  hosts.resize(static_cast<std::size_t>(endpoints));
+  platform->finish(std::move(hosts), p.ports.nics_per_node);
+  return platform;
+}
+
 int Platform::endpoint(int node, int nic) const {
   return endpoints_per_node_ == 1 ? node : node * endpoints_per_node_ + nic;
 }

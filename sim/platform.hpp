@@ -44,10 +44,21 @@ struct StarParameters {
   std::int64_t switch_ps = 0;
 };
 
+/// Two levels: leaf switches with `leaf_ports` NIC ports each, and one cable from every leaf to every spine.
+struct FatTreeParameters {
+  StarParameters ports;
+  int leaf_ports = 32;
+  int spines = 16;
+};
+
 class Platform {
  public:
   /// One switch. A NIC's up-link has the cable's latency, its down-link the switch's and the cable's.
   static std::unique_ptr<Platform> star(const StarParameters& parameters);
+
+  /// SimGrid's fat tree with its routing (D-mod-k: the target decides which spine): from leaf to leaf in four
+  /// links, within a leaf in two. Every link out of a switch has that switch's latency and the cable's.
+  static std::unique_ptr<Platform> fat_tree(const FatTreeParameters& parameters);
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
   /// for anything SimGrid cannot load, for too few hosts and for nodes that no route connects.

@@ -83,6 +83,36 @@ std::string refusal(const std::string& text, int nodes = 2) {
   return message;
 }
 
+TEST(FatTree, LeavesAreTwoLinksApartAndSpinesFour) {
+  FatTreeParameters tree;
+  tree.ports = {.nodes = 6, .nics_per_node = 2, .link_gbps = 100, .cable_ps = 25'000, .switch_ps = 130'000};
+  tree.leaf_ports = 4;
+  tree.spines = 2;
+  const auto platform = Platform::fat_tree(tree);
+  ASSERT_EQ(platform->endpoints(), 12);
+  EXPECT_EQ(platform->endpoint(5, 1), 11);
+  const auto latencies_ps = [&](int from, int to) {
+    Route route;
+    platform->route(from, to, route);
+    std::vector<std::int64_t> all;
+    for (const std::uint32_t link : route.links) {
+      EXPECT_DOUBLE_EQ(platform->link(link).bandwidth_bytes_per_s, 12.5e9);
+      all.push_back(platform->link(link).latency_ps);
+    }
+    return all;
+  };
+  EXPECT_THAT(latencies_ps(0, 3), ElementsAre(25'000, 155'000)) << "one leaf";
+  EXPECT_THAT(latencies_ps(0, 4), ElementsAre(25'000, 155'000, 155'000, 155'000));
+  EXPECT_THAT(latencies_ps(11, 0), ElementsAre(25'000, 155'000, 155'000, 155'000));
+  EXPECT_THAT(link_names(*platform, 7, 7), IsEmpty());
+
+  // Nobody shares a port's own links; between leaves the target decides which of the spines.
+  EXPECT_NE(link_names(*platform, 0, 4)[0], link_names(*platform, 1, 4)[0]);
+  EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 0, 5)[1]);
+  EXPECT_EQ(link_names(*platform, 0, 4)[1], link_names(*platform, 1, 4)[1]) << "a cable to a spine is shared";
+  EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 4, 0)[2]) << "each direction is its own";
+}
+
 TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
   const auto platform = Platform::star({3, 2, 100, 50'000, 200'000});
   EXPECT_EQ(platform->endpoints(), 6);

@@ -180,6 +180,7 @@ void Transport::access_line(std::uint32_t index) {
     auto* remote = reinterpret_cast<std::byte*>(line.remote_addr);
     std::memcpy(is_write(line.opcode) ? remote : line.local, is_write(line.opcode) ? line.local : remote,
                 line.length);
+    if (is_write(line.opcode)) wake_watcher(line, *target);
   }
   release(index);
 }

@@ -280,6 +280,40 @@ TEST_F(CommandLine, OneSeedOneResult) {
   EXPECT_NE(one, result("2"));
 }
 
+TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
+  std::string text = kSmall;
+  text.insert(text.rfind('}'), R"(, "sweep": [{"protocol.name": ["drtmh", "farm"]}, {"run.seed": [1, 2]}])");
+  const std::string sweep = write("sweep.json", text);
+  const auto points = [&](const char* jobs) {
+    const fs::path out = directory_ / (std::string("jobs") + jobs);
+    const Ended ended = verbtwin({"run", sweep, "--json", "--jobs", jobs, "--out", out.string()});
+    EXPECT_EQ(ended.exit_code, 0) << ended.err;
+    json all = json::parse(ended.out).at("points");
+    EXPECT_EQ(all.size(), 4U);
+    EXPECT_EQ(all.at(3), json::parse(read_text(out / "points" / "003" / "result.json")));
+    EXPECT_TRUE(fs::exists(out / "points.csv"));
+    for (json& point : all) point.erase("simulator");
+    return all;
+  };
+  EXPECT_EQ(points("1"), points("3"));
+}
+
+TEST_F(CommandLine, AnInterruptKeepsWhatThereIsOfPointsSideBySide) {
+  std::string text = kSmall;
+  text.insert(text.rfind('}'), R"(, "sweep": [{"run.seed": [1, 2, 3, 4, 5]}])");
+  const fs::path out = directory_ / "out_stopped_jobs";
+  ChildProcess child = start(
+      {"run", write("long.json", text), "--jobs", "2", "--set", "run.measure_us=1e6", "--out", out.string()});
+  for (int i = 0; i < 2000 && !fs::exists(out); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 130) << child.err();
+  EXPECT_TRUE(fs::exists(out / "points.csv"));
+  EXPECT_EQ(json::parse(read_text(out / "points" / "001" / "result.json")).at("partial"), true);
+  EXPECT_FALSE(fs::exists(out / "points" / "002")) << "nothing new began";
+}
+
 TEST_F(CommandLine, AnInterruptKeepsWhatThereIs) {
   const fs::path out = directory_ / "out_stopped";
   ChildProcess child = start({"run", scenario_, "--set", "run.measure_us=1e6", "--out", out.string()});

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/rank_options.hpp"
+#include "tools/side_by_side.hpp"
 #include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
@@ -42,6 +44,7 @@ struct RunOptions {
   std::optional<std::string> out;
   bool json = false;
   bool quiet = false;
+  int jobs = 1;
   RankFlags rank;
 };
 
@@ -105,38 +108,68 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   return exit_code_of(result, signals.signal_number());
 }
 
-/// Every point of a sweep, one after another: a line each, DIR/points/NNN/result.json, then DIR/points.csv. A
-/// violated check of any point weighs most; a signal ends the sweep with the point it interrupts.
+/// What a sweep leaves behind: a line for each point as it comes, DIR/points/NNN/result.json, in the end
+/// DIR/points.csv. A violated check of any point weighs most.
+class SweepOutput {
+ public:
+  explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
+      : options_(options), points_(points), directory_(options.out.value_or("")) {
+    if (options_.out) prepare_output_directory(directory_, kPointsFile);
+    if (table()) print(sweep_table_head(points_.front().settings));
+  }
+
+  /// The next point's.
+  void add(nlohmann::json result, int signal_number) {
+    const std::size_t number = rows_.size();
+    rows_.push_back({points_[number].settings, std::move(result)});
+    if (table()) print(sweep_table_line(rows_.back()));
+    if (options_.out) {
+      const auto place = directory_ / "points" / fmt::format("{:03}", number);
+      prepare_output_directory(place, kResultFile);
+      write_file_whole(place / kResultFile, rows_.back().result.dump(2) + "\n");
+    }
+    const int code = exit_code_of(rows_.back().result, signal_number);
+    if (exit_code_ != kExitCheckFailed && code != kExitDone) exit_code_ = code;
+  }
+
+  int end() {
+    if (options_.out) write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+    if (options_.json) {
+      nlohmann::json all = {
+          {"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
+      for (const SweepRow& row : rows_) all["points"].push_back(row.result);
+      print(all.dump(2) + "\n");
+    } else if (table() && options_.out) {
+      print(fmt::format("wrote {}\n", (directory_ / kPointsFile).string()));
+    }
+    return exit_code_;
+  }
+
+ private:
+  bool table() const { return !options_.quiet && !options_.json; }
+
+  const RunOptions& options_;
+  const std::vector<scenarios::SweepPoint>& points_;
+  std::filesystem::path directory_;
+  std::vector<SweepRow> rows_;
+  int exit_code_ = kExitDone;
+};
+
+/// A signal ends the sweep with the points it interrupts.
 int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
-  const std::filesystem::path directory = options.out.value_or("");
   const StopSignals signals;
-  if (options.out) prepare_output_directory(directory, kPointsFile);
-  const bool table = !options.quiet && !options.json;
-  if (table) print(sweep_table_head(points.front().settings));
-  std::vector<SweepRow> rows;
-  int exit_code = kExitDone;
+  SweepOutput output(options, points);
+  const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
+  if (options.jobs > 1) {
+    run_side_by_side(points, options.jobs, signals.stop(), show_progress,
+                     [&](nlohmann::json result) { output.add(std::move(result), signals.signal_number()); });
+    return output.end();
+  }
   for (const scenarios::SweepPoint& point : points) {
     if (signals.stop()) break;
-    const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
-    rows.push_back({point.settings, run_watched(point.scenario, options.rank, signals, show_progress)});
-    if (table) print(sweep_table_line(rows.back()));
-    if (options.out) {
-      const auto place = directory / "points" / fmt::format("{:03}", rows.size() - 1);
-      prepare_output_directory(place, kResultFile);
-      write_file_whole(place / kResultFile, rows.back().result.dump(2) + "\n");
-    }
-    const int code = exit_code_of(rows.back().result, signals.signal_number());
-    if (exit_code != kExitCheckFailed && code != kExitDone) exit_code = code;
+    output.add(run_watched(point.scenario, options.rank, signals, show_progress), signals.signal_number());
   }
-  if (options.out) write_file_whole(directory / kPointsFile, sweep_csv(rows));
-  if (options.json) {
-    nlohmann::json all = {{"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
-    for (const SweepRow& row : rows) all["points"].push_back(row.result);
-    print(all.dump(2) + "\n");
-  } else if (table && options.out) {
-    print(fmt::format("wrote {}\n", (directory / kPointsFile).string()));
-  }
-  return exit_code;
+  return output.end();
 }
 
 int run(const RunOptions& options) {
@@ -160,6 +193,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
                    "Directory for result.json, or a sweep's points.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Points of a sweep that run side by side, each in a process of its own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256));
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
   constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
   command

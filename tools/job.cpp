@@ -8,16 +8,17 @@
 
 namespace verbtwin::tools {
 
-namespace {
-
 ClusterShape shape_of(const scenarios::Cluster& c) {
   if (c.threads % c.nics_per_node != 0) {
     throw UserError("/cluster/threads",
                     fmt::format("{} threads cannot be dealt evenly to {} NICs: a multiple of {} is allowed",
                                 c.threads, c.nics_per_node, c.nics_per_node));
   }
-  return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer};
+  const int stands_for = c.emulate_nodes == 0 ? 1 : c.emulate_nodes / c.nodes;
+  return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer * stands_for, stands_for};
 }
+
+namespace {
 
 class Transactions final : public Job {
  public:

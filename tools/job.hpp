@@ -30,6 +30,9 @@ class Job {
   virtual nlohmann::json result(const RunInput& run) = 0;
 };
 
+/// The cluster as bindings and protocols see it. Throws UserError where threads and NICs do not fit.
+ClusterShape shape_of(const scenarios::Cluster& cluster);
+
 /// What every node of a run shares, whichever binding it is on. Throws UserError where the scenario's parts
 /// do not fit together.
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);

@@ -93,6 +93,7 @@ class RecordingPort final : public WorkerPort, private Device {
     return *recording;
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override { below_.use_queue_pairs(wanted); }
+  void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
   void publish_ud(const QpAddress& address) override { below_.publish_ud(address); }
   QpAddress ud_address(int node, int thread) override { return below_.ud_address(node, thread); }
 
@@ -134,9 +135,14 @@ const protocols::Window& window_of(int node) {
 
 scenarios::Scenario scenario_of(const std::string& protocol) {
   // Logs so large that none is reclaimed: when that happens depends on time.
-  return scenarios::load_scenario(VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json",
-                                  {"protocol.name=" + protocol, "protocol.log.ring_kib=1024",
-                                   "cluster.threads=1", "cluster.coroutines=1"},
+  std::vector<std::string> overrides = {"protocol.name=" + protocol, "protocol.log.ring_kib=1024",
+                                        "cluster.threads=1", "cluster.coroutines=1"};
+  // FaRM's COMMIT-PRIMARY takes effect when the primary polls its log, a while after it is reported: who
+  // comes back to a record at once may find it locked and fetch again. So no record is popular.
+  if (protocol == "farm") {
+    overrides.insert(overrides.end(), {"workload.hot_probability=0", "workload.accounts_per_thread=100000"});
+  }
+  return scenarios::load_scenario(VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json", overrides,
                                   make_catalog());
 }
 
@@ -212,9 +218,6 @@ std::vector<std::string> measured(const scenarios::Scenario& scenario) {
 TEST(OnDeviceTwin, TheSameRequestsAreSimulatedAndReal) {
   for (const auto& protocol : protocols::protocol_entries()) {
     SCOPED_TRACE(protocol.name);
-    // FaRM differs (a READ where the simulation has a SEND, request 165): not understood yet, presumably the
-    // place of its log messages, which depends on when they come.
-    if (protocol.name == "farm") continue;
     const scenarios::Scenario scenario = scenario_of(protocol.name);
     const std::vector<std::string> twin = simulated(scenario);
     const std::vector<std::string> real = measured(scenario);

@@ -139,6 +139,7 @@ const std::vector<Variant>& variants() {
       {"one replica", {"cluster.replicas=1"}},
       {"two replicas", {"cluster.replicas=2"}},
       {"several queue pairs", {"cluster.qps_per_peer=2"}},
+      {"an emulated cluster", {"cluster.emulate_nodes=12"}},
       {"one NIC", {"cluster.nics_per_node=1"}},
       {"one thread", {"cluster.threads=1", "cluster.nics_per_node=1", "cluster.coroutines=8"}},
       {"everything is hot", {"workload.hot_fraction=1", "workload.accounts_per_thread=8"}},
@@ -156,6 +157,23 @@ TEST_P(EachProtocol, IsSerializableWithEveryOption) {
       expect_sound(try_run(kContended, overrides));
     }
   }
+}
+
+/// What a larger cluster's queue pairs do to a NIC's cache, without the larger cluster.
+TEST(Emulation, NicsHoldTheQueuePairsOfTheEmulatedCluster) {
+  const auto hit_ratio = [](const Overrides& overrides) {
+    const json result = run(kContended, overrides);
+    EXPECT_EQ(violations(result), 0U) << findings(result);
+    for (const json& resource : result.at("resources")) {
+      if (resource.at("name") == "qp_cache") return resource.at("hit_ratio").get<double>();
+    }
+    return -1.0;
+  };
+  Overrides few = {"protocol.name=drtmh", "workload.accounts_per_thread=5000", "run.measure_us=400"};
+  Overrides emulated = few;
+  emulated.push_back("cluster.emulate_nodes=1536");
+  EXPECT_GT(hit_ratio(few), 0.99);
+  EXPECT_LT(hit_ratio(emulated), hit_ratio(few) - 0.01);
 }
 
 TEST_P(EachProtocol, RunsOnOneNode) {

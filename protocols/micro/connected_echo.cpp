@@ -54,6 +54,7 @@ ConnectedEcho::ConnectedEcho(const EchoOptions& options, int coroutines, Worker&
       waiting_(static_cast<std::size_t>(coroutines)) {
   assert(memory.size() >= layout_.total_b);
   worker_.set_messages(*this);
+  if (layout_.polled) worker_.set_polled_memory(*this);
   if (replies_by_datagram()) make_datagram_queue_pair();
 }
 
@@ -156,7 +157,6 @@ void ConnectedEcho::on_recv(const WorkCompletion& wc) {
 }
 
 bool ConnectedEcho::poll_memory() {
-  if (!layout_.polled) return false;
   bool any = false;
   for (int node = 0; node < worker_.port().shape().nodes; ++node) {
     if (node == worker_.port().node()) continue;

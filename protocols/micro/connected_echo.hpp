@@ -31,7 +31,7 @@ struct ConnectedEchoLayout {
   std::size_t total_b;
 };
 
-class ConnectedEcho final : public EchoTransport, public MessageLayer {
+class ConnectedEcho final : public EchoTransport, public MessageLayer, public PolledMemory {
  public:
   static constexpr std::uint32_t kRecvBuffers = 64;  // shared in turn: nobody looks at what is received
   static constexpr std::uint32_t kRecvBatch = 4;

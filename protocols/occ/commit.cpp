@@ -1,4 +1,6 @@
 // Commit: install the updates at the primaries and unlock. The transaction is certain before it begins.
+#include <algorithm>
+
 #include "protocols/occ/transaction.hpp"
 
 namespace verbtwin::protocols {
@@ -54,19 +56,31 @@ void Transaction::update_backup(const Item& item, int backup, Acknowledgements& 
   std::memcpy(arguments.data() + sizeof(CommitRequest), value.data(), value.size());
 }
 
+/// FaRM reports a transaction committed when one COMMIT-PRIMARY has been acknowledged by a NIC (SOSP 2015,
+/// section 4); one in this node's own log is there at once. So one of them, the first, is waited for.
+Task<void> Transaction::send_commit_primary() {
+  RequestBatch batch(engine_.worker_, options().commit, this);
+  const auto is_local_lock = [this](const LogEntry& e) {
+    return e.kind == LogKind::kLock && e.node == store().node();
+  };
+  bool certain = options().commit.passive_ack || std::ranges::any_of(log_entries_, is_local_lock);
+  for (LogEntry& entry : log_entries_) {
+    if (entry.kind != LogKind::kLock) continue;
+    close_lock_record(entry, true, certain ? nullptr : &batch.group());
+    certain = true;
+    auto sent = batch.next();
+    co_await sent;
+  }
+  auto rest = batch.rest();
+  co_await rest;
+}
+
 Task<void> Transaction::install_and_unlock() {
   const OccOptions::Commit& options = engine_.options().commit;
   RequestBatch batch(engine_.worker_, options, this);
-  if (options.primitive == Primitive::kLogRecord) {
-    for (LogEntry& entry : log_entries_) {
-      if (entry.kind != LogKind::kLock) continue;
-      close_lock_record(entry, true, batch.group());
-      auto sent = batch.next();
-      co_await sent;
-    }
-  }
+  prefetch_local(false);
   for (Item& item : items()) {
-    if (!item.is_write || options.primitive == Primitive::kLogRecord) continue;
+    if (!item.is_write) continue;
     prepare_image(item);
     if (is_local(item)) {
       commit_local(item);

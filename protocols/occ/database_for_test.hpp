@@ -72,7 +72,8 @@ class Database {
  public:
   explicit Database(const OccOptions& options)
       : options_(options),
-        layout_({{"small", 8, 64}, {"large", 100, 64}}, {2048, 512}, kNodes, 1, 2, worker_bytes(options)),
+        layout_({{"small", 8, 64}, {"large", 100, 64}}, {2048, 512, log_answers(options)}, kNodes, 1, 2,
+                worker_bytes(options)),
         cluster_(ClusterShape{.nodes = kNodes}, layout_.total_bytes()) {
     for (int node = 0; node < kNodes; ++node) {
       nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_));
@@ -101,13 +102,18 @@ class Database {
     const auto idle = [](const auto& node) {
       return static_cast<FakeCompletionQueue&>(node->worker.cq()).size() == 0;
     };
-    for (bool more = true; more || !std::ranges::all_of(nodes_, idle);) {
-      more = false;
+    // What one worker's step WRITES, another may find a round later.
+    for (int quiet_rounds = 0; quiet_rounds < 2;) {
+      bool more = false;
       for (auto& node : nodes_) more = node->worker.step() || more;
+      quiet_rounds = more || !std::ranges::all_of(nodes_, idle) ? 0 : quiet_rounds + 1;
     }
   }
 
  private:
+  static std::uint32_t log_answers(const OccOptions& options) {
+    return options.validation.lock == LockKind::kLogRecord ? kCoroutines : 0;
+  }
   static std::size_t worker_bytes(const OccOptions& options) {
     return UdRpc::memory_bytes(ClusterShape{.nodes = kNodes}, kCoroutines, options.rpc) +
            kCoroutines * kArenaB;

@@ -41,15 +41,24 @@ struct OccNode {
   LocationCache& cache;
 };
 
-class OccEngine {
+class OccEngine final : public PolledMemory {
  public:
   OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* history);
 
   Worker& worker() { return worker_; }
   const OccOptions& options() const { return node_.options; }
 
+  /// FaRM: the peers' log records and their answers to this worker's.
+  bool poll_memory() override;
+
  private:
   friend class Transaction;
+
+  /// A LOCK record whose answer has not come yet.
+  struct Unanswered {
+    WaitGroup* group;
+    Verdict* verdict;
+  };
 
   /// One of this worker's log rings, at another node (or its own).
   class RemoteLog final : public ReplyTarget {
@@ -61,7 +70,9 @@ class OccEngine {
     void make_certain(std::uint64_t frame);
     void reclaimed(std::uint64_t head);
     LogWriter writer;
-    WaitList waiting;  // for room
+    WaitList waiting;                      // for room
+    std::vector<Unanswered> lock_records;  // oldest first: they are answered in order
+    std::uint32_t answers = 0;             // taken so far
 
    private:
     OccEngine& engine_;
@@ -80,16 +91,25 @@ class OccEngine {
   void serve_unlock(RpcRequest& request);
   void serve_reclaim(RpcRequest& request);
   void serve_update_backup(RpcRequest& request);
-  void serve_lock_entry(RpcRequest& request);
-  void serve_close_entry(RpcRequest& request);
-
-  // log_records.cpp: LOCK records in this node's logs, the sender's or this worker's own.
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
+
+  // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.
+  struct PolledLog {
+    LogReader reader;
+    std::uint32_t answers = 0;                // given so far
+    std::vector<std::uint64_t> answer_words;  // what they are sent from
+  };
+  bool take_record(int node);
+  bool take_answer(int node);
+  void answer_lock_record(int node, Verdict verdict, std::uint64_t head);
+  std::uint64_t truncate(int node, std::uint64_t certain);
   Verdict lock_entry(std::byte* entry, std::uint64_t owner);
-  void close_entry(std::byte* entry, bool commit);
+  void close_entry(std::byte* entry, std::uint64_t frame, bool commit);
 
   RemoteLog& log_at(int node);
   Channel& record_channel(int node, std::uint64_t slot);
+  /// The queue pair to a node's NIC that requests on `thing` take, always the same one.
+  Channel& channel_for(int node, int nic, std::uint64_t thing);
   const RecordLayout& record_layout(RecordId record) const {
     return store_.layout().table(record.table()).record;
   }
@@ -102,6 +122,8 @@ class OccEngine {
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
   std::vector<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
+  std::vector<PolledLog> polled_logs_;            // by node; none without LOCK records
+  std::vector<std::uint32_t> entry_of_node_;      // while log entries are built: number + 1, by node
   std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
 };
 

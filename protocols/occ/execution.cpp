@@ -16,6 +16,7 @@ Task<bool> Transaction::execute() {
   }
 
   RequestBatch batch(engine_.worker_, options, this);
+  find_local();
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item)) {
@@ -51,7 +52,7 @@ bool Transaction::locate_in_cache() {
   bool all = true;
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
-    if (is_local(item)) continue;
+    if (is_local(item) || is_by_rpc(item)) continue;
     engine_.cpu_.charge(Cost::kCacheLookup);
     const auto slot = engine_.node_.cache.find(item.record, item.record.key());
     item.located = slot.has_value();
@@ -69,7 +70,7 @@ Task<bool> Transaction::locate_by_buckets() {
   std::vector<std::uint64_t> offsets;
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
-    if (is_local(item) || item.located) continue;
+    if (is_local(item) || item.located || is_by_rpc(item)) continue;
     const StoreLayout::Table& table = store().layout().table(item.record.table());
     const std::uint64_t bucket = ClusterHash::home_bucket(item.record.key(), table.bucket_count);
     item.scratch = take(ClusterHash::kBucketBytes);
@@ -79,7 +80,7 @@ Task<bool> Transaction::locate_by_buckets() {
   while (!open.empty()) {
     for (std::size_t n = 0; n < open.size(); ++n) {
       Item& item = items_[open[n].first];
-      Channel& channel = worker.channel(item.node, worker.nic());
+      Channel& channel = engine_.channel_for(item.node, worker.nic(), offsets[n]);
       SendWr wr;
       wr.opcode = Opcode::kRdmaRead;
       wr.sge = {item.scratch, ClusterHash::kBucketBytes, store().lkey()};
@@ -116,11 +117,20 @@ Task<bool> Transaction::locate_by_buckets() {
   co_return true;
 }
 
+/// Looks this node's own records up, all of them before the first is copied: their cache misses overlap.
+void Transaction::find_local() {
+  for (std::size_t i = executed_; i < item_count_; ++i) {
+    Item& item = items_[i];
+    if (!is_local(item)) continue;
+    item.slot = store().find_slot(item.record.table(), item.record.key());
+    item.located = true;
+    prefetch(local_record(item));
+  }
+}
+
 void Transaction::fetch_local(Item& item) {
   engine_.cpu_.charge(Cost::kIndexLookup);
   engine_.cpu_.charge_cycles(engine_.node_.cycles.execution);
-  item.slot = store().find_slot(item.record.table(), item.record.key());
-  item.located = true;
   std::byte* record = local_record(item);
   if (locks_when_fetching(item)) {
     engine_.cpu_.charge(Cost::kLocalAtomic);
@@ -149,7 +159,7 @@ bool Transaction::accept_reply(Item& item) {
   item.locked = (reply.slot & kFetchLockedBit) != 0;
   item.located = true;
   std::memcpy(item.image, item.scratch + sizeof reply, layout(item).image_b);
-  if (options().execution.primitive != Primitive::kRpc) {
+  if (options().execution.primitive != Primitive::kRpc && !is_by_rpc(item)) {
     engine_.cpu_.charge(Cost::kCacheLookup);
     engine_.node_.cache.put(item.record, item.slot);
   }

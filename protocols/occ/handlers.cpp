@@ -38,8 +38,6 @@ void OccEngine::register_handlers() {
   handle<&OccEngine::serve_unlock>(kUnlock);
   handle<&OccEngine::serve_reclaim>(kReclaim);
   handle<&OccEngine::serve_update_backup>(kUpdateBackup);
-  handle<&OccEngine::serve_lock_entry>(kLockEntry);
-  handle<&OccEngine::serve_close_entry>(kCloseEntry);
 }
 
 void OccEngine::serve_fetch(RpcRequest& request) {
@@ -90,7 +88,7 @@ void OccEngine::serve_check(RpcRequest& request) {
 void OccEngine::serve_log(RpcRequest& request) {
   const auto log = argument<LogRequest>(request);
   cpu_.charge_cycles(node_.cycles.logging);
-  store_log_entry(store_.ring(request.source_node(), log.sender_thread).data() + log.ring_offset,
+  store_log_entry(store_.ring(request.source_node(), worker_.port().thread()).data() + log.ring_offset,
                   request.arguments().subspan(sizeof log));
   answer(request, Verdict::kPassed);
 }
@@ -122,8 +120,7 @@ void OccEngine::serve_update_backup(RpcRequest& request) {
 void OccEngine::serve_reclaim(RpcRequest& request) {
   const auto reclaim = argument<ReclaimRequest>(request);
   cpu_.charge_cycles(node_.cycles.logging);
-  const std::uint64_t head =
-      store_.reclaim(request.source_node(), static_cast<int>(reclaim.sender_thread), reclaim.certain);
+  const std::uint64_t head = truncate(request.source_node(), reclaim.certain);
   const std::span<std::byte> reply = request.reply(sizeof(ReclaimReply));
   new (reply.data()) ReclaimReply{head};
 }

@@ -150,10 +150,12 @@ std::string to_string(const OccOptions& o) {
                                                                         : "hybrid";
   const auto primitive = [](Primitive p) { return p == Primitive::kRpc ? "RPC" : "one-sided"; };
   return std::string("execution ") + execution + ", lock " +
-         (o.validation.lock == LockKind::kCas ? "CAS" : "RPC") + ", check " + primitive(o.validation.check) +
-         ", log " + primitive(o.logging.primitive) + ", commit " + primitive(o.commit.primitive) +
-         (o.commit.passive_ack ? " passive" : "") + (o.execution.outstanding ? ", outstanding" : "") +
-         (o.rpc.coalescing ? ", batched" : "");
+         (o.validation.lock == LockKind::kCas   ? "CAS"
+          : o.validation.lock == LockKind::kRpc ? "RPC"
+                                                : "LOCK records") +
+         ", check " + primitive(o.validation.check) + ", log " + primitive(o.logging.primitive) +
+         ", commit " + primitive(o.commit.primitive) + (o.commit.passive_ack ? " passive" : "") +
+         (o.execution.outstanding ? ", outstanding" : "") + (o.rpc.coalescing ? ", batched" : "");
 }
 
 TEST(Interleaving, EveryCombinationOfOptionsIsSound) {
@@ -170,13 +172,23 @@ TEST(Interleaving, EveryCombinationOfOptionsIsSound) {
   EXPECT_GT(aborted, 50U * kCombinations);
 }
 
-TEST(Interleaving, ManySeedsOfTheTwoNamedProtocolsAreSound) {
+OccOptions farm() {
+  OccOptions o;
+  o.execution.primitive = Primitive::kOneSided;
+  o.validation.lock = LockKind::kLogRecord;
+  o.validation.check_rpc_above = 4;
+  o.commit.primitive = Primitive::kLogRecord;
+  o.commit.passive_ack = false;
+  return o;
+}
+
+TEST(Interleaving, ManySeedsOfNamedProtocolsAreSound) {
   OccOptions drtmh, fasst;
   fasst.execution.primitive = fasst.validation.check = fasst.logging.primitive = fasst.commit.primitive =
       Primitive::kRpc;
   fasst.validation.lock = LockKind::kRpc;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    for (const OccOptions& options : {drtmh, fasst}) {
+    for (const OccOptions& options : {drtmh, fasst, farm()}) {
       Plan plan;
       plan.options = options;
       plan.seed = seed;
@@ -191,9 +203,12 @@ TEST(Interleaving, ManySeedsOfTheTwoNamedProtocolsAreSound) {
 }
 
 TEST(Interleaving, ManyLapsOfSmallLogsAreSound) {
-  for (const Primitive primitive : {Primitive::kOneSided, Primitive::kRpc}) {
+  OccOptions one_sided, rpc;
+  rpc.logging.primitive = Primitive::kRpc;
+  for (const OccOptions& options : {one_sided, rpc, farm()}) {
+    SCOPED_TRACE(to_string(options));
     Plan plan;
-    plan.options.logging.primitive = primitive;
+    plan.options = options;
     plan.options.log_ring_b = 1024;
     plan.accounts_per_thread = 200;
     plan.end_ps = 100'000;
@@ -214,6 +229,10 @@ TEST(Interleaving, EachDeliberateFaultIsCaught) {
       SCOPED_TRACE(to_string(plan.options));
       EXPECT_GT(Interleaved(plan).run().violations, 0U);
     }
+    Plan plan;
+    plan.options = farm();
+    plan.options.sabotage.*fault = true;
+    EXPECT_GT(Interleaved(plan).run().violations, 0U) << "farm";
   }
 }
 

@@ -10,18 +10,18 @@ namespace verbtwin::protocols {
 Task<bool> Transaction::log_to_backups() {
   if (options().sabotage.skip_log) co_return true;
   // With LOCK records, room in every log has been set aside before the first lock was asked for.
-  if (options().validation.lock != LockKind::kLogRecord) {
-    build_backup_entries();
+  if (!logs_lock_records()) {
+    build_log_entries(LogKind::kBackup);
     auto promising = promise_log_space();
     if (!log_entries_.empty()) co_await promising;
   }
   if (options().sabotage.truncate_before_commit) truncate_lock_records();
   RequestBatch batch(engine_.worker_, options().logging, this);
   for (LogEntry& entry : log_entries_) {
-    if (entry.kind == LogKind::kBackup) place_log_entry(entry);
+    if (entry.kind != LogKind::kLock) place_log_entry(entry);
   }
   for (LogEntry& entry : log_entries_) {
-    if (entry.kind != LogKind::kBackup) continue;
+    if (entry.kind == LogKind::kLock) continue;
     write_log_entry(entry, batch.group());
     auto sent = batch.next();
     co_await sent;
@@ -31,48 +31,74 @@ Task<bool> Transaction::log_to_backups() {
   co_return !verb_failed(batch.status());
 }
 
-void Transaction::build_backup_entries() {
+/// Calls visit(node) for every node whose log is to hold the item's write in an entry of this kind.
+template <typename Visit>
+void Transaction::for_each_log(const Item& item, LogKind kind, const Visit& visit) const {
+  if (kind == LogKind::kLock) {
+    visit(item.node);
+    return;
+  }
   const StoreLayout& layout = store().layout();
   const bool coordinators = options().logging.placement == LogPlacement::kCoordinator;
-  for (const Item& item : items()) {
-    if (!item.is_write) continue;
-    for (int rank = 1; rank < layout.replicas(); ++rank) {
-      const int node = layout.backup_node(coordinators ? store().node() : item.node, rank);
-      const bool known = std::ranges::any_of(
-          log_entries_, [&](const LogEntry& e) { return e.node == node && e.kind == LogKind::kBackup; });
-      if (!known) build_log_entry(node, LogKind::kBackup);
-    }
+  for (int rank = 1; rank < layout.replicas(); ++rank) {
+    visit(layout.backup_node(coordinators ? store().node() : item.node, rank));
   }
 }
 
-void Transaction::build_log_entry(int node, LogKind kind) {
-  const StoreLayout& layout_of_store = store().layout();
-  const bool everything =
-      kind == LogKind::kBackup && options().logging.placement == LogPlacement::kCoordinator;
-  const auto belongs = [&](const Item& item) {
-    if (!item.is_write || everything) return item.is_write;
-    return kind == LogKind::kLock ? item.node == node : layout_of_store.rank_of(node, item.node) > 0;
-  };
-  std::size_t records = 0, values_b = 0;
-  for (const Item& item : items()) {
-    if (!belongs(item)) continue;
-    ++records;
-    values_b += (layout(item).value_b + 7U) & ~std::size_t{7};
+/// The entry that is being built for a node's log and has room for `bytes` more, made when there is none.
+Transaction::LogEntry& Transaction::entry_for(int node, LogKind kind, std::size_t bytes) {
+  std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(node)];
+  const std::size_t room = store().layout().log().entry_max_b - log_entry_bytes(0, 0) - log_head_bytes();
+  if (number == 0 || log_entries_[number - 1].size + bytes > room) {
+    LogEntry& made = log_entries_.emplace_back();
+    made.node = node;
+    made.kind = kind;
+    number = static_cast<std::uint32_t>(log_entries_.size());
   }
-  LogEntry& entry = log_entries_.emplace_back();
-  entry.node = node;
-  entry.kind = kind;
-  entry.size = log_entry_bytes(records, values_b);
-  entry.bytes = take(entry.size);
-  std::byte* at = entry.bytes + kLogFrameBytes;
+  return log_entries_[number - 1];
+}
+
+/// An entry for every log that is to hold writes of this transaction, or several where one would be too long:
+/// first how long each is, then its place, then its records.
+void Transaction::build_log_entries(LogKind kind) {
+  const std::size_t first = log_entries_.size();
+  const std::size_t head_b = log_head_bytes();
+  const auto padded = [](std::uint32_t value_b) { return (value_b + 7U) & ~std::size_t{7}; };
   for (const Item& item : items()) {
-    if (!belongs(item)) continue;
+    if (!item.is_write) continue;
+    const std::size_t record_b = sizeof(LogRecord) + padded(layout(item).value_b);
+    for_each_log(item, kind, [&](int node) { entry_for(node, kind, record_b).size += record_b; });
+  }
+  for (std::size_t i = log_entries_.size(); i-- > first;) {
+    std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(log_entries_[i].node)];
+    log_entries_[i].next = number == i + 1 ? 0 : number;  // of the same node
+    number = static_cast<std::uint32_t>(i + 1);
+  }
+  for (std::size_t i = first; i < log_entries_.size(); ++i) {
+    LogEntry& entry = log_entries_[i];
+    entry.size += log_entry_bytes(0, 0) + head_b;
+    entry.bytes = take(entry.size);
+    entry.filled = kLogFrameBytes + head_b;
+    if (kind == LogKind::kLock && entry.node != store().node()) entry.close = take(kCloseBytes);
+  }
+  for (const Item& item : items()) {
+    if (!item.is_write) continue;
     const std::uint32_t value_b = layout(item).value_b;
-    new (at) LogRecord{item.record.packed, version_to_be(item), static_cast<std::uint32_t>(item.slot),
-                       static_cast<std::uint16_t>(value_b), kind};
-    at += sizeof(LogRecord);
-    std::memcpy(at, item.image + kRecordHeaderBytes, value_b);
-    at += (value_b + 7U) & ~std::size_t{7};
+    const LogRecord record{item.record.packed, version_to_be(item), static_cast<std::uint32_t>(item.slot),
+                           static_cast<std::uint16_t>(value_b), kind};
+    for_each_log(item, kind, [&](int node) {
+      std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(node)];
+      const std::size_t record_b = sizeof record + padded(value_b);
+      const LogEntry& open = log_entries_[number - 1];
+      if (open.filled + record_b + kLogFrameBytes > open.size) number = open.next;
+      LogEntry& entry = log_entries_[number - 1];
+      std::memcpy(entry.bytes + entry.filled, &record, sizeof record);
+      std::memcpy(entry.bytes + entry.filled + sizeof record, item.image + kRecordHeaderBytes, value_b);
+      entry.filled += record_b;
+    });
+  }
+  for (std::size_t i = first; i < log_entries_.size(); ++i) {
+    engine_.entry_of_node_[static_cast<std::size_t>(log_entries_[i].node)] = 0;
   }
 }
 
@@ -85,14 +111,21 @@ Task<void> Transaction::promise_log_space() {
     auto room = full->waiting.wait();
     co_await room;
   }
-  for (const LogEntry& entry : log_entries_) engine_.log_at(entry.node).writer.promise(entry.size);
+  for (LogEntry& entry : log_entries_) {
+    LogWriter& log = engine_.log_at(entry.node).writer;
+    log.promise(entry.size);
+    entry.close_promised = entry.close != nullptr;
+    if (entry.close_promised) log.promise(kCloseBytes);
+  }
 }
 
 OccEngine::RemoteLog* Transaction::find_full_log() {
   for (const LogEntry& entry : log_entries_) {
     OccEngine::RemoteLog& log = engine_.log_at(entry.node);
     std::size_t bytes = 0;  // a primary may be a backup too
-    for (const LogEntry& other : log_entries_) bytes += other.node == entry.node ? other.size : 0;
+    for (const LogEntry& other : log_entries_) {
+      if (other.node == entry.node) bytes += other.size + (other.close != nullptr ? kCloseBytes : 0);
+    }
     if (!log.writer.can_promise(bytes)) return &log;
   }
   return nullptr;
@@ -102,16 +135,16 @@ void Transaction::place_log_entry(LogEntry& entry) {
   OccEngine::RemoteLog& log = engine_.log_at(entry.node);
   entry.place = log.writer.reserve_promised(entry.size);
   entry.placed = true;
+  if (logs_lock_records()) {
+    new (entry.bytes + kLogFrameBytes) LogHead{owner(), log.writer.certain(), 0, 0, entry.kind};
+  }
   seal_log_entry({entry.bytes, entry.size}, entry.place.frame);
   if (log.writer.wants_reclaim()) log.reclaim();
 }
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
-  Worker& worker = engine_.worker_;
-  WorkerPort& port = worker.port();
   if (entry.node == store().node()) {
-    engine_.store_log_entry(store().ring(port.node(), port.thread()).data() + entry.place.offset,
-                            {entry.bytes, entry.size});
+    engine_.store_log_entry(own_ring().data() + entry.place.offset, {entry.bytes, entry.size});
     return;
   }
   if (options().logging.primitive == Primitive::kRpc) {
@@ -121,19 +154,25 @@ void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
     const std::span<std::byte> arguments =
         engine_.rpc_.call(entry.node, kLog, sizeof(LogRequest) + entry.size, entry.reply);
     new (arguments.data()) LogRequest{static_cast<std::uint32_t>(entry.place.offset),
-                                      static_cast<std::uint16_t>(port.thread()), 0};
+                                      static_cast<std::uint16_t>(engine_.worker_.port().thread()), 0};
     std::memcpy(arguments.data() + sizeof(LogRequest), entry.bytes, entry.size);
     return;
   }
-  Channel& channel = worker.channel(entry.node, worker.nic());
+  write_into_log(entry.node, entry.place.offset, {entry.bytes, entry.size}, &group);
+}
+
+void Transaction::write_into_log(int node, std::uint64_t offset, std::span<std::byte> bytes,
+                                 WaitGroup* group) {
+  Worker& worker = engine_.worker_;
+  Channel& channel = engine_.channel_for(node, worker.nic(), offset);
   SendWr write;
   write.opcode = Opcode::kRdmaWrite;
-  if (entry.size <= engine_.inline_max_b_) write.flags = kInline;
-  write.sge = {entry.bytes, static_cast<std::uint32_t>(entry.size), store().lkey()};
+  if (bytes.size() <= engine_.inline_max_b_) write.flags = kInline;
+  write.sge = {bytes.data(), static_cast<std::uint32_t>(bytes.size()), store().lkey()};
   write.remote_addr =
-      channel.remote.addr + store().layout().ring_offset(port.node(), port.thread()) + entry.place.offset;
+      channel.remote.addr + store().layout().ring_offset(store().node(), worker.port().thread()) + offset;
   write.rkey = channel.remote.rkey;
-  worker.stage(channel, write, &group);
+  worker.stage(channel, write, group);
 }
 
 void OccEngine::store_log_entry(std::byte* at, std::span<const std::byte> entry) {

@@ -13,9 +13,7 @@ enum OccMessage : std::uint8_t {
   kCommitWrite,
   kUnlock,
   kReclaim,
-  kUpdateBackup,
-  kLockEntry,
-  kCloseEntry
+  kUpdateBackup
 };
 
 struct FetchRequest {
@@ -72,22 +70,20 @@ struct ReclaimReply {
   std::uint64_t head;
 };
 
-/// LOCK: a record into the primary's log, all of whose records are to be locked. TRUNCATE rides on it
-/// (`certain`, answered by `head`), as in FaRM.
-struct LockEntryRequest {  // the entry follows
-  LogRequest log;
-  std::uint64_t owner;
-  std::uint64_t certain;
-};
-struct LockEntryReply {
-  Verdict verdict;
-  std::uint64_t head;
-};
-
-/// COMMIT-PRIMARY or ABORT: what becomes of a LOCK record.
-struct CloseEntryRequest {
-  LogRequest log;
-  std::uint64_t commit;  // 1, or 0: abort
-};
+/// What answers a LOCK record: one word, which a NIC writes whole, so that its number says that it is there.
+/// Number 16 bits, verdict 8, how far the log has been truncated 40 (in words of 8 B).
+inline constexpr std::uint64_t lock_answer(std::uint16_t number, Verdict verdict, std::uint64_t head) {
+  return static_cast<std::uint64_t>(number) << 48 | static_cast<std::uint64_t>(verdict) << 40 |
+         (head / 8 & ((1ULL << 40) - 1));
+}
+inline constexpr std::uint16_t number_of_answer(std::uint64_t word) {
+  return static_cast<std::uint16_t>(word >> 48);
+}
+inline constexpr Verdict verdict_of_answer(std::uint64_t word) {
+  return static_cast<Verdict>(word >> 40 & 0xFF);
+}
+inline constexpr std::uint64_t head_of_answer(std::uint64_t word) {
+  return (word & ((1ULL << 40) - 1)) * 8;
+}
 
 }  // namespace verbtwin::protocols

@@ -66,13 +66,15 @@ json phases_schema(const Preset& preset) {
                                   "backups being updated by RPC before the commit")},
              {"outstanding", flag(true, outstanding)},
              {"doorbell_batching", flag(preset.one_sided_doorbell_batching, doorbell)}});
-  phases["commit"] =
-      group("install the updates at the primaries and unlock",
-            {{"primitive", choice(preset.commit, {"one_sided", "rpc", "log_record"},
-                                  "WRITE value and lock, RPC, or have the primary install its LOCK record")},
-             {"outstanding", flag(true, outstanding)},
-             {"doorbell_batching", flag(true, doorbell)},
-             {"passive_ack", flag(preset.passive_ack, "nobody waits for the answer")}});
+  phases["commit"] = group(
+      "install the updates at the primaries and unlock",
+      {{"primitive", choice(preset.commit, {"one_sided", "rpc", "log_record"},
+                            "WRITE value and lock, RPC, or a COMMIT-PRIMARY record that has the primary "
+                            "install its LOCK record")},
+       {"outstanding", flag(true, outstanding)},
+       {"doorbell_batching", flag(true, doorbell)},
+       {"passive_ack",
+        flag(preset.passive_ack, "nobody waits for the answer; with log records: for a COMMIT-PRIMARY")}});
   return phases;
 }
 
@@ -142,6 +144,7 @@ const Preset kFarm{.execution = "one_sided",
                    .check_rpc_above = 4,
                    .logging = "one_sided",
                    .commit = "log_record",
+                   .passive_ack = false,
                    .one_sided_doorbell_batching = false,
                    .location_cache_mib = 0};
 const Preset kFasst{

@@ -34,8 +34,15 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
       rpc_(rpc),
       store_(node.store),
       history_(history),
-      inline_max_b_(worker.port().device().attributes().max_inline_data) {
+      inline_max_b_(worker.port().device().attributes().max_inline_data),
+      entry_of_node_(static_cast<std::size_t>(node.store.layout().nodes())) {
   register_handlers();
+  if (options().validation.lock != LockKind::kLogRecord) return;
+  const StoreLayout& layout = store_.layout();
+  polled_logs_.resize(static_cast<std::size_t>(layout.nodes()));
+  worker_.set_polled_memory(*this);
+  worker_.port().watch(
+      store_.memory().subspan(layout.ring_offset(0, worker_.port().thread()), layout.rings_bytes()));
 }
 
 /// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
@@ -46,7 +53,14 @@ Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
   if (options().validation.lock == LockKind::kCas) {
     nic = static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
   }
-  return worker_.channel(node, nic);
+  return channel_for(node, nic, slot);
+}
+
+Channel& OccEngine::channel_for(int node, int nic, std::uint64_t thing) {
+  const auto queue_pairs = static_cast<std::uint64_t>(worker_.port().shape().qps_per_peer);
+  if (queue_pairs == 1) return worker_.channel(node, nic);
+  constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // neighbours take different ones
+  return worker_.channel(node, nic, static_cast<int>((thing * kSpread >> 32) % queue_pairs));
 }
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {
@@ -127,7 +141,7 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     release_locks();
     co_return true;
   }
-  auto locking = options().validation.lock == LockKind::kLogRecord ? lock_by_log_records() : lock_write_set();
+  auto locking = logs_lock_records() ? lock_by_log_records() : lock_write_set();
   const bool locked = co_await locking;
   auto checking = check_read_set();
   if (!locked || !co_await checking) {
@@ -151,7 +165,7 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     auto updating = update_backups();
     if (!co_await updating) co_return false;
   }
-  auto installing = install_and_unlock();
+  auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);
   co_return true;

@@ -100,19 +100,31 @@ class Transaction {
     int node = 0;
     LogKind kind = LogKind::kBackup;
     bool placed = false;  // in the ring
-    bool locks = false;   // LOCK record: the primary holds the locks
     std::byte* bytes = nullptr;
     std::size_t size = 0;
+    std::size_t filled = 0;  // while it is built
+    std::uint32_t next = 0;  // likewise: number + 1 of the next one for this node
     LogWriter::Place place{};
-    std::byte* answer = nullptr;
     Reply reply;
+    // LOCK records:
+    bool locks = false;  // the primary holds the locks
+    Verdict verdict = Verdict::kPassed;
+    bool close_promised = false;  // room for COMMIT-PRIMARY or ABORT is set aside
+    std::byte* close = nullptr;   // which is built here
   };
+  static constexpr std::size_t kCloseBytes = 2 * kLogFrameBytes + sizeof(LogHead);
 
   int declare(RecordId record, bool is_write);
   Item& at(int item) { return items_[static_cast<std::size_t>(item)]; }
   std::span<Item> items() { return std::span(items_).first(item_count_); }
   Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
   std::byte* take(std::size_t bytes);
+  /// A phase is about to touch this node's own records among those it writes or, `all`, any.
+  void prefetch_local(bool all) {
+    for (const Item& item : items()) {
+      if ((all || item.is_write) && is_local(item)) prefetch(local_record(item));
+    }
+  }
   bool is_local(const Item& item) const { return item.node == store().node(); }
   NodeStore& store() const { return engine_.store_; }
   const OccOptions& options() const { return engine_.options(); }
@@ -123,6 +135,7 @@ class Transaction {
   bool is_local_only(const Item& item) const {
     return store().layout().table(item.record.table()).spec.local_only;
   }
+  bool is_by_rpc(const Item& item) const { return store().layout().table(item.record.table()).spec.by_rpc; }
   std::uint64_t owner() const;
   std::uint64_t version_to_be(const Item& item) const {
     return (writes_of(item.version) + 1) | (item.exists ? 0 : kDeletedBit);
@@ -146,6 +159,7 @@ class Transaction {
   bool locate_in_cache();
   Task<bool> locate_by_buckets();
   bool locks_when_fetching(const Item& item) const { return options().execution.lock && item.is_write; }
+  void find_local();
   void fetch_local(Item& item);
   void fetch_by_rpc(Item& item, WaitGroup& group);
   bool accept_fetched(Item& item);
@@ -156,6 +170,8 @@ class Transaction {
   Task<bool> check_read_set();
   void lock_by_cas(Item& item, WaitGroup& group);
   void lock_by_rpc(Item& item, WaitGroup& group);
+  /// Of the items that are written, or of the others: judges each, true if all have passed.
+  bool judge_all(bool writes, void (Transaction::*judge)(Item&));
   void judge_lock(Item& item);
   void check_locally(Item& item);
   bool checks_by_rpc(const Item& item);
@@ -168,24 +184,33 @@ class Transaction {
   Task<bool> lock_by_log_records();
   void send_lock_record(LogEntry& entry, WaitGroup& group);
   bool judge_lock_record(LogEntry& entry);
-  void close_lock_record(LogEntry& entry, bool commit, WaitGroup& group);
+  void close_lock_record(LogEntry& entry, bool commit, WaitGroup* waits);
   void truncate_lock_records();
   void release_log_records();
 
   // logging.cpp
   Task<bool> log_to_backups();
   Task<void> promise_log_space();
-  void build_backup_entries();
-  void build_log_entry(int node, LogKind kind);
+  void build_log_entries(LogKind kind);
+  template <typename Visit>
+  void for_each_log(const Item& item, LogKind kind, const Visit& visit) const;
+  LogEntry& entry_for(int node, LogKind kind, std::size_t bytes);
+  std::size_t log_head_bytes() const { return logs_lock_records() ? sizeof(LogHead) : 0; }
   OccEngine::RemoteLog* find_full_log();
   void place_log_entry(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
+  void write_into_log(int node, std::uint64_t offset, std::span<std::byte> bytes, WaitGroup* group);
+  std::span<std::byte> own_ring() const {
+    return store().ring(store().node(), engine_.worker_.port().thread());
+  }
+  bool logs_lock_records() const { return options().validation.lock == LockKind::kLogRecord; }
 
   // commit.cpp
   void record_history(std::int64_t effect);
   Task<bool> update_backups();
   void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);
   Task<void> install_and_unlock();
+  Task<void> send_commit_primary();
   void prepare_image(Item& item);
   void commit_local(Item& item);
   void commit_by_write(Item& item, WaitGroup& group);

@@ -31,7 +31,8 @@ OccOptions options_of(const Case& c) {
   o.execution = {c.execution, c.outstanding, true};
   o.validation = {c.lock, c.others, c.outstanding, true};
   o.logging = {c.others, c.outstanding, true};
-  o.commit = {c.others, c.outstanding, true, c.passive_ack};
+  const bool lock_records = c.lock == LockKind::kLogRecord;
+  o.commit = {lock_records ? Primitive::kLogRecord : c.others, c.outstanding, true, c.passive_ack};
   o.location_cache_start = CacheStart::kCold;
   o.rpc.packet_b = 1024;
   return o;
@@ -237,6 +238,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_sided", Primitive::kOneSided, LockKind::kCas, Primitive::kOneSided},
         Case{"one_sided_with_rpc_locks", Primitive::kOneSided, LockKind::kRpc, Primitive::kOneSided},
         Case{"cas_locks_and_rpc", Primitive::kRpc, LockKind::kCas, Primitive::kRpc},
+        Case{"farm", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, false},
+        Case{"farm_one_by_one", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, true,
+             false},
+        Case{"lock_records_and_rpc", Primitive::kRpc, LockKind::kLogRecord, Primitive::kRpc},
         Case{"drtmh_one_by_one", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided, false, false},
         Case{"fasst_occ_one_by_one", Primitive::kRpc, LockKind::kRpc, Primitive::kRpc, false, false}),
     [](const auto& test) { return test.param.name; });

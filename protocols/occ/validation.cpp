@@ -20,6 +20,7 @@ constexpr std::size_t kScratchBytes = 32;
 Task<bool> Transaction::lock_write_set() {
   const OccOptions::Validation& options = engine_.options().validation;
   RequestBatch batch(engine_.worker_, options, this);
+  prefetch_local(true);
   for (Item& item : items()) {
     if (!item.is_write) continue;
     item.scratch = take(kScratchBytes);
@@ -36,13 +37,18 @@ Task<bool> Transaction::lock_write_set() {
   auto rest = batch.rest();
   co_await rest;
 
+  const bool all = judge_all(true, &Transaction::judge_lock);
+  co_return !verb_failed(batch.status()) && all;
+}
+
+bool Transaction::judge_all(bool writes, void (Transaction::*judge)(Item&)) {
   bool all = true;
   for (Item& item : items()) {
-    if (!item.is_write) continue;
-    judge_lock(item);
+    if (item.is_write != writes) continue;
+    (this->*judge)(item);
     all = all && item.passed;
   }
-  co_return !verb_failed(batch.status()) && all;
+  return all;
 }
 
 void Transaction::lock_by_cas(Item& item, WaitGroup& group) {
@@ -121,12 +127,7 @@ Task<bool> Transaction::check_read_set() {
   auto rest = batch.rest();
   co_await rest;
 
-  bool all = true;
-  for (Item& item : items()) {
-    if (item.is_write) continue;
-    judge_check(item);
-    all = all && item.passed;
-  }
+  const bool all = judge_all(false, &Transaction::judge_check);
   co_return !verb_failed(batch.status()) && (all || conflict(AbortReason::kReadSetChanged));
 }
 
@@ -165,10 +166,9 @@ void Transaction::judge_check(Item& item) {
 }
 
 void Transaction::release_locks() {
-  if (options().validation.lock == LockKind::kLogRecord) release_log_records();
-  if (options().sabotage.skip_lock) return;
+  if (logs_lock_records()) release_log_records();
   for (Item& item : items()) {
-    if (item.locked) release_lock(item);
+    if (item.locked && !options().sabotage.skip_lock) release_lock(item);
   }
   engine_.worker_.ring(options().commit.doorbell_batching);
 }

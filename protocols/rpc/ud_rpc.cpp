@@ -37,10 +37,11 @@ constexpr std::size_t padded(std::size_t bytes) {
 /// to one peer (what did not fit in the first), each peer a bounded number of passive calls, and every own
 /// call one reply.
 std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
-  const std::uint32_t packets_per_call = options.coalescing ? 2 : 16;
+  const std::uint32_t packets_per_call = options.packets_per_call * (options.coalescing ? 1 : 8);
   const auto calls = static_cast<std::uint32_t>(coroutines) * packets_per_call;
   const std::uint32_t inbound =
-      static_cast<std::uint32_t>(shape.nodes) * (calls + UdRpc::kPassiveCredit) + 4 * calls;
+      static_cast<std::uint32_t>(shape.nodes * shape.stands_for) * (calls + UdRpc::kPassiveCredit) +
+      4 * calls;
   return std::min(inbound, 8192U);
 }
 

@@ -28,6 +28,8 @@ struct RpcOptions {
   bool request_batching = true;   // requests that are ready together share a doorbell
   bool response_batching = true;  // responses too
   std::uint32_t packet_b = 512;   // largest packet
+  /// Packets that a coroutine may have on their way to one peer, with coalescing.
+  std::uint32_t packets_per_call = 2;
 };
 
 /// Where a reply goes. Outlives the call.

@@ -35,7 +35,7 @@ bool Worker::step() {
   if (polled_at_ == polled_end_ && round_ == 0) {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
-    memory_has_more_ = messages_ != nullptr && messages_->poll_memory();
+    memory_has_more_ = polled_memory_ != nullptr && polled_memory_->poll_memory();
     round_ = ready_.size();
   }
   if (polled_at_ < polled_end_) {
@@ -120,6 +120,7 @@ void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
   }
   staged_.push_back(wr);
   staged_for_.push_back(&channel);
+  ++channel.staged;
 }
 
 void Worker::ring(bool doorbell_batching) {
@@ -127,20 +128,20 @@ void Worker::ring(bool doorbell_batching) {
   for (std::size_t i = 0; i < staged.size(); ++i) {
     Channel* channel = staged_for_[i];
     if (channel == nullptr) continue;  // went out with an earlier one
+    const std::size_t count = std::exchange(channel->staged, std::uint16_t{0});
     if (!doorbell_batching) {
       post(*channel, staged.subspan(i, 1));
       continue;
     }
     std::size_t end = i + 1;
     while (end < staged.size() && staged_for_[end] == channel) ++end;
-    if (std::find(staged_for_.begin() + static_cast<std::ptrdiff_t>(end), staged_for_.end(), channel) ==
-        staged_for_.end()) {
+    if (end - i == count) {
       post(*channel, staged.subspan(i, end - i));
       i = end - 1;
       continue;
     }
     gathered_.clear();
-    for (std::size_t other = i; other < staged.size(); ++other) {
+    for (std::size_t other = i; gathered_.size() < count; ++other) {
       if (staged_for_[other] != channel) continue;
       gathered_.push_back(staged[other]);
       staged_for_[other] = nullptr;

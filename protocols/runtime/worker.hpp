@@ -80,14 +80,21 @@ class MessageLayer {
   virtual void on_recv(const WorkCompletion& wc) = 0;
   virtual void on_sent(const WorkCompletion& wc) = 0;
   virtual void flush() = 0;
-  /// Looks once a round for messages that NICs have written into memory of this worker. True if it took any:
-  /// there may be more.
-  virtual bool poll_memory() { return false; }
   /// A hint: on_recv() with this wr_id is near.
   virtual void prefetch_recv(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
 
  protected:
   ~MessageLayer() = default;
+};
+
+/// What looks for messages that NICs have written into memory of this worker.
+class PolledMemory {
+ public:
+  /// Once a round. True if it took any: there may be more.
+  virtual bool poll_memory() = 0;
+
+ protected:
+  ~PolledMemory() = default;
 };
 
 /// An RC queue pair towards one NIC of one node.
@@ -97,6 +104,7 @@ struct Channel {
   std::int32_t node = 0;
   std::uint16_t index = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
+  std::uint16_t staged = 0;        // requests that wait for ring()
 };
 
 /// A completion that failed, with what it was for.
@@ -132,6 +140,7 @@ class Worker final : public Steppable {
   Cpu& cpu() { return cpu_; }
   CompletionQueue& cq() { return *cq_; }
   void set_messages(MessageLayer& layer) { messages_ = &layer; }
+  void set_polled_memory(PolledMemory& memory) { polled_memory_ = &memory; }
 
   Channel& channel(int node, int nic, int index = 0);
   int nic() const { return nic_; }
@@ -178,6 +187,7 @@ class Worker final : public Steppable {
   std::unique_ptr<CompletionQueue> cq_;
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
+  PolledMemory* polled_memory_ = nullptr;
   std::vector<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
   std::vector<Channel*> made_channels_;             // by Channel::index
   std::vector<SendWr> staged_;

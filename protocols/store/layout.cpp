@@ -24,13 +24,16 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
     table.buckets_at = take(table.bucket_count * ClusterHash::kBucketBytes);
     tables_.push_back(std::move(table));
   }
-  rings_at_ = take(static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(threads) * log_.ring_b);
+  rings_at_ = take(static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(threads) * log_.stride_b());
   workers_at_ = take(static_cast<std::uint64_t>(threads) * worker_b_);
   total_b_ = at;
 }
 
 std::vector<StoreLayout::Part> StoreLayout::dense_parts() const {
-  std::vector<Part> parts{{rings_at_, workers_at_ - rings_at_}};
+  // A short run fills small rings only.
+  constexpr std::uint32_t kRingFilledB = 16384;
+  std::vector<Part> parts;
+  if (log_.ring_b <= kRingFilledB) parts.push_back({rings_at_, workers_at_ - rings_at_});
   for (const Table& table : tables_) {
     for (const std::uint64_t records_at : table.records_at) {
       if (table.spec.popular > 0) parts.push_back({records_at, table.spec.popular * table.record.stride_b});

@@ -24,11 +24,19 @@ struct TableSpec {
   std::uint64_t popular = 0;  // the lowest keys, which most accesses go to; 0: none stand out
   /// Only workers of a record's own node use it: its lock may be a CPU's whatever the protocol locks with.
   bool local_only = false;
+  /// Fetched by RPC, whatever Execution fetches with.
+  bool by_rpc = false;
+  /// Accesses go all over it, so that most pages of the primary copy are soon in use.
+  bool fills = false;
 };
 
 struct LogSpec {
   std::uint32_t ring_b = 16384;      // one sender's log at one backup
   std::uint32_t entry_max_b = 1024;  // no entry is longer
+  /// FaRM: words behind a ring for what its owner's LOCK records are answered; 0: it writes none.
+  std::uint32_t answers = 0;
+
+  std::uint64_t stride_b() const { return ring_b + (answers * 8ULL + 63) / 64 * 64; }
 };
 
 class StoreLayout {
@@ -54,10 +62,18 @@ class StoreLayout {
     const Table& t = tables_[table];
     return t.records_at[static_cast<std::size_t>(rank)] + slot * t.record.stride_b;
   }
-  /// The log ring that worker (node, thread) fills at any backup.
+  /// The log ring that worker (node, thread) fills at any other node.
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {
-    return rings_at_ + static_cast<std::uint64_t>(sender_node * threads_ + sender_thread) * log_.ring_b;
+    // Those that one worker polls lie together.
+    const int number =
+        log_.answers > 0 ? sender_thread * nodes_ + sender_node : sender_node * threads_ + sender_thread;
+    return rings_at_ + static_cast<std::uint64_t>(number) * log_.stride_b();
   }
+  /// Where worker (`node`, `thread`) answers the LOCK records that its peer here, of the same index, wrote
+  /// into its log.
+  std::uint64_t answers_offset(int node, int thread) const { return ring_offset(node, thread) + log_.ring_b; }
+  /// FaRM: the rings of all workers of one index, and the answers to the one here.
+  std::uint64_t rings_bytes() const { return static_cast<std::uint64_t>(nodes_) * log_.stride_b(); }
   std::uint64_t worker_offset(int thread) const {
     return workers_at_ + static_cast<std::uint64_t>(thread) * worker_b_;
   }
@@ -70,10 +86,14 @@ class StoreLayout {
   };
   std::vector<Part> dense_parts() const;
 
-  int backup_node(int partition, int rank) const { return (partition + rank) % nodes_; }
+  int backup_node(int partition, int rank) const {
+    const int node = partition + rank;
+    return node < nodes_ ? node : node - nodes_;
+  }
   /// The rank that `node` has for `partition`; 0 is the primary; -1: it holds no copy.
   int rank_of(int node, int partition) const {
-    const int rank = (node - partition + nodes_) % nodes_;
+    const int ahead = node - partition;
+    const int rank = ahead < 0 ? ahead + nodes_ : ahead;
     return rank < replicas_ ? rank : -1;
   }
 

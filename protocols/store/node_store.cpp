@@ -16,6 +16,12 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
       readers_(static_cast<std::size_t>(layout.nodes()) * static_cast<std::size_t>(threads)) {
   assert(memory_.size() >= layout.total_bytes());
   for (const StoreLayout::Part& part : layout.dense_parts()) memory.expect_use(part.offset, part.bytes);
+  for (std::uint32_t id = 0; id < layout.tables(); ++id) {  // the index: a key has one place for ever
+    const StoreLayout::Table& table = layout.table(id);
+    memory.expect_reads(table.buckets_at, table.bucket_count * ClusterHash::kBucketBytes);
+    if (table.spec.fills)
+      memory.expect_filling(table.records_at[0], table.spec.records * table.record.stride_b);
+  }
 }
 
 std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const {
@@ -51,8 +57,14 @@ void NodeStore::drain_logs() {
 }
 
 void NodeStore::apply(std::span<const std::byte> body) {
-  for_each_logged(body, [this](const LogRecord& logged, std::span<const std::byte> value) {
-    if (logged.kind != LogKind::kBackup) return;  // of a primary: COMMIT-PRIMARY has installed it
+  const LogKind kind = log_head(body).kind;
+  if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;  // a primary's: it is installed
+  for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte>) {
+    const RecordId record{logged.record};
+    const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
+    if (rank > 0) prefetch(memory_.data() + layout_.record_offset(record.table(), rank, logged.slot));
+  });
+  for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte> value) {
     const RecordId record{logged.record};
     if (keep_logged_) {
       const std::scoped_lock guard(logged_mutex_);

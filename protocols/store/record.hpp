@@ -70,6 +70,12 @@ inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at));
 }
 
+/// A hint: the record is near.
+inline void prefetch(const std::byte* record) {
+  __builtin_prefetch(record);
+  __builtin_prefetch(record + kCacheLineBytes);
+}
+
 /// What the tail of a record holds.
 std::uint64_t tail_word(const RecordLayout& layout, std::uint64_t version, std::span<const std::byte> value);
 

@@ -16,17 +16,23 @@ std::uint64_t frame_word(std::uint16_t number, std::size_t bytes) {
   return static_cast<std::uint64_t>(number) << 48 | static_cast<std::uint64_t>(bytes) << 32;
 }
 
-std::uint64_t body_hash(std::span<const std::byte> entry) {
-  const auto body = entry.subspan(kLogFrameBytes, entry.size() - 2 * kLogFrameBytes);
-  return value_digest(body) & kHashMask;
+std::span<const std::byte> body_of(std::span<const std::byte> entry) {
+  return entry.subspan(kLogFrameBytes, entry.size() - 2 * kLogFrameBytes);
 }
 
-LogKind kind_of(std::span<const std::byte> entry) {
-  LogKind kind = LogKind::kBackup;
-  if (entry.size() >= 2 * kLogFrameBytes + sizeof(LogRecord)) {
-    std::memcpy(&kind, entry.data() + kLogFrameBytes + offsetof(LogRecord, kind), sizeof kind);
-  }
-  return kind;
+/// Half a frame may be there: any size can stand in it.
+bool is_plausible(const LogSpec& spec, std::uint64_t bytes) {
+  return bytes % 8 == 0 && bytes >= 2 * kLogFrameBytes && bytes <= spec.entry_max_b;
+}
+
+std::uint64_t body_hash(std::span<const std::byte> entry) {
+  return value_digest(body_of(entry)) & kHashMask;
+}
+
+/// The frame at the other end says the same, and what is between is what was framed.
+bool is_whole(std::span<std::byte> entry, std::uint64_t frame) {
+  std::byte* end = entry.data() + entry.size() - kLogFrameBytes;
+  return atomic_word(end).load(std::memory_order_acquire) == frame && body_hash(entry) == (frame & kHashMask);
 }
 
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
@@ -49,6 +55,25 @@ void close_lock_entry(std::byte* entry) {
 
 std::span<const std::byte> log_entry_body(const std::byte* entry) {
   return {entry + kLogFrameBytes, (load_word(entry) >> 32 & 0xFFFF) - 2 * kLogFrameBytes};
+}
+
+LogHead log_head(std::span<const std::byte> body) {
+  LogHead head{};
+  if (body.size() >= sizeof head) std::memcpy(&head, body.data(), sizeof head);
+  return head;
+}
+
+std::span<const std::byte> log_writes(std::span<const std::byte> body) {
+  return log_head(body).kind == LogKind::kBackup ? body : body.subspan(sizeof(LogHead));
+}
+
+bool is_lock_entry(const LogSpec& spec, std::byte* entry, std::uint64_t frame) {
+  const std::uint64_t found = atomic_word(entry).load(std::memory_order_acquire);
+  const std::uint64_t bytes = found >> 32 & 0xFFFF;
+  if (found >> 32 != frame >> 32 || !is_plausible(spec, bytes) || !is_whole({entry, bytes}, found))
+    return false;
+  const LogKind kind = log_head(body_of({entry, bytes})).kind;
+  return kind == LogKind::kLock || kind == LogKind::kClosedLock;
 }
 
 void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame) {
@@ -96,21 +121,32 @@ void LogWriter::make_certain(std::uint64_t frame) {
   uncertain_.erase(uncertain_.begin(), first_open);
 }
 
-std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<std::byte> ring) {
-  const std::uint64_t start = entry_start(spec, head_);
-  std::byte* at = ring.data() + start % spec.ring_b;
+std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, std::span<std::byte> ring) const {
+  std::byte* at = ring.data() + entry_start(spec, head_) % spec.ring_b;
   const std::uint64_t frame = atomic_word(at).load(std::memory_order_acquire);
   const std::uint64_t bytes = frame >> 32 & 0xFFFF;
   const auto number = static_cast<std::uint16_t>(entries_ + 1);
-  // Half a frame may be there: any number can stand in it.
-  const bool plausible = bytes % 8 == 0 && bytes >= 2 * kLogFrameBytes && bytes <= spec.entry_max_b;
-  if (frame >> 48 != number || !plausible) return std::nullopt;
-  if (atomic_word(at + bytes - kLogFrameBytes).load(std::memory_order_acquire) != frame) return std::nullopt;
-  if (body_hash({at, bytes}) != (frame & kHashMask)) return std::nullopt;
-  if (kind_of({at, bytes}) == LogKind::kLock) return std::nullopt;
-  head_ = start + bytes;
+  if (frame >> 48 != number || !is_plausible(spec, bytes) || !is_whole({at, bytes}, frame))
+    return std::nullopt;
+  return std::span<std::byte>(at, bytes);
+}
+
+void LogReader::pass(const LogSpec& spec, std::size_t bytes) {
+  head_ = entry_start(spec, head_) + bytes;
   ++entries_;
-  return std::span<const std::byte>(at + kLogFrameBytes, bytes - 2 * kLogFrameBytes);
+}
+
+std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<std::byte> ring) {
+  const auto entry = look(spec, ring);
+  if (!entry || log_head(body_of(*entry)).kind == LogKind::kLock) return std::nullopt;
+  pass(spec, entry->size());
+  return body_of(*entry);
+}
+
+std::optional<std::span<std::byte>> LogReader::take(const LogSpec& spec, std::span<std::byte> ring) {
+  const auto entry = look(spec, ring);
+  if (entry) pass(spec, entry->size());
+  return entry;
 }
 
 }  // namespace verbtwin::protocols

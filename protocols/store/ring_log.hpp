@@ -23,9 +23,10 @@
 
 namespace verbtwin::protocols {
 
-/// What an entry stands for: updates for a backup; or a LOCK record in the log of a primary (FaRM, SOSP
-/// 2015), which stays until COMMIT-PRIMARY or ABORT has closed it.
-enum class LogKind : std::uint16_t { kBackup = 0, kLock, kClosedLock };
+/// What an entry stands for: updates for a backup; or one of FaRM's records (SOSP 2015, section 4), which
+/// begin with a LogRecord that heads them. A LOCK record stays in the primary's log until COMMIT-PRIMARY or
+/// ABORT has closed it.
+enum class LogKind : std::uint16_t { kBackup = 0, kLock, kClosedLock, kCommitBackup, kCommitPrimary, kAbort };
 
 /// One write in an entry; the value follows, padded to 8 B.
 struct LogRecord {
@@ -36,6 +37,18 @@ struct LogRecord {
   LogKind kind = LogKind::kBackup;  // the same in all records of an entry
 };
 static_assert(sizeof(LogRecord) == 24);
+
+/// What heads FaRM's records: a LogRecord without a value. `certain` is TRUNCATE, riding along: how far the
+/// sender's entries in this log may be applied.
+struct LogHead {
+  std::uint64_t
+      about;  // LOCK: the owner word to lock with; COMMIT-PRIMARY and ABORT: the LOCK record's frame
+  std::uint64_t certain;
+  std::uint32_t lock_offset;  // COMMIT-PRIMARY and ABORT: where the LOCK record is
+  std::uint16_t value_b;      // 0
+  LogKind kind;
+};
+static_assert(sizeof(LogHead) == sizeof(LogRecord));
 
 inline constexpr std::size_t kLogFrameBytes = 8;
 
@@ -96,18 +109,30 @@ class LogWriter {
 void close_lock_entry(std::byte* entry);
 /// The body of a whole entry in a ring.
 std::span<const std::byte> log_entry_body(const std::byte* entry);
+/// What the body of an entry is, and what heads it if it is one of FaRM's.
+LogHead log_head(std::span<const std::byte> body);
+/// The writes in a body.
+std::span<const std::byte> log_writes(std::span<const std::byte> body);
+/// The LOCK record at `entry` is the one that was framed with `frame` (its hash aside), and whole.
+bool is_lock_entry(const LogSpec& spec, std::byte* entry, std::uint64_t frame);
 
-/// A backup's account of one ring in its own memory.
+/// A receiver's account of one ring in its own memory. A backup applies what it has read and gives the room
+/// back (next()); who polls a ring for FaRM's records goes ahead of that, with a reader of its own (take()).
 class LogReader {
  public:
   LogReader() = default;
 
-  /// The next entry's records if it is complete and no open LOCK record, else nothing. `ring` is the ring's
+  /// The next entry's body if it is complete and no open LOCK record, else nothing. `ring` is the ring's
   /// memory.
   std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<std::byte> ring);
+  /// The next entry, whole and with its frames, whatever it is, or nothing.
+  std::optional<std::span<std::byte>> take(const LogSpec& spec, std::span<std::byte> ring);
   std::uint64_t head() const { return head_; }
 
  private:
+  std::optional<std::span<std::byte>> look(const LogSpec& spec, std::span<std::byte> ring) const;
+  void pass(const LogSpec& spec, std::size_t bytes);
+
   std::uint64_t head_ = 0;
   std::uint16_t entries_ = 0;
 };

@@ -267,6 +267,36 @@ TEST(LogReader, StopsAtAnOpenLockRecord) {
   EXPECT_FALSE(reader.next(kSpec, ring));
 }
 
+/// Who polls a log for FaRM's records goes ahead of who truncates it.
+TEST(LogReader, TakesRecordsAheadOfTheirTruncation) {
+  constexpr LogSpec kSpec{2048, 256};
+  constexpr std::size_t kBytes = 16 + sizeof(LogHead);
+  std::vector<std::uint64_t> memory(kSpec.ring_b / 8);
+  const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  LogWriter writer(kSpec);
+  LogReader poller, truncator;
+  const LogWriter::Place place = *writer.reserve(kBytes);
+  std::vector<std::byte> record(kBytes);
+  new (record.data() + kLogFrameBytes) LogHead{77, 0, 0, 0, LogKind::kLock};
+  seal_log_entry(record, place.frame);
+  for (std::size_t landed = 0; landed < kBytes; landed += 8) {  // the last word first
+    EXPECT_FALSE(poller.take(kSpec, ring)) << landed;
+    const std::size_t at = kBytes - 8 - landed;
+    std::ranges::copy(std::span(record).subspan(at, 8), ring.subspan(place.offset + at).begin());
+  }
+  const auto entry = poller.take(kSpec, ring);
+  ASSERT_TRUE(entry);
+  EXPECT_EQ(log_head(log_entry_body(entry->data())).about, 77U);
+  EXPECT_TRUE(log_writes(log_entry_body(entry->data())).empty());
+  EXPECT_FALSE(poller.take(kSpec, ring));
+  EXPECT_FALSE(truncator.next(kSpec, ring)) << "the LOCK record is open";
+  EXPECT_TRUE(is_lock_entry(kSpec, entry->data(), place.frame));
+  EXPECT_FALSE(is_lock_entry(kSpec, entry->data(), place.frame + (1ULL << 48))) << "another record's place";
+  close_lock_entry(entry->data());
+  EXPECT_TRUE(is_lock_entry(kSpec, entry->data(), place.frame));
+  EXPECT_TRUE(truncator.next(kSpec, ring));
+}
+
 TEST(LoggedRecords, AreWalkedWithTheirValues) {
   std::vector<std::byte> body;
   const auto append = [&](LogRecord record, std::vector<std::byte> value) {

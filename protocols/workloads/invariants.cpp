@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "protocols/store/record.hpp"
+
 namespace verbtwin::protocols {
 
 std::vector<RecordId> written_records(std::span<const History* const> histories) {
@@ -38,6 +40,16 @@ CheckReport check_sum(const char* name, const char* unit, std::span<const Histor
                               ", transactions by " + std::to_string(expected));
   }
   return report;
+}
+
+CheckReport check_updates(std::span<const History* const> histories, std::size_t value_b,
+                          const std::function<bool(RecordId, std::span<std::byte>)>& value,
+                          const std::function<std::uint64_t(RecordId)>& initial) {
+  std::vector<std::byte> bytes(value_b);
+  return check_sum("updates", "updates", histories, [&](RecordId record) {
+    value(record, bytes);
+    return static_cast<std::int64_t>(load_word(bytes.data()) - initial(record));
+  });
 }
 
 }  // namespace verbtwin::protocols

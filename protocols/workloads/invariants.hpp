@@ -25,4 +25,10 @@ std::uint64_t committed_transactions(std::span<const History* const> histories);
 CheckReport check_sum(const char* name, const char* unit, std::span<const History* const> histories,
                       const std::function<std::int64_t(RecordId)>& change_of);
 
+/// The same for records that count their updates in their first word: `initial` is what it was. `value_b`:
+/// size of a value.
+CheckReport check_updates(std::span<const History* const> histories, std::size_t value_b,
+                          const std::function<bool(RecordId, std::span<std::byte>)>& value,
+                          const std::function<std::uint64_t(RecordId)>& initial);
+
 }  // namespace verbtwin::protocols

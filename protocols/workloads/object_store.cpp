@@ -85,11 +85,7 @@ class ObjectStore final : public Workload {
 
   CheckReport check_invariant(std::span<const History* const> histories,
                               const FinalValue& value) const override {
-    std::vector<std::byte> bytes(value_b_);
-    return check_sum("updates", "updates", histories, [&](RecordId record) {
-      value(record, bytes);
-      return static_cast<std::int64_t>(load_word(bytes.data()) - initial_count(record));
-    });
+    return check_updates(histories, value_b_, value, initial_count);
   }
 
  private:

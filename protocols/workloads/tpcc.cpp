@@ -61,11 +61,15 @@ class Tpcc final : public Workload {
   std::vector<TableSpec> tables() const override { return data_.tables(full_mix_); }
   PhaseCycles cycles() const override { return {342, 454, 363, 108}; }  // Wei et al., OSDI 2018, table 3
 
-  // New-order is the largest but for stock-level's reads: warehouse, district, customer, stocks, order,
-  // new-order, last order, lines.
-  std::size_t records_max() const override { return full_mix_ ? 64 : 6 + 2 * kLinesMax; }
-  std::size_t writes_max() const override { return 4 + 2 * kLinesMax; }
+  // New-order: warehouse, district, customer, stocks, order, new-order, last order, lines. Delivery is
+  // larger: a cursor, new-order, order, customer and lines of each district.
+  std::size_t records_max() const override { return full_mix_ ? kDeliveredRows : 6 + 2 * kLinesMax; }
+  std::size_t writes_max() const override { return full_mix_ ? kDeliveredRows : 4 + 2 * kLinesMax; }
   std::size_t written_b_max() const override {
+    if (full_mix_) {
+      return kDistricts * (sizeof(DeliveryCursor) + sizeof(NewOrder) + sizeof(Order) + sizeof(Customer) +
+                           kLinesMax * sizeof(OrderLine));
+    }
     return sizeof(District) + sizeof(Order) + sizeof(NewOrder) + sizeof(LastOrder) +
            kLinesMax * (sizeof(Stock) + sizeof(OrderLine));
   }
@@ -121,6 +125,8 @@ class Tpcc final : public Workload {
   }
 
  private:
+  static constexpr std::size_t kDeliveredRows = kDistricts * (4 + kLinesMax);
+
   bool popular_item(std::uint32_t item) const {
     const std::uint32_t drawn = (item + data_.items() - Terminal::kItemShift % data_.items()) % data_.items();
     return std::popcount(drawn & Terminal::kItemMask) >= 8;

@@ -5,8 +5,8 @@
 // order line is supplied by another warehouse, any of the cluster's, with probability remote_share (1 % in
 // the standard; 1 in the comparisons). Items are a read-only catalogue on every node.
 //
-// Delivery delivers one district a transaction, and stock-level reads without validation, as clauses 2.7.2.2
-// and 2.8.2.3 allow.
+// Delivery delivers all ten districts in one transaction; stock-level reads without validation, as clause
+// 2.8.2.3 allows.
 #pragma once
 
 #include "protocols/registry.hpp"

@@ -60,7 +60,7 @@ std::vector<TableSpec> Data::tables(bool remote_payments) const {
   return {{"warehouse", sizeof(Warehouse), w, w, kLocal},
           {"district", sizeof(District), d, d, kLocal},
           {"customer", sizeof(Customer), c, 0, !remote_payments},
-          {"stock", sizeof(Stock), w * items_, 0},
+          {.name = "stock", .value_b = sizeof(Stock), .records = w * items_, .fills = true},
           {"order", sizeof(Order), o, 0, kLocal},
           {"new_order", sizeof(NewOrder), o, 0, kLocal},
           {"order_line", sizeof(OrderLine), o * kLinesMax, 0, kLocal},

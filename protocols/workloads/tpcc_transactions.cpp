@@ -142,38 +142,71 @@ Task<Outcome> run_order_status(const Data& data, Transaction& tx, Terminal termi
   co_return outcome_of(co_await committing);
 }
 
-Task<Outcome> run_delivery(const Data& data, Transaction& tx, Terminal terminal) {
-  const std::uint32_t w = terminal.home(), d = terminal.district();
-  const std::uint8_t carrier = static_cast<std::uint8_t>(draw_between(terminal.random(), 1, 10));
-  const int cursor = tx.update(data.delivery_cursor(w, d));
-  auto finding = tx.execute();
-  if (!co_await finding) co_return Outcome::kAborted;
-  const std::uint64_t o = tx.value<DeliveryCursor>(cursor).next;
-  const int new_order = tx.update(data.new_order(w, d, o));
-  const int order = tx.update(data.order(w, d, o));
-  auto reading = tx.execute();
-  if (!co_await reading) co_return Outcome::kAborted;
-  if (!tx.exists(new_order)) co_return Outcome::kUserAborted;  // nothing to deliver
+namespace {
 
-  const Order& delivered = tx.value<Order>(order);
-  const int customer = tx.update(data.customer(w, d, delivered.customer));
-  const int lines = delivered.lines;
-  for (int line = 0; line < lines; ++line) {
-    tx.update(data.order_line(w, d, o, static_cast<std::uint32_t>(line)));
+/// One district's part of a delivery: where its rows are in the transaction.
+struct Delivered {
+  std::uint64_t order = 0;
+  int new_order = 0, order_row = 0, customer = 0;  // the order's lines follow the customer
+  int lines = 0;
+};
+using Deliveries = std::array<Delivered, kDistricts>;
+
+/// The oldest new-order of each district; false: none has any.
+bool declare_delivered(const Data& data, Transaction& tx, std::uint32_t w, Deliveries& deliveries) {
+  bool any = false;
+  for (std::uint32_t d = 0; d < kDistricts; ++d) {
+    Delivered& one = deliveries[d];
+    if (!tx.exists(one.new_order)) continue;  // nothing to deliver here, clause 2.7.4.2
+    any = true;
+    const Order order = tx.value<Order>(one.order_row);
+    one.lines = order.lines;
+    one.customer = tx.update(data.customer(w, d, order.customer));
+    for (int line = 0; line < one.lines; ++line) {
+      tx.update(data.order_line(w, d, one.order, static_cast<std::uint32_t>(line)));
+    }
   }
-  auto reading_lines = tx.execute();
-  if (!co_await reading_lines) co_return Outcome::kAborted;
+  return any;
+}
+
+void deliver(Transaction& tx, const Delivered& one, int cursor, std::uint8_t carrier) {
   std::int64_t cents = 0;
-  for (int line = 0; line < lines; ++line) {
-    OrderLine& row = tx.value<OrderLine>(customer + 1 + line);
-    row.delivered = o + 1;
+  for (int line = 0; line < one.lines; ++line) {
+    OrderLine& row = tx.value<OrderLine>(one.customer + 1 + line);
+    row.delivered = one.order + 1;
     cents += row.amount_cents;
   }
-  tx.erase(new_order);
-  tx.value<Order>(order).carrier = carrier;
-  tx.value<DeliveryCursor>(cursor).next = o + 1;
-  tx.value<Customer>(customer).balance_cents += cents;
-  ++tx.value<Customer>(customer).deliveries;
+  tx.erase(one.new_order);
+  tx.value<Order>(one.order_row).carrier = carrier;
+  tx.value<DeliveryCursor>(cursor).next = one.order + 1;
+  tx.value<Customer>(one.customer).balance_cents += cents;
+  ++tx.value<Customer>(one.customer).deliveries;
+}
+
+}  // namespace
+
+/// All ten districts of the warehouse in one transaction.
+Task<Outcome> run_delivery(const Data& data, Transaction& tx, Terminal terminal) {
+  const std::uint32_t w = terminal.home();
+  const std::uint8_t carrier = static_cast<std::uint8_t>(draw_between(terminal.random(), 1, 10));
+  Deliveries deliveries;
+  for (std::uint32_t d = 0; d < kDistricts; ++d) tx.update(data.delivery_cursor(w, d));
+  auto finding = tx.execute();
+  if (!co_await finding) co_return Outcome::kAborted;
+  for (std::uint32_t d = 0; d < kDistricts; ++d) {
+    Delivered& one = deliveries[d];
+    one.order = tx.value<DeliveryCursor>(static_cast<int>(d)).next;
+    one.new_order = tx.update(data.new_order(w, d, one.order));
+    one.order_row = tx.update(data.order(w, d, one.order));
+  }
+  auto reading = tx.execute();
+  if (!co_await reading) co_return Outcome::kAborted;
+  if (!declare_delivered(data, tx, w, deliveries)) co_return Outcome::kUserAborted;
+  auto reading_lines = tx.execute();
+  if (!co_await reading_lines) co_return Outcome::kAborted;
+  for (std::uint32_t d = 0; d < kDistricts; ++d) {
+    if (deliveries[d].lines > 0) deliver(tx, deliveries[d], static_cast<int>(d), carrier);
+  }
   auto committing = tx.commit(0);
   co_return outcome_of(co_await committing);
 }

@@ -77,7 +77,10 @@ TEST_F(TpccTest, InitialDataIsConsistent) {
 TEST_F(TpccTest, ChecksFindWhatIsInconsistent) {
   const auto full = workload("full");
   History history;
-  const Access written[] = {{data.district(1, 2), 1, 0}, {data.warehouse(1), 1, 0}, {data.stock(1, 5), 1, 0}};
+  const Access written[] = {{data.district(1, 2), 1, 0},
+                            {data.warehouse(1), 1, 0},
+                            {data.stock(1, 5), 1, 0},
+                            {data.order_line(1, 2, 2500, 3), 1, 0}};
   history.commit({}, written, 0);
   const History* histories[] = {&history};
   const auto with = [&](RecordId changed, auto&& change) {
@@ -92,6 +95,7 @@ TEST_F(TpccTest, ChecksFindWhatIsInconsistent) {
   EXPECT_GT(with(data.order(1, 2, 2500), [](auto) { return false; }).violations, 0U) << "an order lost";
   EXPECT_GT(with(data.new_order(1, 2, 2500), [](auto) { return false; }).violations, 0U);
   EXPECT_GT(with(data.order_line(1, 2, 2500, 0), [](auto) { return false; }).violations, 0U);
+  EXPECT_EQ(with(data.order(1, 2, 2501), [](auto) { return false; }).violations, 0U) << "nobody wrote it";
   EXPECT_GT(with(data.order(1, 2, 3000), [](auto) { return true; }).violations, 0U) << "an order too many";
   EXPECT_GT(
       with(data.stock(1, 5), [&](auto value) { return row(value, tpcc::Stock{})->ytd = 3, true; }).violations,

@@ -7,8 +7,8 @@
 //
 // Inserts: a worker cannot know what others insert, so each insert takes a random key of the half of the key
 // space that is empty at first; "latest" (D) reads that half's keys by popularity, and those that are not
-// there yet as absent. E scans by RPC would need an ordered index; keys are dense, so the scan's keys are
-// known and its records are fetched as any others.
+// there yet as absent. E scans an ordered index, whose leaves are reached by RPC: the next keys that exist,
+// and then their records; its inserts enter their key there.
 #pragma once
 
 #include "protocols/registry.hpp"

@@ -1,0 +1,149 @@
+// The receiver's side of FaRM's log records (SOSP 2015, section 4): each worker polls the rings that its
+// peers of the same index WRITE into, locks what a LOCK record asks for and answers it, installs or forgets
+// at COMMIT-PRIMARY and ABORT, and truncates as far as any record says. COMMIT-BACKUP records cost it nothing
+// but the look: they are applied when they are truncated.
+//
+// A record counts when its frames agree and its digest is right, in whatever order its bytes land. An answer
+// is a single word WRITTEN into the coordinator's memory, where the coordinator polls for it.
+#include <algorithm>
+
+#include "protocols/occ/engine.hpp"
+
+namespace verbtwin::protocols {
+
+bool OccEngine::poll_memory() {
+  bool any = false;
+  const auto polls = static_cast<std::uint64_t>(worker_.port().shape().stands_for);
+  for (int node = 0; node < store_.layout().nodes(); ++node) {
+    if (node == store_.node()) continue;
+    cpu_.charge(Cost::kPollSlot, polls);
+    any = take_record(node) || any;
+    const auto index = static_cast<std::size_t>(node);
+    if (index >= logs_.size() || !logs_[index] || logs_[index]->lock_records.empty()) continue;
+    cpu_.charge(Cost::kPollSlot);
+    any = take_answer(node) || any;
+  }
+  if (any) worker_.ring(true);
+  return any;
+}
+
+bool OccEngine::take_record(int node) {
+  PolledLog& log = polled_logs_[static_cast<std::size_t>(node)];
+  const int thread = worker_.port().thread();
+  const auto entry = log.reader.take(store_.layout().log(), store_.ring(node, thread));
+  if (!entry) return false;
+  cpu_.charge(Cost::kCopyBlock, entry->size() / kCacheLineBytes);  // its digest
+  const LogHead head = log_head(log_entry_body(entry->data()));
+  if (head.kind == LogKind::kLock) {
+    cpu_.charge(Cost::kRpcReceive);
+    const std::uint64_t truncated = truncate(node, head.certain);
+    answer_lock_record(node, lock_entry(entry->data(), head.about), truncated);
+    return true;
+  }
+  if (head.kind == LogKind::kCommitPrimary || head.kind == LogKind::kAbort) {
+    cpu_.charge(Cost::kRpcReceive);
+    close_entry(store_.ring(node, thread).data() + head.lock_offset, head.about,
+                head.kind == LogKind::kCommitPrimary);
+  }
+  truncate(node, head.certain);
+  return true;
+}
+
+void OccEngine::answer_lock_record(int node, Verdict verdict, std::uint64_t head) {
+  PolledLog& log = polled_logs_[static_cast<std::size_t>(node)];
+  const std::uint32_t answers = store_.layout().log().answers;
+  // A peer has at most `answers` LOCK records that wait, so that neither place is in use.
+  log.answer_words.resize(answers);
+  const std::size_t place = log.answers++ % answers;
+  log.answer_words[place] = lock_answer(static_cast<std::uint16_t>(log.answers), verdict, head);
+  cpu_.charge(Cost::kRpcSend);
+  Channel& channel = channel_for(node, worker_.nic(), log.answers);
+  SendWr write;
+  write.opcode = Opcode::kRdmaWrite;
+  write.flags = kInline;
+  write.sge = {reinterpret_cast<std::byte*>(&log.answer_words[place]), 8, 0};
+  write.remote_addr = channel.remote.addr +
+                      store_.layout().answers_offset(store_.node(), worker_.port().thread()) + place * 8;
+  write.rkey = channel.remote.rkey;
+  worker_.stage(channel, write, nullptr);
+}
+
+bool OccEngine::take_answer(int node) {
+  RemoteLog& log = *logs_[static_cast<std::size_t>(node)];
+  const StoreLayout& layout = store_.layout();
+  std::byte* at = store_.memory().data() + layout.answers_offset(node, worker_.port().thread()) +
+                  log.answers % layout.log().answers * 8;
+  const std::uint64_t word = atomic_word(at).load(std::memory_order_acquire);
+  if (number_of_answer(word) != static_cast<std::uint16_t>(log.answers + 1)) return false;
+  ++log.answers;
+  cpu_.charge(Cost::kRpcReceive);
+  const Unanswered answered = log.lock_records.front();
+  log.lock_records.erase(log.lock_records.begin());
+  *answered.verdict = verdict_of_answer(word);
+  log.reclaimed(head_of_answer(word));
+  answered.group->complete(WcStatus::kSuccess);
+  return true;
+}
+
+/// Applies what is certain of a peer's log, as far as it has been read here: room that were given back before
+/// would be written over unread. Returns how far the log is truncated.
+std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
+  const int thread = worker_.port().thread();
+  if (polled_logs_.empty() || node == store_.node()) return store_.reclaim(node, thread, certain);
+  const std::uint64_t read = polled_logs_[static_cast<std::size_t>(node)].reader.head();
+  return store_.reclaim(node, thread, std::min(certain, read));
+}
+
+/// Locks every record of a LOCK record, or none: then the entry is closed.
+Verdict OccEngine::lock_entry(std::byte* entry, std::uint64_t owner) {
+  const OccOptions::Sabotage& sabotage = options().sabotage;
+  const std::span<const std::byte> writes = log_writes(log_entry_body(entry));
+  Verdict verdict = Verdict::kPassed;
+  std::size_t locked = 0;
+  for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte>) {
+    if (verdict != Verdict::kPassed) return;
+    cpu_.charge(Cost::kLocalAtomic);
+    cpu_.charge_cycles(node_.cycles.validation);
+    std::byte* record = store_.primary_record(RecordId{logged.record}.table(), logged.slot);
+    if (!sabotage.skip_lock && !try_lock(record, owner)) {
+      verdict = Verdict::kLocked;
+      return;
+    }
+    ++locked;
+    const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
+    const bool changed = writes_of(version) + 1 != writes_of(logged.version);
+    if (changed && !sabotage.skip_validation) verdict = Verdict::kChanged;
+  });
+  if (verdict == Verdict::kPassed || options().artifact.conflicts_commit) {
+    if (sabotage.truncate_before_commit) close_lock_entry(entry);
+    return verdict;
+  }
+  for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte>) {
+    if (locked == 0) return;
+    --locked;
+    if (!sabotage.skip_lock) unlock(store_.primary_record(RecordId{logged.record}.table(), logged.slot));
+  });
+  close_lock_entry(entry);
+  return verdict;
+}
+
+/// COMMIT-PRIMARY or ABORT for the LOCK record at `entry`, framed with `frame`. It is there still, unless its
+/// room was given back too early.
+void OccEngine::close_entry(std::byte* entry, std::uint64_t frame, bool commit) {
+  if (!is_lock_entry(store_.layout().log(), entry, frame)) return;
+  const OccOptions::Sabotage& sabotage = options().sabotage;
+  const bool bump = !sabotage.skip_version_bump && !options().artifact.versions_stay;
+  const auto close = [&](const LogRecord& logged, std::span<const std::byte> value) {
+    const RecordId id{logged.record};
+    std::byte* record = store_.primary_record(id.table(), logged.slot);
+    if (commit) {
+      cpu_.charge_cycles(node_.cycles.commit);
+      install(record_layout(id), record, logged.version - (bump ? 0 : 1), value);
+    }
+    if (!sabotage.skip_lock) unlock(record);
+  };
+  for_each_logged(log_writes(log_entry_body(entry)), close);
+  close_lock_entry(entry);
+}
+
+}  // namespace verbtwin::protocols
