@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tools/child_process.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -31,17 +32,10 @@ struct Ended {
 
 class CommandLine : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "verbtwin_command_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-    scenario_ = write("small.json", kSmall);
-  }
-  void TearDown() override { fs::remove_all(directory_); }
+  void SetUp() override { scenario_ = write("small.json", kSmall); }
 
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(directory_ / name) << text;
-    return (directory_ / name).string();
+    return made_.write(name, text).string();
   }
 
   ChildProcess start(std::vector<std::string> arguments) const {
@@ -79,7 +73,8 @@ class CommandLine : public testing::Test {
   "run": {"warmup_us": 20, "measure_us": 100}
 })";
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  fs::path directory_ = made_.path();
   std::string scenario_;
 };
 

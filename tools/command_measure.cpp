@@ -22,6 +22,7 @@
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 
@@ -31,6 +32,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFile = "measurement.json";
+/// What the libibverbs binding takes at most.
+constexpr int kInlineMax_b = 188;
 
 struct MeasureOptions {
   bool primitives = false;
@@ -38,13 +41,22 @@ struct MeasureOptions {
   RankFlags rank;
   std::vector<int> sizes{8, 64, 1024, 4096}, windows{1, 16}, queue_pairs{1}, batches{1};
   std::vector<std::string> verbs{"read", "write", "send", "compare_swap", "fetch_add", "send_ud"};
+  int inline_b = kInlineMax_b, signal_interval = 100;
   double seconds = 1;
 };
 
 struct Point {
   std::string verb, transport;
   int payload_b, outstanding, doorbell_batch, queue_pairs;
+  bool is_inline = false;
+  /// A WRITE alone is timed until the other end sees it, not until its acknowledgement: as ib_write_lat does.
+  bool ping_pong() const { return verb == "write" && outstanding == 1 && payload_b >= 8; }
 };
+
+/// As perftest: inline where latency is measured, not where rate is.
+bool goes_inline(const MeasureOptions& options, const std::string& verb, int size, int window) {
+  return (verb == "write" || verb.starts_with("send")) && window == 1 && size <= options.inline_b;
+}
 
 /// Every combination that makes sense: atomics have one size, a datagram fits in a packet, a batch in its
 /// window.
@@ -59,8 +71,8 @@ std::vector<Point> points_of(const MeasureOptions& options) {
         for (const int batch : options.batches) {
           for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
             if (batch > window || (datagram && size > kPacketMax)) continue;
-            points.push_back(
-                {datagram ? "send" : name, datagram ? "ud" : "rc", size, window, batch, queue_pairs});
+            points.push_back({datagram ? "send" : name, datagram ? "ud" : "rc", size, window, batch,
+                              queue_pairs, goes_inline(options, name, size, window)});
           }
         }
       }
@@ -69,7 +81,7 @@ std::vector<Point> points_of(const MeasureOptions& options) {
   return points;
 }
 
-json scenario_of(const Point& p, double seconds) {
+json scenario_of(const Point& p, const MeasureOptions& options) {
   return {{"name", "measure"},
           {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
           {"workload",
@@ -79,20 +91,23 @@ json scenario_of(const Point& p, double seconds) {
             {"transport", p.transport},
             {"payload_b", p.payload_b},
             {"outstanding", p.outstanding},
+            {"mode", p.ping_pong() ? "ping_pong" : "pipelined"},
+            {"inline", p.is_inline},
+            {"signal_interval", options.signal_interval},
+            {"target_kib", 4},  // as perftest's buffer: the verb is measured, not the target's caches
             {"doorbell_batch", p.doorbell_batch}}},
-          {"run", {{"warmup_us", 100'000}, {"measure_us", seconds * 1e6}}}};
+          {"run", {{"warmup_us", 100'000}, {"measure_us", options.seconds * 1e6}}}};
 }
 
-json measure_point(const MeasureOptions& options, const Point& point, const fs::path& directory,
+json measure_point(const MeasureOptions& options, const Point& point, const TemporaryDirectory& directory,
                    const StopSignals& signals) {
-  const fs::path scenario = directory / "scenario.json";
-  std::ofstream(scenario) << scenario_of(point, options.seconds).dump();
+  const fs::path scenario = directory.write("scenario.json", scenario_of(point, options).dump());
   std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(),
                                         "launch",
                                         scenario.string(),
                                         "--quiet",
                                         "--out",
-                                        directory.string()};
+                                        directory.path().string()};
   const auto add = [&](const char* flag, const std::string& value) {
     arguments.emplace_back(flag);
     arguments.push_back(value);
@@ -109,7 +124,7 @@ json measure_point(const MeasureOptions& options, const Point& point, const fs::
     throw UserError("",
                     fmt::format("measure: {} of {} B could not be measured", point.verb, point.payload_b));
   }
-  return json::parse(std::ifstream(directory / "result.json"));
+  return json::parse(std::ifstream(directory.path() / "result.json"));
 }
 
 json point_json(const Point& p, double seconds, const json& result) {
@@ -119,6 +134,8 @@ json point_json(const Point& p, double seconds, const json& result) {
           {"outstanding", p.outstanding},
           {"doorbell_batch", p.doorbell_batch},
           {"queue_pairs", p.queue_pairs},
+          {"inline", p.is_inline},
+          {"mode", p.ping_pong() ? "ping_pong" : "pipelined"},
           {"seconds", seconds},
           {"operations_per_s", result.at("operations_per_s")},
           {"latency_us", result.at("latency_us")}};
@@ -133,22 +150,6 @@ std::string now_utc() {
   return text.data();
 }
 
-/// A directory that goes with all that is in it.
-struct TemporaryDirectory {
-  TemporaryDirectory() : path((fs::temp_directory_path() / "verbtwin_measure_XXXXXX").string()) {
-    if (mkdtemp(path.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "no temporary directory");
-    }
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string path;
-};
-
 int measure(const MeasureOptions& options) {
   if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
   prepare_output_directory(options.out, kFile);
@@ -159,7 +160,7 @@ int measure(const MeasureOptions& options) {
   print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B", "window",
                     "batch", "QPs", "per s", "p50 us", "p99 us"));
   for (const Point& point : points_of(options)) {
-    const json result = measure_point(options, point, directory.path, signals);
+    const json result = measure_point(options, point, directory, signals);
     if (signals.stop().load()) break;
     measurement["measured_on"] = result.at("measured_on");
     measurement["points"].push_back(point_json(point, options.seconds, result));
@@ -198,6 +199,12 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command->add_option("-l,--post_list", options->batches, "Requests a doorbell: 1,8")
       ->delimiter(',')
       ->check(positive);
+  command->add_option("-I,--inline_size", options->inline_b, "Largest payload that is sent inline, window 1")
+      ->check(CLI::Range(0, kInlineMax_b));
+  command
+      ->add_option("-Q,--cq-mod", options->signal_interval,
+                   "One in so many requests is signalled; at least one in half a window")
+      ->check(positive);
   command->add_option("-D,--duration", options->seconds, "Seconds a point")->check(CLI::Range(0.001, 1000.0));
   command->add_option("--verbs", options->verbs, "read,write,send,compare_swap,fetch_add,send_ud")
       ->delimiter(',')
@@ -209,7 +216,9 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Example:\n"
       "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"
-      "Flags that perftest has too mean the same there. A result names its device, firmware, link, CPU and "
+      "Flags that perftest has too mean the same there. A WRITE with a window of 1 is half a round trip of\n"
+      "two ranks that answer each other, as ib_write_lat's; other latencies end with the completion. A "
+      "result names its device, firmware, link, CPU and "
       "kernel.");
   command->callback([options, &exit_code] { exit_code = measure(*options); });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 
 namespace verbtwin::tools {
@@ -14,6 +15,15 @@ constexpr int kSteps = 32;
 /// Looks in a row without work after which a thread offers its core: with a core of its own that costs
 /// nothing, and where threads share cores the others may have what this one waits for.
 constexpr int kIdleLooks = 4;
+/// A worker without work for kIdleBeforeNap_ps (the target of one-sided requests, a server whose clients are
+/// slow) sleeps between looks, so that it takes no core from those that work: a quarter of the time it has
+/// been idle for. No run under load is idle for so long, so no latency that matters has a nap in it.
+constexpr std::int64_t kIdleBeforeNap_ps = 400'000'000;
+constexpr std::int64_t kNapMax_ps = 5'000'000'000;
+
+void nap(std::int64_t idle_ps) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(idle_ps / 4, kNapMax_ps) / 1000));
+}
 
 std::uint64_t sum(const VerbCounts& counts) {
   std::uint64_t all = counts.recv.count;
@@ -23,8 +33,9 @@ std::uint64_t sum(const VerbCounts& counts) {
 
 }  // namespace
 
-Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window)
-    : cluster_(cluster), program_(program), window_(window) {
+Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
+                 const std::atomic<bool>& stop)
+    : cluster_(cluster), program_(program), window_(window), stop_(stop) {
   for (int i = 0; i < program.threads(); ++i) threads_.push_back(std::make_unique<Thread>());
   for (int i = 0; i < program.threads(); ++i) {
     threads_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { drive(i); });
@@ -57,6 +68,7 @@ void Drivers::work(int index) {
   Steppable& worker = program_.worker(index);
   Cpu& cpu = cluster_.port(index).cpu();
   std::int64_t last_ps = cpu.now_ps();
+  std::int64_t last_busy_ps = last_ps;
   int idle_looks = 0;
   bool fences_posted = false;
   for (;;) {
@@ -74,9 +86,15 @@ void Drivers::work(int index) {
     if (busy && window_.contains(last_ps)) self.busy_ps += now_ps - last_ps;
     last_ps = now_ps;
     idle_looks = busy ? 0 : idle_looks + 1;
-    if (idle_looks > kIdleLooks) std::this_thread::yield();
+    if (busy) last_busy_ps = now_ps;
+    if (now_ps - last_busy_ps > kIdleBeforeNap_ps) {
+      nap(now_ps - last_busy_ps);
+    } else if (idle_looks > kIdleLooks) {
+      std::this_thread::yield();
+    }
 
-    if (program_.unfinished_of(index) == 0) self.finished.store(true, std::memory_order_release);
+    const bool over = now_ps >= window_.end_ps || stop_.load(std::memory_order_relaxed);
+    if (over && program_.unfinished_of(index) == 0) self.finished.store(true, std::memory_order_release);
     if (stage == Stage::kFence && !fences_posted) {
       cluster_.post_fences(index);
       fences_posted = true;

@@ -19,11 +19,12 @@ namespace verbtwin::tools {
 
 class Drivers {
  public:
-  /// Starts the threads. `cluster`, `program` and `window` outlive them.
-  Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window);
+  /// Starts the threads. `cluster`, `program`, `window` and `stop` outlive them.
+  Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
+          const std::atomic<bool>& stop);
   ~Drivers();
 
-  /// All coroutines have ended; the workers go on serving others.
+  /// The window is over or stopped, and all that was begun has ended; the workers go on serving others.
   bool finished() const;
   /// All that was posted has landed; ask once fence() has been called.
   bool fenced() const;
@@ -64,6 +65,7 @@ class Drivers {
   ibverbs::Cluster& cluster_;
   protocols::Program& program_;
   const protocols::Window& window_;
+  const std::atomic<bool>& stop_;
   std::atomic<Stage> stage_{Stage::kRun};
   std::vector<std::unique_ptr<Thread>> threads_;
 };

@@ -33,6 +33,9 @@ constexpr std::chrono::milliseconds kSetupTimeout = 60s;
 constexpr std::chrono::milliseconds kGatherTimeout = 120s;
 /// How long after the window transactions that are under way may take to end.
 constexpr std::chrono::milliseconds kDrainTimeout = 10s;
+/// Between two looks at the run from outside: a wake-up takes a core from a worker where there is none to
+/// spare.
+constexpr std::chrono::milliseconds kLook = 5ms;
 
 std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   std::vector<ibverbs::PortChoice> choices;
@@ -66,7 +69,10 @@ json machine_json(const ibverbs::Cluster& cluster) {
                        {"gid_index", d.gid_index},
                        {"gid", d.gid}});
   }
-  return {{"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
+  json machine = {
+      {"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
+  if (!cluster.warning().empty()) machine["warning"] = cluster.warning();
+  return machine;
 }
 
 /// One rank's run, from its devices to its part of the result.
@@ -83,6 +89,7 @@ class RankRun {
                   job_->node_memory_bytes()}) {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
     window_.end_ps = window_.begin_ps + std::llround(scenario.run.measure_us * 1e6);
+    measured_end_ps_ = window_.end_ps;
     for (int thread = 0; thread < threads(); ++thread) ports_.push_back(&cluster_.port(thread));
     program_ = &job_->make_node(options.rank, cluster_.memory(), ports_);
   }
@@ -112,7 +119,8 @@ class RankRun {
   ibverbs::Rendezvous& rendezvous_;
   std::unique_ptr<RankJob> job_;
   ibverbs::Cluster cluster_;
-  protocols::Window window_;
+  protocols::Window window_;          // the workers read it: not changed while they run
+  std::int64_t measured_end_ps_ = 0;  // its end, or when the run was stopped
   std::atomic<bool> stopping_{false};
   std::vector<WorkerPort*> ports_;
   protocols::Program* program_ = nullptr;
@@ -147,7 +155,7 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
                       "protocol is stuck",
                       phase, program_->unfinished()));
     }
-    std::this_thread::sleep_for(2ms);
+    std::this_thread::sleep_for(kLook);
   }
 }
 
@@ -156,10 +164,10 @@ void RankRun::run() {
   program_->start(window_, stopping_);
   rendezvous_.share("starting", "", kSetupTimeout);
   cluster_.start_clock();
-  drivers_.emplace(cluster_, *program_, window_);
+  drivers_.emplace(cluster_, *program_, window_, stopping_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
   wait_for("measuring", window + kDrainTimeout, [&] { return drivers_->finished(); });
-  if (stopping_.load()) window_.end_ps = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
+  if (stopping_.load()) measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   rendezvous_.share("finishing", "", window + kDrainTimeout);
   settle();
   drivers_->join();
@@ -188,7 +196,7 @@ void RankRun::settle() {
 std::string RankRun::report() {
   ibverbs::ByteWriter to;
   to.put(stopping_.load());
-  to.put(window_.end_ps - window_.begin_ps);
+  to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
   const std::string machine = machine_json(cluster_).dump();
@@ -250,7 +258,7 @@ json RankRun::partial_result(const std::string& why) {
   if (!drivers_) return {};
   stopping_.store(true);
   drivers_->join();
-  window_.end_ps = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
+  measured_end_ps_ = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
   json result = make({report()}, nullptr);
   result["partial"] = true;
   result["failure"] = why;

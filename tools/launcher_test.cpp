@@ -11,6 +11,7 @@
 
 #include "tools/child_process.hpp"
 #include "tools/rank_options.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -19,17 +20,11 @@ namespace fs = std::filesystem;
 
 class LauncherTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "verbtwin_launcher_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static RankCommand shell(const std::string& script) { return {{"sh", "-c", script}, ""}; }
   std::string text(const std::string& name) const { return read_text(directory_ / name); }
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  fs::path directory_ = made_.path();
   StopSignals signals_;
 };
 

@@ -203,5 +203,40 @@ TEST(Micro, WhatHasNoMeaningHereIsRefused) {
   EXPECT_THAT(error({"workload.accounts=3"}), HasSubstr("accounts"));
 }
 
+TEST(PingPong, HalfARoundTripIsLessThanTheWayToTheAcknowledgement) {
+  const std::vector<std::string> lone = {"workload.verb=write", "workload.outstanding=1",
+                                         "workload.inline=true", "workload.issuing_threads=1",
+                                         "cluster.nodes=2"};
+  std::vector<std::string> turns = lone;
+  turns.emplace_back("workload.mode=ping_pong");
+  const json acknowledged = run(kPrimitive, lone);
+  const json seen = run(kPrimitive, turns);
+  EXPECT_GT(seen.at("operations"), 10);
+  EXPECT_LT(seen.at("latency_us").at("p50"), acknowledged.at("latency_us").at("p50"));
+  EXPECT_GT(seen.at("latency_us").at("p50").get<double>(),
+            0.3 * acknowledged.at("latency_us").at("p50").get<double>());
+  // Two messages a round trip; at the edges of the window one may be without the other.
+  EXPECT_NEAR(seen.at("verbs").at("write").at("count").get<double>(), 2 * seen.at("operations").get<double>(),
+              2);
+}
+
+TEST(PingPong, WhatCannotBeSeenToArriveIsRefused) {
+  const auto complaint = [](const std::vector<std::string>& changes) {
+    std::vector<std::string> all = {"workload.verb=write", "workload.mode=ping_pong",
+                                    "workload.outstanding=1"};
+    all.insert(all.end(), changes.begin(), changes.end());
+    try {
+      run(kPrimitive, all);
+      return std::string();
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(complaint({"workload.issuing_threads=2"}), "");
+  EXPECT_THAT(complaint({"workload.verb=read"}), HasSubstr("verb write is allowed"));
+  EXPECT_THAT(complaint({"workload.payload_b=4"}), HasSubstr("8 or more is allowed"));
+  EXPECT_THAT(complaint({"workload.outstanding=2"}), HasSubstr("1 is allowed"));
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

@@ -19,6 +19,7 @@
 
 #include "protocols/registry.hpp"
 #include "tools/child_process.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -32,21 +33,13 @@ using testing::HasSubstr;
 
 class OnDevice : public testing::Test {
  protected:
-  OnDevice() : directory_(fs::temp_directory_path() / ("on-device-" + std::to_string(getpid()))) {
-    fs::create_directories(directory_);
-  }
-  ~OnDevice() override { fs::remove_all(directory_); }
-
-  /// launch --local 3 of the scenario for soft-RoCE, with these flags behind.
-  std::unique_ptr<ChildProcess> launch(const std::vector<std::string>& flags, int ranks = 3) {
-    std::vector<std::string> arguments = {VERBTWIN_BINARY,
-                                          "launch",
-                                          "--local",
-                                          std::to_string(ranks),
-                                          VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json",
-                                          "--quiet",
-                                          "--out",
-                                          (directory_ / "result").string()};
+  /// launch --local 3 of the scenario for soft-RoCE, with these flags behind; `under` is what runs it.
+  std::unique_ptr<ChildProcess> launch(const std::vector<std::string>& flags,
+                                       const std::vector<std::string>& under = {}) {
+    std::vector<std::string> arguments = under;
+    arguments.insert(arguments.end(), {VERBTWIN_BINARY, "launch", "--local", "3",
+                                       VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json", "--quiet",
+                                       "--out", (directory_ / "result").string()});
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     return std::make_unique<ChildProcess>(directory_, arguments);
   }
@@ -93,7 +86,8 @@ class OnDevice : public testing::Test {
     std::this_thread::sleep_for(1s);
   }
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  fs::path directory_ = made_.path();
 };
 
 const std::vector<std::string> kLong = {"--set", "run.measure_us=60000000"};
@@ -132,15 +126,17 @@ INSTANTIATE_TEST_SUITE_P(OnDevice, EveryProtocol, testing::ValuesIn(protocol_nam
                          });
 
 TEST_F(OnDevice, PrimitivesAreMeasured) {
-  ChildProcess run(directory_,
-                   {VERBTWIN_BINARY, "measure", "--primitives", "--out", (directory_ / "m").string(), "-s",
-                    "8", "-t", "4", "-D", "0.3", "-d", "rxe0"});
+  ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out",
+                                (directory_ / "m").string(), "-s", "8", "-t", "1,4", "-D", "0.2", "-d",
+                                "rxe0", "--verbs", "read,write,compare_swap,send_ud"});
   EXPECT_EQ(run.wait(), 0) << err();
   const json m = json::parse(read_text(directory_ / "m" / "measurement.json"));
-  EXPECT_EQ(m.at("points").size(), 6U);
+  EXPECT_EQ(m.at("points").size(), 8U);
   for (const json& point : m.at("points")) {
     EXPECT_GT(point.at("operations_per_s"), 10) << point.dump();
     EXPECT_GT(point.at("latency_us").at("p50"), 0) << point.dump();
+    // A lone WRITE is timed as ib_write_lat does.
+    EXPECT_EQ(point.at("mode") == "ping_pong", point.at("verb") == "write" && point.at("outstanding") == 1);
   }
   EXPECT_EQ(m.at("measured_on")[0].at("devices")[0].at("device"), "rxe0");
 }
@@ -223,6 +219,10 @@ TEST_F(OnDevice, WhatCannotBeIsOneLine) {
       {{"--set", "cluster.qps_per_peer=64", "--set", "cluster.nics_per_node=2"},
        2,
        "more queue pairs than a completion queue of this device holds"},
+      {{"--set", "cluster.qps_per_peer=256", "--set", "cluster.threads=256", "--set",
+        "cluster.nics_per_node=8"},
+       2,
+       "queue pairs are needed on rxe0, which has "},
   };
   for (const auto& [flags, code, line] : cases) {
     SCOPED_TRACE(line);
@@ -232,7 +232,32 @@ TEST_F(OnDevice, WhatCannotBeIsOneLine) {
     const std::string text = err();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
     EXPECT_FALSE(fs::exists(directory_ / "result" / "result.json"));
+    EXPECT_TRUE(ranks_running().empty());
   }
+}
+
+TEST_F(OnDevice, TooLittleLockedMemoryIsOneLineWithTheRemedy) {
+  // Root may lock all it likes: as somebody who may not.
+  const auto run = launch({}, {"/usr/bin/prlimit", "--memlock=65536", "/usr/bin/setpriv", "--bounding-set",
+                               "-ipc_lock", "--inh-caps", "-ipc_lock"});
+  EXPECT_EQ(run->wait(), 2);
+  EXPECT_THAT(err(), ContainsRegex("^(rank [0-2]: )?cannot [^\n]*this user may lock 64 KiB of memory: "
+                                   "raise `ulimit -l`\n$"));
+  EXPECT_TRUE(ranks_running().empty());
+}
+
+TEST_F(OnDevice, MissingHugePagesAreSaidAndDoNotEndTheRun) {
+  const auto set_pages = [](int pages) { std::ofstream("/proc/sys/vm/nr_hugepages") << pages; };
+  const std::vector<std::string> brief = {"--set", "run.warmup_us=1000", "--set", "run.measure_us=100000"};
+  set_pages(0);
+  EXPECT_EQ(launch(brief)->wait(), 0) << err();
+  const json small = result().at("measured_on")[0];
+  EXPECT_THAT(small.value("warning", ""),
+              ContainsRegex("no [0-9]+ huge pages of 2 MiB .*sysctl vm.nr_hugepages="));
+  set_pages(128);
+  EXPECT_EQ(launch(brief)->wait(), 0) << err();
+  set_pages(0);
+  EXPECT_FALSE(result().at("measured_on")[0].contains("warning")) << result().at("measured_on")[0].dump();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "backend/user_error.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -20,13 +21,6 @@ using testing::HasSubstr;
 
 class OutputFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "verbtwin_output_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   static std::string read(const fs::path& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
@@ -45,7 +39,8 @@ class OutputFile : public testing::Test {
     return "not refused";
   }
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  fs::path directory_ = made_.path();
 };
 
 TEST_F(OutputFile, IsWrittenAndReplaced) {

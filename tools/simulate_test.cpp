@@ -1,6 +1,7 @@
 // Scenarios run end to end on the simulated binding, small enough for a test and contended enough for the
 // checks to have something to find.
 #include "tools/simulate.hpp"
+#include "tools/temporary_directory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -351,22 +352,6 @@ TEST(Simulate, APlatformOfSixteenHostsRuns) {
   const json result = run(kContended, {"cluster.nodes=16", "cluster.network.platform=" + platform.string()});
   expect_sound(result);
 }
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (fs::temp_directory_path() / "verbtwin-simulate-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TemporaryDirectory() { fs::remove_all(path_); }
-  fs::path write(const std::string& name, const std::string& text) const {
-    std::ofstream(path_ / name) << text;
-    return path_ / name;
-  }
-
- private:
-  fs::path path_;
-};
 
 std::string three_hosts(const char* latency) {
   std::string xml =

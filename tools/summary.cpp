@@ -128,6 +128,9 @@ void Summary::title() {
   }
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
   line(wrap(fmt::format("{}; {}, seed {}", shape, backend, count_of(result_, "seed")), 0, width_));
+  if (measured_on != result_.end() && !measured_on->empty() && measured_on->front().contains("warning")) {
+    line(wrap("warning: " + measured_on->front().value("warning", ""), 0, width_));
+  }
   if (result_.value("partial", false)) {
     if (const std::string failure = result_.value("failure", ""); !failure.empty()) {
       line(paint(kRed, wrap("FAILED: " + failure + "; this is rank 0's part", 0, width_)));

@@ -18,6 +18,18 @@ struct Card {
   QpAddress ud;
 };
 
+/// Before anything is made of them: so many take long, and the last one would be the first to fail.
+void check_queue_pairs(const ClusterShape& s, std::size_t devices, const Context& context) {
+  const std::int64_t on_node = std::int64_t{s.threads} * s.nodes * s.nics_per_node * s.qps_per_peer;
+  const std::int64_t needed = on_node / static_cast<std::int64_t>(devices);
+  const int most = context.device_attributes().max_qp;
+  if (needed <= most) return;
+  throw UserError(
+      "", fmt::format("{} queue pairs are needed on {}, which has {} at most: use fewer nodes, threads "
+                      "or cluster.qps_per_peer",
+                      needed, context.description().device, most));
+}
+
 }  // namespace
 
 /// A worker's device and what the other nodes' workers are to it. Its NodeMemory is the node's memory as this
@@ -107,6 +119,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     }
   }
 
+  const Context& context() const { return device_.context(); }
   void disconnect() { queue_pairs_.clear(); }
   void post_fences() {
     for (const auto& queue_pair : queue_pairs_) queue_pair->post_fence();
@@ -143,6 +156,7 @@ Cluster::Cluster(const ClusterParameters& p) : shape_(p.shape), node_(p.node), a
   for (int thread = 0; thread < shape_.threads; ++thread) {
     const auto nic = static_cast<std::size_t>(shape_.nic_of_thread(thread));
     workers_.push_back(std::make_unique<Worker>(*this, thread, p.nics[p.nics.size() == 1 ? 0 : nic]));
+    if (thread == 0) check_queue_pairs(shape_, p.nics.size(), workers_.front()->context());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/micro/ping_pong.hpp"
 #include "protocols/micro/primitive_thread.hpp"
 #include "protocols/parameters.hpp"
 
@@ -20,19 +21,25 @@ class Primitive final : public Benchmark {
   Primitive(const json& workload, const BenchmarkParameters& parameters)
       : options_(PrimitiveOptions::from_json(workload, parameters.shape)),
         layout_(options_, parameters.shape),
+        ping_pong_layout_(options_, parameters.shape),
         parameters_(parameters) {}
 
-  std::size_t node_memory_bytes() const override { return layout_.total_b(); }
+  std::size_t node_memory_bytes() const override {
+    return options_.ping_pong ? ping_pong_layout_.total_b : layout_.total_b();
+  }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
+    if (options_.ping_pong) return std::make_unique<PingPongThread>(options_, ping_pong_layout_, port);
     return std::make_unique<PrimitiveThread>(options_, layout_, parameters_.seed, port);
   }
   int machines() const override {
+    if (options_.ping_pong) return parameters_.shape.nodes / 2;
     return options_.pattern == PrimitiveOptions::Pattern::kSymmetric ? parameters_.shape.nodes : 1;
   }
 
  private:
   PrimitiveOptions options_;
   PrimitiveLayout layout_;
+  PingPongLayout ping_pong_layout_;
   BenchmarkParameters parameters_;
 };
 
@@ -77,7 +84,28 @@ void check_verb(const PrimitiveOptions& o, const std::string& verb) {
   }
 }
 
+void check_ping_pong(const PrimitiveOptions& o, const ClusterShape& shape) {
+  if (o.verb != Opcode::kRdmaWrite) {
+    throw UserError("/workload/mode",
+                    "ping_pong is for WRITEs, whose arrival the CPU can see: verb write is allowed");
+  }
+  if (o.payload_b < 8) {
+    throw UserError("/workload/payload_b", "ping_pong looks for a message's last word: 8 or more is allowed");
+  }
+  if (o.outstanding != 1) {
+    throw UserError("/workload/outstanding", "ping_pong has one message under way: 1 is allowed");
+  }
+  if (shape.nodes < 2) throw UserError("/cluster/nodes", "ping_pong takes pairs of machines: 2 or more");
+}
+
 }  // namespace
+
+void PrimitiveOptions::check_inline(const DeviceAttributes& device) const {
+  if (!inline_payload || payload_b <= device.max_inline_data) return;
+  throw UserError("/workload/inline", std::to_string(payload_b) +
+                                          " B do not fit in a request: the NIC allows up to " +
+                                          std::to_string(device.max_inline_data) + " B inline");
+}
 
 PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const ClusterShape& shape) {
   PrimitiveOptions o;
@@ -91,11 +119,13 @@ PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const Cluster
   o.doorbell_batch = workload.at("doorbell_batch");
   o.signal_interval = workload.at("signal_interval");
   o.synchronous = workload.at("mode") == "synchronous";
+  o.ping_pong = workload.at("mode") == "ping_pong";
   o.one_word = workload.at("words") == "one";
   o.target_b = workload.at("target_kib").get<std::uint64_t>() << 10;
   o.issuing_threads = workload.at("issuing_threads");
   if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
   check_verb(o, verb);
+  if (o.ping_pong) check_ping_pong(o, shape);
   if (o.doorbell_batch > o.outstanding) {
     throw UserError("/workload/doorbell_batch", "a doorbell of " + std::to_string(o.doorbell_batch) +
                                                     " requests does not fit in a window of " +
@@ -126,8 +156,11 @@ RegistryEntry primitive_entry() {
       1, 1, 4096,
       "one in so many requests of a queue pair is signalled; more are, where the unsignalled ones would "
       "fill half of the window");
-  p["mode"] = choice("pipelined", {"pipelined", "synchronous"},
-                     "pipelined keeps the window full; synchronous waits for all of it before the next");
+  p["mode"] =
+      choice("pipelined", {"pipelined", "synchronous", "ping_pong"},
+             "pipelined keeps the window full; synchronous waits for all of it before the next; "
+             "ping_pong (write): pairs of machines answer each other's WRITE when they see it, half a "
+             "round trip is the latency");
   p["words"] = choice("distinct", {"distinct", "one"},
                       "atomics: every request in flight has a word of its own, or all take one per machine");
   p["target_kib"] = number(1024, 1, 1 << 22, "memory of each machine that random addresses are drawn from");

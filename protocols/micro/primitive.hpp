@@ -26,6 +26,7 @@ struct PrimitiveOptions {
   std::uint32_t doorbell_batch = 1;   // requests posted with one doorbell
   std::uint32_t signal_interval = 1;  // every so many requests of a queue pair one is signalled
   bool synchronous = false;           // the whole window completes before the next begins
+  bool ping_pong = false;             // pairs of machines WRITE to each other in turn (ping_pong.hpp)
   bool one_word = false;              // atomics: all on one word of each target
   std::uint64_t target_b = 0;         // memory of each machine that requests go to
   int issuing_threads = 0;            // of each issuing machine
@@ -37,6 +38,8 @@ struct PrimitiveOptions {
     if (thread >= issuing_threads) return false;
     return pattern == Pattern::kSymmetric || (node == 0) == (pattern == Pattern::kOneToMany);
   }
+  /// Throws UserError where the payload is to be inline and does not fit.
+  void check_inline(const DeviceAttributes& device) const;
   bool is_atomic() const { return verb == Opcode::kAtomicCmpAndSwp || verb == Opcode::kAtomicFetchAndAdd; }
 };
 

@@ -47,12 +47,7 @@ PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const Primitiv
                          ? 0
                          : std::min(options.outstanding / 2, options.outstanding - options.doorbell_batch)) {
   const DeviceAttributes& device = port.device().attributes();
-  if (options.inline_payload && options.payload_b > device.max_inline_data) {
-    throw UserError("/workload/inline", std::to_string(options.payload_b) +
-                                            " B do not fit in a request: the NIC "
-                                            "allows up to " +
-                                            std::to_string(device.max_inline_data) + " B inline");
-  }
+  options.check_inline(device);
   if (is_datagram() && options.payload_b > device.mtu) {
     throw UserError("/workload/payload_b", "a datagram holds one packet: the NIC allows up to " +
                                                std::to_string(device.mtu) + " B over UD");
@@ -126,10 +121,9 @@ void PrimitiveThread::post_first_recvs() {
 bool PrimitiveThread::step() {
   bool more = false;
   if (!may_post()) {
-    std::array<WorkCompletion, kPollBatch> polled;
-    const std::size_t count = cq_->poll(polled);
-    for (const WorkCompletion& wc : std::span(polled).first(count)) take(wc);
-    more = count == polled.size();
+    const std::size_t count = cq_->poll(polled_);
+    for (const WorkCompletion& wc : std::span(polled_).first(count)) take(wc);
+    more = count == polled_.size();
   }
   if (may_post()) post();
   return more || may_post();

@@ -4,6 +4,7 @@
 // Made by the Benchmark, used by its worker's thread only.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -102,6 +103,7 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<SendWr> list_;
+  std::array<WorkCompletion, kPollBatch> polled_;  // here and not on the stack: not made anew for each poll
   std::uint64_t posted_ = 0;
   std::uint32_t in_flight_ = 0, in_flight_max_ = 0;
   std::uint32_t uncovered_ = 0, uncovered_max_;  // over all queue pairs

@@ -1,0 +1,118 @@
+#include "protocols/micro/ping_pong.hpp"
+
+#include <array>
+#include <cassert>
+#include <span>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+PingPongLayout::PingPongLayout(const PrimitiveOptions& options, const ClusterShape& shape)
+    : stride_b((options.payload_b + std::size_t{63}) & ~std::size_t{63}),
+      total_b(2 * static_cast<std::size_t>(shape.threads) * stride_b) {}
+
+PingPongThread::PingPongThread(const PrimitiveOptions& options, const PingPongLayout& layout,
+                               WorkerPort& port)
+    : options_(options),
+      port_(port),
+      cpu_(port.cpu()),
+      peer_(port.node() ^ 1),
+      begins_(port.node() % 2 == 0),
+      source_end_(port.memory().local().data() + layout.source_end(port.thread())),
+      landing_end_(port.memory().local().data() + layout.landing_end(port.thread())),
+      landing_offset_(layout.landing_end(port.thread()) - options.payload_b),
+      cq_(port.device().create_cq(kQueueDepth)) {
+  options.check_inline(port.device().attributes());
+  if (peer_ >= port.shape().nodes || port.thread() >= options.issuing_threads) peer_ = -1;
+  QpInitAttributes attributes;
+  attributes.type = options.transport;
+  attributes.send_cq = attributes.recv_cq = cq_.get();
+  attributes.max_send_wr = kQueueDepth;
+  attributes.max_recv_wr = 0;
+  port.use_queue_pairs(attributes);
+}
+
+PingPongThread::~PingPongThread() = default;
+
+void PingPongThread::start(const Window& window, const std::atomic<bool>& stop) {
+  window_ = &window;
+  stop_ = &stop;
+  if (peer_ < 0) return;
+  const int nic = port_.shape().nic_of_thread(port_.thread());
+  queue_pair_ = &port_.rc_queue_pair(peer_, nic, 0);
+  remote_ = port_.memory().remote(peer_, nic);
+  port_.watch({landing_end_ - options_.payload_b, options_.payload_b});
+}
+
+bool PingPongThread::step() {
+  if (peer_ < 0 || failed_) return false;
+  if (!begins_) {
+    if (arrived(number_ + 1)) send(number_ + 1);
+    return false;
+  }
+  if (waiting_) {
+    if (!arrived(number_)) return false;
+    end();
+  }
+  begin();
+  return false;
+}
+
+bool PingPongThread::arrived(std::uint64_t number) {
+  cpu_.charge(Cost::kPollSlot);
+  if (atomic_word(landing_end_ - 8).load(std::memory_order_acquire) == number) return true;
+  if (++looks_ % kLooksPerPoll == 0) poll();
+  return false;
+}
+
+void PingPongThread::begin() {
+  start_ps_ = cpu_.now_ps();
+  if (start_ps_ >= window_->end_ps || stop_->load(std::memory_order_relaxed)) {
+    poll();
+    return;
+  }
+  waiting_ = true;
+  send(number_ + 1);
+}
+
+void PingPongThread::end() {
+  waiting_ = false;
+  ++statistics_.operations_ever;
+  const std::int64_t now_ps = cpu_.now_ps();
+  if (!window_->contains(now_ps)) return;
+  ++statistics_.operations;
+  statistics_.latency_ps.push_back((now_ps - start_ps_) / 2);
+}
+
+void PingPongThread::send(std::uint64_t number) {
+  number_ = number;
+  // The message before has been seen at the other end, so its source is free.
+  store_word(source_end_ - 8, number);
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  wr.sge = {source_end_ - options_.payload_b, options_.payload_b, port_.memory().lkey()};
+  if (options_.inline_payload) wr.flags |= kInline;
+  wr.remote_addr = remote_.addr + landing_offset_;
+  wr.rkey = remote_.rkey;
+  if (number % kSignalInterval == 0) {
+    wr.flags |= kSignaled;
+    poll();  // retires those of the intervals before: never more than a few are outstanding
+  }
+  [[maybe_unused]] const PostResult result = queue_pair_->post_send({&wr, 1});
+  assert(result.posted == 1 && "messages that were answered have left the queue");
+}
+
+void PingPongThread::poll() {
+  std::array<WorkCompletion, 4> polled;
+  const std::size_t count = cq_->poll(polled);
+  for (const WorkCompletion& wc : std::span(polled).first(count)) {
+    if (wc.status == WcStatus::kSuccess) continue;
+    ++statistics_.failed;
+    failed_ = true;
+  }
+}
+
+}  // namespace verbtwin::protocols
