@@ -188,9 +188,9 @@ TEST_P(EachProtocol, FullLogsStopNobody) {
   const int coroutines = protocol() == "protocol.name=farm" ? 19 : 30;  // its records are longer
   for (int seed = 1; seed <= 5; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    const json result = try_run(kContended, {protocol(), fmt::format("run.seed={}", seed),
-                                             "protocol.log.ring_kib=4", "workload.accounts_per_thread=2000",
-                                             fmt::format("cluster.coroutines={}", coroutines)});
+    const json result = try_run(
+        kContended, {protocol(), fmt::format("run.seed={}", seed), "protocol.log.ring_kib=4",
+                     "workload.accounts_per_thread=2000", fmt::format("cluster.coroutines={}", coroutines)});
     expect_sound(result);
   }
 }
