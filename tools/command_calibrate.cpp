@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "scenarios/text.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
+#include "tools/comparison.hpp"
 #include "tools/output_file.hpp"
 #include "tools/progress.hpp"
 #include "tools/simulate.hpp"
@@ -172,7 +175,7 @@ std::vector<std::string> written_machines(const Calibration& c, const std::strin
 }
 
 void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
-                  const std::vector<json>& profiles) {
+                  const std::vector<json>& profiles, bool fitted) {
   calibration::ProfileSet set;
   const std::vector<fs::path> search{c.directory / "profiles"};
   for (const Experiment& e : c.set.experiments) {
@@ -187,7 +190,13 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   for (const json& entry : calibration::report_json(input))
     list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
   write_file_whole(c.directory / "report.json", list + "\n]\n");
-  write_file_whole(c.directory / "REPORT.md", calibration::report_markdown(input));
+  // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
+  std::string end_to_end;
+  if (!fitted) {
+    std::ifstream former(c.directory / "REPORT.md");
+    end_to_end = comparisons_of({std::istreambuf_iterator<char>(former), {}});
+  }
+  write_file_whole(c.directory / "REPORT.md", calibration::report_markdown(input) + end_to_end);
   print(calibration::report_summary(input));
   print(fmt::format("wrote {}\n", (c.directory / "REPORT.md").string()));
 }
@@ -220,7 +229,7 @@ int calibrate(const CalibrateOptions& options) {
       write_file_whole(profile_file(c, machine), calibration::profile_text(c.machines.document(machine)));
     }
   }
-  write_report(c, evaluator, shipped_profiles(c));
+  write_report(c, evaluator, shipped_profiles(c), !options.evaluate);
   return signals.stop() ? kExitSignal + signals.signal_number() : kExitDone;
 }
 

@@ -1,13 +1,23 @@
 // verbtwin compare-published: a sweep's points beside the published ones.
 #include <CLI/App.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "backend/user_error.hpp"
+#include "calibration/profile_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
+#include "tools/output_file.hpp"
 
 namespace verbtwin::tools {
 
@@ -21,12 +31,35 @@ bool is_scale_out(const std::vector<SimulatedPoint>& points) {
   return false;
 }
 
-int compare(const std::string& given) {
+/// A sweep of something else (figure 13's factors, say) has several points where the figure has one.
+void refuse_others(const std::filesystem::path& file, const std::vector<SimulatedPoint>& points) {
+  std::set<std::tuple<std::string, std::string, int, int>> seen;
+  for (const SimulatedPoint& p : points) {
+    if (seen.emplace(p.workload, p.protocol, p.coroutines, p.machines).second) continue;
+    throw UserError("",
+                    fmt::format("{}: two points of {}, {}, {} machines, {} coroutines; allowed: sweeps over "
+                                "systems and coroutines (figure 14) or machines (figure 12)",
+                                file.string(), p.workload, p.protocol, p.machines, p.coroutines));
+  }
+}
+
+std::string read_report(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) {
+    throw UserError(
+        "", fmt::format("{}: cannot be read: {}; `verbtwin calibrate --published --evaluate` makes it",
+                        file.string(), std::strerror(errno)));
+  }
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+int compare(const std::string& given, bool report) {
   std::filesystem::path file = given;
   if (std::filesystem::is_directory(file)) file /= "points.csv";
   using calibration::PublishedTable;
   const std::vector<SimulatedPoint> simulated =
       simulated_points(PublishedTable::read(file, PublishedTable::Kind::kPlain));
+  refuse_others(file, simulated);
   const bool scale_out = is_scale_out(simulated);
   const std::vector<PairedPoint> pairs = pair_points(
       scale_out ? calibration::published_scale_out() : calibration::published_end_to_end(), simulated);
@@ -35,9 +68,18 @@ int compare(const std::string& given) {
                             ": no point of it has been published: see scenarios/osdi18 for sweeps "
                             "that have");
   }
-  print(render_comparison(scale_out ? "OSDI 2018, figure 12: throughput against machines"
-                                    : "OSDI 2018, figure 14: throughput and latency, 16 machines",
-                          pairs));
+  const std::string title =
+      fmt::format("{}: {}",
+                  scale_out ? "OSDI 2018, figure 12: throughput against machines"
+                            : "OSDI 2018, figure 14: throughput and latency, 16 machines",
+                  pairs.front().published.workload);
+  const std::string comparison = render_comparison(title, pairs);
+  print(comparison);
+  if (report) {
+    const std::filesystem::path page = calibration::profile_directory().parent_path() / "REPORT.md";
+    write_file_whole(page, with_comparison(read_report(page), title, comparison));
+    print(fmt::format("\nwrote {}\n", page.string()));
+  }
   return kExitDone;
 }
 
@@ -45,17 +87,19 @@ int compare(const std::string& given) {
 
 void add_compare_published_command(CLI::App& app, int& exit_code) {
   auto file = std::make_shared<std::string>();
+  auto report = std::make_shared<bool>(false);
   CLI::App* command =
       app.add_subcommand("compare-published", "Put a sweep's points beside published ones, as Markdown");
   command->add_option("POINTS", *file, "A sweep's points.csv, or the directory that holds it")
       ->required()
       ->type_name("FILE");
+  command->add_flag("--report", *report, "Also put it into calibration/REPORT.md");
   command->footer(
       "Example:\n"
       "  verbtwin run scenarios/osdi18/fig14-smallbank.json --out out/fig14\n"
-      "  verbtwin compare-published out/fig14\n"
+      "  verbtwin compare-published out/fig14 --report\n"
       "Published figures are compared with and shown, never fitted.");
-  command->callback([file, &exit_code] { exit_code = compare(*file); });
+  command->callback([file, report, &exit_code] { exit_code = compare(*file, *report); });
 }
 
 }  // namespace verbtwin::tools

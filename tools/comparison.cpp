@@ -134,4 +134,28 @@ std::string render_comparison(const std::string& title, const std::vector<Paired
                      render_points(pairs));
 }
 
+namespace {
+constexpr std::string_view kEndToEnd = "\n# End to end\n";
+constexpr std::string_view kEndToEndNote =
+    "\nWhole transactions on these profiles beside published ones: compared, never fitted "
+    "(`verbtwin compare-published --report`). A fit\nof the profiles removes this part.\n";
+}  // namespace
+
+std::string comparisons_of(const std::string& report) {
+  const std::size_t part = report.find(kEndToEnd);
+  return part == std::string::npos ? "" : report.substr(part);
+}
+
+std::string with_comparison(const std::string& report, const std::string& title,
+                            const std::string& comparison) {
+  std::string text = report;
+  if (comparisons_of(text).empty()) text += fmt::format("{}{}", kEndToEnd, kEndToEndNote);
+  const std::size_t part = text.find(kEndToEnd);
+  const std::size_t former = text.find(fmt::format("\n## {}\n", title), part);
+  if (former == std::string::npos) return text + "\n" + comparison;
+  std::size_t next = text.find("\n## ", former + 1);
+  if (next == std::string::npos) next = text.size();
+  return text.substr(0, former + 1) + comparison + text.substr(next);
+}
+
 }  // namespace verbtwin::tools

@@ -37,4 +37,11 @@ std::vector<PairedPoint> pair_points(const std::vector<calibration::PublishedPoi
 /// Markdown: a table of points, the winners, the peaks. Ends in a newline.
 std::string render_comparison(const std::string& title, const std::vector<PairedPoint>& pairs);
 
+/// `report` (calibration/REPORT.md) with this comparison in its last part, "End to end", in place of an
+/// earlier one of the same title.
+std::string with_comparison(const std::string& report, const std::string& title,
+                            const std::string& comparison);
+/// That part of a report, or nothing.
+std::string comparisons_of(const std::string& report);
+
 }  // namespace verbtwin::tools

@@ -46,6 +46,18 @@ TEST(Comparison, TellsErrorsPeaksAndWhoWins) {
   EXPECT_THAT(text, HasSubstr("| 1.000 | 1.500 | +50 % | 10.0 | 20.0 | +100 % |"));
 }
 
+TEST(Comparison, AReportHasOneOfEachTitle) {
+  const std::string report = "# Fit\n\n## A\n\nfitted\n";
+  EXPECT_EQ(comparisons_of(report), "");
+  std::string with = with_comparison(report, "A", "## A\n\nfirst\n");
+  with = with_comparison(with, "B", "## B\n\nother\n");
+  EXPECT_THAT(with, testing::StartsWith(report)) << "the section of the fit with this title is another";
+  with = with_comparison(with, "A", "## A\n\nsecond\n");
+  EXPECT_THAT(with, Not(HasSubstr("first")));
+  EXPECT_THAT(with, testing::EndsWith("## A\n\nsecond\n\n## B\n\nother\n"));
+  EXPECT_EQ(report + comparisons_of(with), with);
+}
+
 TEST(Comparison, ThePublishedFilesAreRead) {
   const auto end_to_end = calibration::published_end_to_end();
   EXPECT_EQ(end_to_end.size(), 68U);
