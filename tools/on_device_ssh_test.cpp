@@ -31,7 +31,7 @@ constexpr const char* kDaemon = "/usr/sbin/sshd";
 class OnDeviceSsh : public testing::Test {
  protected:
   void SetUp() override {
-    if (!fs::exists(kDaemon)) GTEST_SKIP() << kDaemon << " is missing: install openssh-server";
+    if (!fs::exists(kDaemon)) GTEST_SKIP() << kDaemon << " is missing: tools/install-dependencies developer";
     for (const char* key : {"host_key", "key"}) {
       ASSERT_EQ(std::system(("ssh-keygen -q -t ed25519 -N '' -f " + in(key)).c_str()), 0);
     }
