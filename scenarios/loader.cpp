@@ -112,27 +112,24 @@ constexpr const char* kTopologyFields[] = {"topology",  "link_gbps",  "cable_ns"
                                            "switch_ns", "leaf_ports", "spines"};
 constexpr const char* kFatTreeFields[] = {"leaf_ports", "spines"};
 
-void check_platform(const ScenarioSource& source, const json& given) {
-  const json network = given.at("cluster").value("network", json::object());
-  if (network.value("platform", "").empty()) return;
-  for (const char* field : kTopologyFields) {
+/// Refuses the first of `fields` that the network has: `why` they cannot stand there.
+void refuse_fields(const ScenarioSource& source, const json& network, std::span<const char* const> fields,
+                   const char* why) {
+  for (const char* field : fields) {
     if (!network.contains(field)) continue;
-    source.refuse(
-        Finding{std::string("/cluster/network/") + field,
-                std::string("\"") + field + "\" and \"platform\" exclude each other; allowed: one of them",
-                Anchor::kKey});
+    source.refuse(Finding{std::string("/cluster/network/") + field, in_quotes(field) + why, Anchor::kKey});
   }
 }
 
-void check_fat_tree(const ScenarioSource& source, const json& given) {
+void check_network(const ScenarioSource& source, const json& given) {
   const json network = given.at("cluster").value("network", json::object());
-  if (network.value("topology", "") == "fat_tree") return;
-  for (const char* field : kFatTreeFields) {
-    if (!network.contains(field)) continue;
-    source.refuse(
-        Finding{std::string("/cluster/network/") + field,
-                std::string("\"") + field + "\" is of a fat tree; allowed: with \"topology\": \"fat_tree\"",
-                Anchor::kKey});
+  if (!network.value("platform", "").empty()) {
+    refuse_fields(source, network, kTopologyFields,
+                  " and \"platform\" exclude each other; allowed: one of them");
+  }
+  if (network.value("topology", "") != "fat_tree") {
+    refuse_fields(source, network, kFatTreeFields,
+                  " is of a fat tree; allowed: with \"topology\": \"fat_tree\"");
   }
 }
 
@@ -263,8 +260,7 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   if (given.is_object()) given.erase("sweep");  // load_points() makes scenarios without it
   for (const Override& override : source->overrides()) apply_override(given, override, schema);
   if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
-  check_platform(*source, given);
-  check_fat_tree(*source, given);
+  check_network(*source, given);
 
   json resolved = given;
   fill_defaults(resolved, schema);
