@@ -32,10 +32,10 @@ std::vector<RecordId> written_records(std::span<const protocols::History* const>
 }  // namespace
 
 FinalStates::FinalStates(std::span<const protocols::History* const> histories,
-                         const protocols::StoreLayout& layout, int replicas)
-    : layout_(layout), replicas_(static_cast<std::size_t>(replicas)) {
+                         const protocols::StoreLayout& layout)
+    : layout_(layout) {
   for (const RecordId record : written_records(histories)) {
-    for (int rank = 0; rank < replicas; ++rank) copies_.push_back({record, rank, 0, 0, 0, {}});
+    for (int rank = 0; rank < layout.replicas(); ++rank) copies_.push_back({record, rank, 0, 0, 0, {}});
   }
 }
 
@@ -71,7 +71,8 @@ void FinalStates::add(Holder holder, int rank, const std::string& answer) {
     copy.value = reader.get_all<std::byte>();
   });
   if (holder == Holder::kBackups) return;
-  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].slot = copies_[i - i % replicas_].slot;
+  const auto replicas = static_cast<std::size_t>(layout_.replicas());
+  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].slot = copies_[i - i % replicas].slot;
 }
 
 protocols::FinalRecord FinalStates::find(RecordId record, int rank) const {

@@ -18,8 +18,7 @@ class FinalStates {
   enum class Holder : std::uint8_t { kPrimary, kBackups };
 
   /// Every record that one of the histories has written. `layout` outlives this.
-  FinalStates(std::span<const protocols::History* const> histories, const protocols::StoreLayout& layout,
-              int replicas);
+  FinalStates(std::span<const protocols::History* const> histories, const protocols::StoreLayout& layout);
 
   /// What to ask each rank: of the primaries first, then, when those have answered, of the backups.
   std::vector<std::string> questions(Holder holder) const;
@@ -42,7 +41,6 @@ class FinalStates {
   void for_each_copy(Copies& copies, Holder holder, int rank, const Visit& visit) const;
 
   const protocols::StoreLayout& layout_;
-  std::size_t replicas_;
   std::vector<Copy> copies_;  // by record, then rank
 };
 

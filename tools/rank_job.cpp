@@ -104,7 +104,7 @@ class Transactions final : public RankJob {
       logged.insert(logged.end(), some.begin(), some.end());
     }
     if (ask && questions() > 0) {
-      FinalStates states(history_of, system_.layout(), system_.parameters().replicas);
+      FinalStates states(history_of, system_.layout());
       for (const auto holder : {FinalStates::Holder::kPrimary, FinalStates::Holder::kBackups}) {
         const auto answers = ask(states.questions(holder));
         for (std::size_t rank = 0; rank < reports.size(); ++rank)
