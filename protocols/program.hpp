@@ -30,6 +30,12 @@ class Program {
 
   virtual int threads() const = 0;
   virtual Steppable& worker(int thread) = 0;
+  /// The worker posts nothing and takes nothing in the whole run: the target of one-sided verbs, whose NIC
+  /// does all of the work. Its step() need not be called before the run is over.
+  virtual bool is_passive(int thread) const {
+    static_cast<void>(thread);
+    return false;
+  }
 
   // By the worker's own thread at any time, by others when it has stopped:
   /// Work that began and has not ended. When all is over: a message was lost, or the program is stuck.

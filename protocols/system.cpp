@@ -228,6 +228,10 @@ std::size_t NodeProgram::unfinished_of(int thread) const {
 std::uint64_t NodeProgram::finished_ever_of(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->statistics.committed_ever;
 }
+Phase NodeProgram::phase(int thread, int coroutine) const {
+  const Thread& of = *threads_[static_cast<std::size_t>(thread)];
+  return of.transactions[static_cast<std::size_t>(coroutine)]->phase();
+}
 const WorkerStatistics& NodeProgram::statistics(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->statistics;
 }
@@ -251,9 +255,8 @@ std::uint64_t NodeProgram::location_cache_misses() const {
   return shared_->cache.misses();
 }
 
-FinalRecord final_record(NodeStore& primary, NodeStore& holder, RecordId record, int rank) {
-  const StoreLayout& layout = primary.layout();
-  const std::uint64_t slot = primary.find_slot(record.table(), record.key());
+FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot) {
+  const StoreLayout& layout = holder.layout();
   const std::byte* at = holder.memory().data() + layout.record_offset(record.table(), rank, slot);
   const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
   return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
@@ -297,8 +300,7 @@ class FinalData {
 }  // namespace
 
 std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find,
-                                    int copies) {
+                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find) {
   const SystemParameters& p = system.parameters();
   const TruncateAfter truncate_after = p.options.truncate_after;
   // Transactions that end before they commit leave nothing to judge.
@@ -316,10 +318,8 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
       };
     }
     reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, coordinator_of));
-    if (copies == p.replicas) {
-      reports.push_back(check_backups(histories, p.replicas,
-                                      [&](RecordId record, int rank) { return data.read(record, rank); }));
-    }
+    reports.push_back(check_backups(histories, p.replicas,
+                                    [&](RecordId record, int rank) { return data.read(record, rank); }));
   }
   reports.push_back(system.workload().check_invariant(
       histories, [&](RecordId record, std::span<std::byte> value) { return data.value(record, value); }));
@@ -341,10 +341,10 @@ std::vector<CheckReport> run_checks(const System& system,
   }
   const auto find = [&](RecordId record, int rank) {
     const int holder = system.layout().backup_node(static_cast<int>(record.partition()), rank);
-    return final_record(nodes[record.partition()]->store(), nodes[static_cast<std::size_t>(holder)]->store(),
-                        record, rank);
+    const std::uint64_t slot = nodes[record.partition()]->store().find_slot(record.table(), record.key());
+    return final_record(nodes[static_cast<std::size_t>(holder)]->store(), record, rank, slot);
   };
-  return run_checks(system, histories, logged, find, system.parameters().replicas);
+  return run_checks(system, histories, logged, find);
 }
 
 }  // namespace verbtwin::protocols

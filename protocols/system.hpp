@@ -69,6 +69,9 @@ class NodeProgram final : public Program {
   std::size_t unfinished_of(int thread) const override;
   std::uint64_t finished_ever_of(int thread) const override;
 
+  /// By the worker's own thread: what a coroutine's transaction is at.
+  Phase phase(int thread, int coroutine) const;
+
   // Afterwards, when all workers have stopped:
   const WorkerStatistics& statistics(int thread) const;
   const History& history(int thread) const;
@@ -91,15 +94,15 @@ struct FinalRecord {
   std::uint64_t version = 0;  // 0: never written, and `value` counts for nothing
   std::span<const std::byte> value;
 };
-/// The copy of replica rank `rank`, which `holder` has; `primary` knows where it is.
-FinalRecord final_record(NodeStore& primary, NodeStore& holder, RecordId record, int rank);
+/// The copy of replica rank `rank`, which `holder` has in `slot`: the primary's NodeStore::find_slot().
+FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot);
 using FindFinalRecord = std::function<FinalRecord(RecordId record, int rank)>;
 
 /// Every check of a finished run, from what was gathered of it: all workers' histories (by node, then
-/// thread), what all logs held, and a way to look up each record, in its first `copies` replicas.
+/// thread), what all logs held, and a way to look up each record that was written, at its primary (rank 0)
+/// and its backups.
 std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find,
-                                    int copies);
+                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find);
 
 /// The same where all nodes are in this process; drains the logs first.
 std::vector<CheckReport> run_checks(const System& system,

@@ -15,9 +15,9 @@ constexpr int kSteps = 32;
 /// Looks in a row without work after which a thread offers its core: with a core of its own that costs
 /// nothing, and where threads share cores the others may have what this one waits for.
 constexpr int kIdleLooks = 4;
-/// A worker without work for kIdleBeforeNap_ps (the target of one-sided requests, a server whose clients are
-/// slow) sleeps between looks, so that it takes no core from those that work: a quarter of the time it has
-/// been idle for. No run under load is idle for so long, so no latency that matters has a nap in it.
+/// A worker without work for kIdleBeforeNap_ps (a server whose clients are slow) sleeps between looks, so
+/// that it takes no core from those that work: a quarter of the time it has been idle for. No run under load
+/// is idle for so long, so no latency that matters has a nap in it.
 constexpr std::int64_t kIdleBeforeNap_ps = 400'000'000;
 constexpr std::int64_t kNapMax_ps = 5'000'000'000;
 
@@ -47,7 +47,7 @@ Drivers::~Drivers() {
 }
 
 void Drivers::join() {
-  stage_.store(Stage::kEnd);
+  enter(Stage::kEnd);
   for (const auto& thread : threads_) {
     if (thread->thread.joinable()) thread->thread.join();
   }
@@ -71,6 +71,10 @@ void Drivers::work(int index) {
   std::int64_t last_busy_ps = last_ps;
   int idle_looks = 0;
   bool fences_posted = false;
+  if (program_.is_passive(index)) {
+    self.finished.store(true, std::memory_order_release);
+    stage_.wait(Stage::kRun);
+  }
   for (;;) {
     const Stage stage = stage_.load(std::memory_order_acquire);
     if (stage == Stage::kEnd) return;

@@ -24,11 +24,12 @@ class Drivers {
           const std::atomic<bool>& stop);
   ~Drivers();
 
-  /// The window is over or stopped, and all that was begun has ended; the workers go on serving others.
+  /// The window is over or stopped, and all that was begun has ended; the workers go on serving others. (A
+  /// passive worker says so from the start: it sleeps until the fence.)
   bool finished() const;
   /// All that was posted has landed; ask once fence() has been called.
   bool fenced() const;
-  void fence() { stage_.store(Stage::kFence); }
+  void fence() { enter(Stage::kFence); }
   /// Requests posted and messages received so far.
   std::uint64_t activity() const;
   std::uint64_t finished_ever() const;  // transactions or operations
@@ -44,7 +45,7 @@ class Drivers {
   std::vector<std::int64_t> core_busy_ps() const;  // by thread, inside the window
 
  private:
-  enum class Stage : std::uint8_t { kRun, kFence, kEnd };
+  enum class Stage : int { kRun, kFence, kEnd };  // an int: a futex by itself, for who waits for it
 
   /// What a driver tells the run's thread, in a cache line of its own.
   struct alignas(64) Thread {
@@ -58,6 +59,10 @@ class Drivers {
     std::thread thread;
   };
 
+  void enter(Stage stage) {
+    stage_.store(stage);
+    stage_.notify_all();
+  }
   void drive(int index);
   void work(int index);
   void count(Thread& self, int index, std::int64_t now_ps);

@@ -6,9 +6,18 @@
 
 namespace verbtwin::tools {
 
+namespace {
+
 using protocols::RecordId;
 
-FinalStates::FinalStates(std::span<const protocols::History* const> histories) {
+/// A copy that a rank is asked for; its primary is not told the slot, which it alone can find.
+struct Wanted {
+  RecordId record;
+  std::int32_t rank = 0;
+  std::uint64_t slot = 0;
+};
+
+std::vector<RecordId> written_records(std::span<const protocols::History* const> histories) {
   std::vector<RecordId> written;
   for (const protocols::History* history : histories) {
     for (std::size_t i = 0; i < history->size(); ++i) {
@@ -17,42 +26,70 @@ FinalStates::FinalStates(std::span<const protocols::History* const> histories) {
   }
   std::ranges::sort(written);
   written.erase(std::unique(written.begin(), written.end()), written.end());
-  for (const RecordId record : written) states_.push_back({record, 0, 0, {}});
+  return written;
 }
 
-std::vector<std::string> FinalStates::questions(int ranks) const {
-  std::vector<std::vector<RecordId>> of_rank(static_cast<std::size_t>(ranks));
-  for (const State& state : states_) of_rank[state.record.partition()].push_back(state.record);
+}  // namespace
+
+FinalStates::FinalStates(std::span<const protocols::History* const> histories,
+                         const protocols::StoreLayout& layout)
+    : layout_(layout) {
+  for (const RecordId record : written_records(histories)) {
+    for (int rank = 0; rank < layout.replicas(); ++rank) copies_.push_back({record, rank, 0, 0, 0, {}});
+  }
+}
+
+template <typename Copies, typename Visit>
+void FinalStates::for_each_copy(Copies& copies, Holder holder, int rank, const Visit& visit) const {
+  for (auto& copy : copies) {
+    const bool asked = (copy.rank == 0) == (holder == Holder::kPrimary);
+    const auto partition = static_cast<int>(copy.record.partition());
+    if (asked && layout_.backup_node(partition, copy.rank) == rank) visit(copy);
+  }
+}
+
+std::vector<std::string> FinalStates::questions(Holder holder) const {
   std::vector<std::string> questions;
-  for (const std::vector<RecordId>& records : of_rank) {
+  for (int rank = 0; rank < layout_.nodes(); ++rank) {
+    std::vector<Wanted> wanted;
+    for_each_copy(copies_, holder, rank, [&](const Copy& copy) {
+      wanted.push_back({copy.record, copy.rank, copy.slot});
+    });
     ibverbs::ByteWriter writer;
-    writer.put_all(std::span<const RecordId>(records));
+    writer.put_all(std::span<const Wanted>(wanted));
     questions.push_back(writer.take());
   }
   return questions;
 }
 
-void FinalStates::add(int rank, const std::string& answer) {
+void FinalStates::add(Holder holder, int rank, const std::string& answer) {
   ibverbs::ByteReader reader(answer);
-  for (State& state : states_) {
-    if (state.record.partition() != static_cast<std::uint32_t>(rank)) continue;
-    state.lock = reader.get<std::uint64_t>();
-    state.version = reader.get<std::uint64_t>();
-    state.value = reader.get_all<std::byte>();
-  }
+  for_each_copy(copies_, holder, rank, [&](Copy& copy) {
+    copy.slot = reader.get<std::uint64_t>();
+    copy.lock = reader.get<std::uint64_t>();
+    copy.version = reader.get<std::uint64_t>();
+    copy.value = reader.get_all<std::byte>();
+  });
+  if (holder == Holder::kBackups) return;
+  const auto replicas = static_cast<std::size_t>(layout_.replicas());
+  for (std::size_t i = 0; i < copies_.size(); ++i) copies_[i].slot = copies_[i - i % replicas].slot;
 }
 
-protocols::FinalRecord FinalStates::find(RecordId record) const {
-  const auto found = std::ranges::lower_bound(states_, record, {}, &State::record);
-  if (found == states_.end() || found->record != record) return {};  // nobody wrote it
-  return {found->lock, found->version, found->value};
+protocols::FinalRecord FinalStates::find(RecordId record, int rank) const {
+  const auto found = std::ranges::lower_bound(copies_, record, {}, &Copy::record);
+  if (found == copies_.end() || found->record != record) return {};  // nobody wrote it
+  const Copy& copy = found[rank];
+  return {copy.lock, copy.version, copy.value};
 }
 
 std::string answer_final_states(protocols::NodeStore& store, const std::string& question) {
   ibverbs::ByteReader reader(question);
   ibverbs::ByteWriter writer;
-  for (const RecordId record : reader.get_all<RecordId>()) {
-    const protocols::FinalRecord last = protocols::final_record(store, store, record, 0);
+  for (const Wanted& wanted : reader.get_all<Wanted>()) {
+    const RecordId record = wanted.record;
+    const std::uint64_t slot = wanted.rank == 0 ? store.find_slot(record.table(), record.key()) : wanted.slot;
+    const protocols::FinalRecord last = protocols::final_record(store, record, wanted.rank, slot);
+    writer.put(slot);
     writer.put(last.lock);
     writer.put(last.version);
     writer.put_all(last.value);

@@ -33,9 +33,10 @@ constexpr std::chrono::milliseconds kSetupTimeout = 60s;
 constexpr std::chrono::milliseconds kGatherTimeout = 120s;
 /// How long after the window transactions that are under way may take to end.
 constexpr std::chrono::milliseconds kDrainTimeout = 10s;
-/// Between two looks at the run from outside: a wake-up takes a core from a worker where there is none to
-/// spare.
-constexpr std::chrono::milliseconds kLook = 5ms;
+/// Between two looks at the run from outside, while it is measured and afterwards: each wake-up takes time
+/// and caches from the workers where there is no core to spare.
+constexpr std::chrono::milliseconds kLook = 100ms;
+constexpr std::chrono::milliseconds kLookAtEnd = 5ms;
 
 std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   std::vector<ibverbs::PortChoice> choices;
@@ -105,6 +106,8 @@ class RankRun {
 
  private:
   int threads() const { return scenario_.cluster.threads; }
+  std::chrono::milliseconds until_window_ends() const;
+  std::chrono::milliseconds until_next_look() const;
   void watch(const std::string& phase);
   template <typename Done>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
@@ -136,6 +139,15 @@ void RankRun::watch(const std::string& phase) {
   }
 }
 
+std::chrono::milliseconds RankRun::until_window_ends() const {
+  const std::int64_t left_ps = window_.end_ps - ports_.front()->cpu().now_ps();
+  return std::chrono::milliseconds(stopping_.load() ? 0 : left_ps / 1'000'000'000);
+}
+
+std::chrono::milliseconds RankRun::until_next_look() const {
+  return std::clamp(until_window_ends(), kLookAtEnd, kLook);
+}
+
 template <typename Done>
 void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done) {
   const Clock::time_point deadline = Clock::now() + limit;
@@ -155,7 +167,7 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
                       "protocol is stuck",
                       phase, program_->unfinished()));
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(until_next_look());
   }
 }
 
@@ -166,7 +178,8 @@ void RankRun::run() {
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
-  wait_for("measuring", window + kDrainTimeout, [&] { return drivers_->finished(); });
+  wait_for("measuring", window + kDrainTimeout,
+           [&] { return until_window_ends() <= 0ms && drivers_->finished(); });
   if (stopping_.load()) measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   rendezvous_.share("finishing", "", window + kDrainTimeout);
   settle();
@@ -247,8 +260,8 @@ json RankRun::gather() {
   json result;
   if (options_.rank == 0) {
     result = make(reports, [this](std::vector<std::string> questions) { return ask(std::move(questions)); });
-  } else if (job_->asks()) {
-    ask({});
+  } else {
+    for (int question = 0; question < job_->questions(); ++question) ask({});
   }
   rendezvous_.share("ending", "", kGatherTimeout);
   return result;

@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,6 @@
 #include <cstring>
 #include <memory>
 #include <system_error>
-#include <thread>
 
 #include "tools/rank_options.hpp"
 
@@ -35,6 +36,8 @@ using namespace std::chrono_literals;
 /// After the first rank has failed, the others hear of it; one that does not end is ended.
 constexpr auto kGrace = 15s;
 constexpr auto kTermGrace = 3s;
+/// Between two looks at signals and clock: each wake-up takes time from the ranks on this machine.
+constexpr auto kLook = 100ms;
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -51,6 +54,7 @@ class Rank {
     if (pid_ < 0) fail("cannot start a rank");
     if (pid_ == 0) become(command, token, input[0], parent);
     setpgid(pid_, pid_);
+    ended_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
     if (input[0] < 0) return;
     close(input[0]);
     input_ = input[1];
@@ -64,6 +68,7 @@ class Rank {
     }
     if (input_ >= 0) close(input_);
     if (errors_ >= 0) close(errors_);
+    if (ended_ >= 0) close(ended_);
   }
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -77,6 +82,8 @@ class Rank {
     if (WIFSIGNALED(status)) killed_by_ = WTERMSIG(status);
     return false;
   }
+  /// Can be read (poll(2)) once the process has ended; -1 after running() has said so.
+  int ended_fd() const { return pid_ > 0 ? ended_ : -1; }
   void signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
   }
@@ -117,7 +124,7 @@ class Rank {
 
   int number_;
   pid_t pid_ = -1;
-  int input_ = -1, errors_ = -1;
+  int input_ = -1, errors_ = -1, ended_ = -1;
   int exit_code_ = 0, killed_by_ = 0;
 };
 
@@ -128,6 +135,14 @@ std::string quoted(const std::string& word) {
 }
 
 using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+/// Until a rank ends, for a while.
+void wait_for_any(const Ranks& ranks) {
+  std::vector<pollfd> ended;
+  for (const auto& rank : ranks)
+    ended.push_back({rank->ended_fd(), POLLIN, 0});  // poll() skips those below 0
+  poll(ended.data(), ended.size(), static_cast<int>(std::chrono::milliseconds(kLook).count()));
+}
 
 /// Waits for all; returns the first that failed, or null. Ends the others if they do not end by themselves.
 Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
@@ -155,7 +170,7 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
       end_at = Clock::now() + kTermGrace;
       for (const auto& rank : ranks) rank->signal(ended_with);
     }
-    std::this_thread::sleep_for(10ms);
+    wait_for_any(ranks);
   }
 }
 

@@ -43,7 +43,10 @@ class OnDevice : public testing::Test {
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     return std::make_unique<ChildProcess>(directory_, arguments);
   }
-  json result() const { return json::parse(read_text(directory_ / "result" / "result.json")); }
+  static json result_at(const fs::path& directory) {
+    return json::parse(read_text(directory / "result.json"));
+  }
+  json result() const { return result_at(directory_ / "result"); }
   std::string err() const { return read_text(directory_ / "err"); }
 
   /// Processes whose command line has this directory's name in it, or which run a rank.
@@ -69,15 +72,15 @@ class OnDevice : public testing::Test {
   }
 
   /// Until every rank drives its workers, for a while.
-  static void wait_for_measuring() {
-    constexpr std::ptrdiff_t kThreads = 2 + 2;  // the workers', the run's, the one that waits for signals
-    const auto working = [](pid_t pid) {
+  static void wait_for_measuring(std::size_t ranks_wanted = 3, std::ptrdiff_t workers = 2) {
+    const std::ptrdiff_t all_threads = workers + 2;  // the run's, and the one that waits for signals
+    const auto working = [all_threads](pid_t pid) {
       std::error_code gone;
       const fs::directory_iterator threads(fs::path("/proc") / std::to_string(pid) / "task", gone);
-      return !gone && std::distance(threads, fs::directory_iterator()) >= kThreads;
+      return !gone && std::distance(threads, fs::directory_iterator()) >= all_threads;
     };
     const Clock::time_point limit = Clock::now() + 60s;
-    for (std::size_t count = 0; count < 3;) {
+    for (std::size_t count = 0; count < ranks_wanted;) {
       ASSERT_LT(Clock::now(), limit);
       std::this_thread::sleep_for(50ms);
       const std::vector<pid_t> ranks = ranks_running();
@@ -103,7 +106,7 @@ TEST_P(EveryProtocol, CommitsSerializably) {
   EXPECT_GT(r.at("committed"), 100);
   EXPECT_EQ(r.at("measured_on").size(), 3U);
   EXPECT_FALSE(r.at("measured_on")[0].at("devices")[0].at("device").get<std::string>().empty());
-  EXPECT_EQ(r.at("checks").size(), 4U);
+  EXPECT_EQ(r.at("checks").size(), 5U);
   for (const json& check : r.at("checks")) {
     EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
     EXPECT_GT(check.at("transactions"), 100);
@@ -139,6 +142,39 @@ TEST_F(OnDevice, PrimitivesAreMeasured) {
     EXPECT_EQ(point.at("mode") == "ping_pong", point.at("verb") == "write" && point.at("outstanding") == 1);
   }
   EXPECT_EQ(m.at("measured_on")[0].at("devices")[0].at("device"), "rxe0");
+}
+
+/// How often a process was woken, in all of its threads.
+std::uint64_t wake_ups(pid_t pid) {
+  std::uint64_t sum = 0;
+  for (const auto& thread : fs::directory_iterator(fs::path("/proc") / std::to_string(pid) / "task")) {
+    std::ifstream status(thread.path() / "status");
+    for (std::string word; status >> word;) {
+      std::uint64_t count = 0;
+      if (word == "voluntary_ctxt_switches:" && status >> count) sum += count;
+    }
+  }
+  return sum;
+}
+
+TEST_F(OnDevice, TheTargetOfReadsSleeps) {
+  std::ofstream(directory_ / "reads.json")
+      << json{{"name", "reads"},
+              {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}}},
+              {"workload", {{"name", "primitive"}, {"verb", "read"}, {"pattern", "one_to_many"}}},
+              {"run", {{"warmup_us", 1000}, {"measure_us", 60'000'000}}}};
+  ChildProcess run(
+      directory_, {VERBTWIN_BINARY, "launch", "--local", "2", (directory_ / "reads.json").string(), "--quiet",
+                   "--out", directory_.string()});
+  wait_for_measuring(2, 1);
+  const pid_t target = find_rank(1);
+  ASSERT_GT(target, 0);
+  const std::uint64_t before = wake_ups(target);
+  std::this_thread::sleep_for(1s);
+  EXPECT_LT(wake_ups(target) - before, 50U) << "its core is the others'";
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 128 + SIGINT) << err();
+  EXPECT_GT(result_at(directory_).at("operations"), 100);
 }
 
 TEST_F(OnDevice, AKilledRankEndsTheRunAtOnce) {

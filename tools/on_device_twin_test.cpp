@@ -1,5 +1,7 @@
 // The twin check: for one seed and one client, the requests that transactions post are the same in simulation
-// and on a real device: kind, order, bytes and target. Runs where there is a device, as on_device_test.cpp.
+// and on a real device: phase, kind, order, bytes and target. Runs where there is a device, as
+// on_device_test.cpp.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,11 +40,13 @@ constexpr std::size_t kRequests = 1500;
 struct Record {
   void add(const std::string& target, const SendWr& wr) {
     if (requests.size() < kRequests) {
-      requests.push_back(std::string(to_string(wr.opcode)) + " " + std::to_string(wr.sge.length) + " B to " +
-                         target);
+      const std::string_view phase = program == nullptr ? "?" : protocols::to_string(program->phase(0, 0));
+      requests.push_back(
+          fmt::format("{}: {} {} B to {}", phase, to_string(wr.opcode), wr.sge.length, target));
     }
     count.fetch_add(1);
   }
+  const protocols::NodeProgram* program = nullptr;  // whose coroutine's phase it is
   std::vector<std::string> requests;
   std::atomic<std::size_t> count{0};
 };
@@ -163,6 +167,7 @@ std::vector<std::string> simulated(const scenarios::Scenario& scenario) {
                                                              std::vector<WorkerPort*>{port}));
   }
   for (int node = 0; node < kNodes; ++node) {
+    if (node == 0) client.record.program = nodes.front().get();
     nodes[static_cast<std::size_t>(node)]->start(window_of(node), stop);
     cluster.drive(node, 0, nodes[static_cast<std::size_t>(node)]->worker(0));
   }
@@ -184,6 +189,7 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
   std::atomic<bool> stop{false};
   {
     protocols::NodeProgram node(system, rank, cluster.memory(), {&recording});
+    recording.record.program = &node;
     cluster.connect(rendezvous, 30s);
     node.start(window_of(rank), stop);
     rendezvous.share("starting", "", 30s);
@@ -224,6 +230,14 @@ TEST(OnDeviceTwin, TheSameRequestsAreSimulatedAndReal) {
     ASSERT_EQ(twin.size(), kRequests);
     ASSERT_EQ(real.size(), kRequests);
     for (std::size_t i = 0; i < kRequests; ++i) ASSERT_EQ(real[i], twin[i]) << "request " << i;
+  }
+}
+
+/// Of every protocol that logs at other nodes, each of its four phases posts something here.
+TEST(OnDeviceTwin, EveryPhaseIsSeen) {
+  const std::vector<std::string> requests = simulated(scenario_of("drtmh"));
+  for (const char* phase : {"execution: ", "validation: ", "logging: ", "commit: "}) {
+    EXPECT_THAT(requests, testing::Contains(testing::StartsWith(phase)));
   }
 }
 

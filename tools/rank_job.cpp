@@ -76,7 +76,7 @@ class Transactions final : public RankJob {
     return to.take();
   }
 
-  bool asks() const override { return system_.parameters().check; }
+  int questions() const override { return system_.parameters().check ? 2 : 0; }
   std::string answer(const std::string& question) override {
     return answer_final_states(node_->store(), question);
   }
@@ -103,15 +103,16 @@ class Transactions final : public RankJob {
       const auto some = from.get_all<protocols::LoggedWrite>();
       logged.insert(logged.end(), some.begin(), some.end());
     }
-    if (ask && asks()) {
-      FinalStates states(history_of);
-      const auto answers = ask(states.questions(static_cast<int>(reports.size())));
-      for (std::size_t rank = 0; rank < reports.size(); ++rank)
-        states.add(static_cast<int>(rank), answers[rank]);
-      // Backups' copies stay where they are: their logs have been compared, which they are made of.
+    if (ask && questions() > 0) {
+      FinalStates states(history_of, system_.layout());
+      for (const auto holder : {FinalStates::Holder::kPrimary, FinalStates::Holder::kBackups}) {
+        const auto answers = ask(states.questions(holder));
+        for (std::size_t rank = 0; rank < reports.size(); ++rank)
+          states.add(holder, static_cast<int>(rank), answers[rank]);
+      }
       input.checks = protocols::run_checks(
-          system_, history_of, logged, [&](protocols::RecordId record, int) { return states.find(record); },
-          1);
+          system_, history_of, logged,
+          [&](protocols::RecordId record, int rank) { return states.find(record, rank); });
     }
     return make_result(input);
   }

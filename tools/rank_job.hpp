@@ -31,11 +31,11 @@ class RankJob {
                                         const std::vector<WorkerPort*>& ports) = 0;
   /// What this rank has to tell.
   virtual std::string report() = 0;
-  /// Rank 0: the result, from what each rank told. Asks once where asks() holds.
+  /// Rank 0: the result, from what each rank told. Asks questions() times.
   virtual nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
                                 const Ask& ask) = 0;
-  /// Rank 0's result needs answers, and what this rank answers.
-  virtual bool asks() const { return false; }
+  /// How often rank 0's result asks every rank, and what this rank answers.
+  virtual int questions() const { return 0; }
   virtual std::string answer(const std::string& question) {
     static_cast<void>(question);
     return "";

@@ -42,6 +42,7 @@ class BenchmarkThread {
   virtual void start(const Window& window, const std::atomic<bool>& stop) = 0;
   virtual Steppable& steppable() = 0;
   virtual std::size_t unfinished() const = 0;
+  virtual bool is_passive() const { return false; }
   const OperationStatistics& statistics() const { return statistics_; }
 
  protected:
@@ -73,6 +74,9 @@ class BenchmarkNode final : public Program {
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& worker(int thread) override { return threads_[static_cast<std::size_t>(thread)]->steppable(); }
   int threads() const override { return static_cast<int>(threads_.size()); }
+  bool is_passive(int thread) const override {
+    return threads_[static_cast<std::size_t>(thread)]->is_passive();
+  }
   std::size_t unfinished_of(int thread) const override {
     return threads_[static_cast<std::size_t>(thread)]->unfinished();
   }

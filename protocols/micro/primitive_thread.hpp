@@ -40,6 +40,9 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& steppable() override { return *this; }
   std::size_t unfinished() const override { return slots_.size() - free_slots_.size(); }
+  bool is_passive() const override {
+    return !options_.issues(port_.node(), port_.thread()) && options_.verb != Opcode::kSend;
+  }
 
   /// The most that was ever in flight.
   std::uint32_t in_flight_max() const { return in_flight_max_; }
@@ -108,6 +111,7 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   std::uint32_t in_flight_ = 0, in_flight_max_ = 0;
   std::uint32_t uncovered_ = 0, uncovered_max_;  // over all queue pairs
   bool filling_ = true;
+  std::int64_t now_ps_ = 0;  // when may_post() last found room
 };
 
 }  // namespace verbtwin::protocols

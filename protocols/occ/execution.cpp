@@ -8,6 +8,7 @@ namespace verbtwin::protocols {
 
 Task<bool> Transaction::execute() {
   const OccOptions::Execution& options = engine_.options().execution;
+  phase_ = Phase::kExecution;
   if (executed_ == 0) log_entries_.clear();
   const bool all_located = options.primitive == Primitive::kRpc || locate_in_cache();
   if (!all_located && options.primitive == Primitive::kOneSided) {

@@ -85,6 +85,7 @@ WaitGroup& Transaction::begin() {
   arena_used_ = 0;
   reason_ = AbortReason::kNone;
   phase_ps_ = {};
+  phase_ = Phase::kExecution;
   phase_start_ps_ = engine_.cpu_.now_ps();
   return buffers_in_use_;
 }
@@ -117,6 +118,7 @@ void Transaction::end_phase(Phase phase) {
   const std::int64_t now_ps = engine_.cpu_.now_ps();
   phase_ps_[static_cast<std::size_t>(phase)] += now_ps - phase_start_ps_;
   phase_start_ps_ = now_ps;
+  if (phase != Phase::kCommit) phase_ = static_cast<Phase>(static_cast<int>(phase) + 1);
 }
 
 SendWr Transaction::record_request(const Item& item, const Channel& channel, Opcode opcode,

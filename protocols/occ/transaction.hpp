@@ -76,6 +76,8 @@ class Transaction {
   void abandon() { release_locks(); }
 
   AbortReason abort_reason() const { return reason_; }
+  /// What it is at now; of one that has ended, where it ended.
+  Phase phase() const { return phase_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }
 
  private:
@@ -227,6 +229,7 @@ class Transaction {
   WaitGroup buffers_in_use_;  // passive writes that still read from the arena
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t phase_start_ps_ = 0;
+  Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
   std::vector<Item> items_;
   std::vector<LogEntry> log_entries_;
