@@ -85,6 +85,10 @@ class WorkerPort {
   /// idle workers sleep needs to know.
   virtual void watch(std::span<const std::byte> memory) { static_cast<void>(memory); }
 
+  /// Another worker of this node has something in memory for its thread `thread`. Only a binding that lets idle
+  /// workers sleep needs to know.
+  virtual void wake(int thread) { static_cast<void>(thread); }
+
   /// Publishes this worker's UD queue pair, so that peers can find it; called once.
   virtual void publish_ud(const QpAddress& address) = 0;
 

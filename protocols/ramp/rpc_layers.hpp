@@ -1,0 +1,43 @@
+// RpcLayers: what carries a worker's calls, side by side: to its own node, datagrams, polled buffers; and the
+// locks that other workers of its node granted.
+//
+// Belongs to one Worker, which it hands its messages to; what it points to outlives it.
+#pragma once
+
+#include "protocols/ramp/server.hpp"
+#include "protocols/rpc/buffer_rpc.hpp"
+#include "protocols/rpc/local_rpc.hpp"
+#include "protocols/rpc/ud_rpc.hpp"
+
+namespace verbtwin::protocols {
+
+class RpcLayers final : public MessageLayer, public PolledMemory {
+ public:
+  LocalRpc* local = nullptr;
+  UdRpc* datagrams = nullptr;
+  BufferRpc* buffers = nullptr;
+  RampServer* grants = nullptr;  // S2PL that waits
+
+  void attach(Worker& worker) {
+    worker.set_messages(*this);
+    if (buffers != nullptr || grants != nullptr) worker.set_polled_memory(*this);
+  }
+
+  void on_recv(const WorkCompletion& wc) override { datagrams->on_recv(wc); }
+  void on_sent(const WorkCompletion& wc) override { datagrams->on_sent(wc); }
+  void prefetch_recv(std::uint64_t wr_id) const override { datagrams->prefetch_recv(wr_id); }
+
+  bool flush() override {
+    const bool more = local->deliver();
+    if (datagrams != nullptr) datagrams->flush();
+    if (buffers != nullptr) buffers->flush();
+    return more;
+  }
+
+  bool poll_memory() override {
+    const bool messages = buffers != nullptr && buffers->poll();
+    return (grants != nullptr && grants->take_grants()) || messages;
+  }
+};
+
+}  // namespace verbtwin::protocols
