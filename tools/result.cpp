@@ -283,6 +283,7 @@ json make_result(const TransactionsInput& input) {
                                 {"transactions", check.transactions},
                                 {"violations", check.violations},
                                 {"examples", check.examples}});
+    for (const auto& [name, count] : check.allowed) result["checks"].back()["allowed"][name] = count;
   }
   return result;
 }

@@ -1,6 +1,14 @@
 // KeyGroups: workloads of a plain key-value store: each transaction reads some keys and writes some, all
 // named beforehand. For the RAMP family, whose transactions are GET_ALL and PUT_ALL.
 //
+// `read-write-mix`: transactions that read all their keys, or write all of them. `ycsb-groups`: YCSB's core
+// workloads A, B, C and F (Cooper et al., SoCC 2010), `operations` of one kind grouped into a transaction, as
+// RAMP's own evaluation groups them (Bailis et al., SIGMOD 2014, section 5.1); 1,000 records of 1 KB, which
+// is the table of RAMP over RDMA. D and E insert and scan, which these protocols do not have.
+//
+// A key's number is its rank by popularity, the most popular first. Servers take keys in turn, so each has
+// its share of the popular ones.
+//
 // Made once per run and shared by all workers; const calls from any thread. No I/O.
 #pragma once
 
