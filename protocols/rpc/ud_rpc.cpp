@@ -47,13 +47,6 @@ std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcO
 
 }  // namespace
 
-void Reply::on_reply(std::span<const std::byte> reply) {
-  assert(reply.size() <= buffer_.size());
-  size_ = std::min(reply.size(), buffer_.size());
-  std::memcpy(buffer_.data(), reply.data(), size_);
-  group_->complete(WcStatus::kSuccess);
-}
-
 std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
   return rpc_->append(source_node_, 0, kResponseFlag, slot_, bytes);
 }
@@ -162,6 +155,10 @@ std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::si
   ++peer(node).unacknowledged;
   if (!options_.request_batching) flush();
   return append(node, handler, kPassiveFlag, 0, bytes);
+}
+
+std::span<std::byte> UdRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
+  return append(origin.node, 0, kResponseFlag, origin.slot, bytes);
 }
 
 void UdRpc::flush() {
