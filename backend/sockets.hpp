@@ -1,6 +1,5 @@
-// Sockets: a worker's TCP connections, one to the worker of its own index on each node, its own node
-// included. They are byte streams: what is sent in one piece may arrive in many, and messages are the
-// caller's affair.
+// Sockets: a worker's TCP connections, one to the worker of its own index on each other node. They are byte
+// streams: what is sent in one piece may arrive in many, and messages are the caller's affair.
 //
 // Given by WorkerPort::sockets(), owned by the binding and used by the worker's thread only. Nothing here
 // waits: the worker's step asks poll() what can be done and does that much. Bytes arrive in order and none is
