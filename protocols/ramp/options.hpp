@@ -55,6 +55,8 @@ struct RampOptions {
   }
   bool uses(Transport wanted) const { return transport == wanted && (get == Get::kRpc || put == Put::kRpc); }
 
+  bool uses_sockets() const { return uses(Transport::kEthernetTcp) || uses(Transport::kIpoibTcp); }
+
   /// From the resolved `protocol` object of a scenario. Throws UserError for what cannot be.
   static RampOptions from_json(const nlohmann::json& protocol);
 };

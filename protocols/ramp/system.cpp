@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/checks/read_atomic.hpp"
 #include "protocols/ramp/client.hpp"
 #include "protocols/ramp/rpc_layers.hpp"
 #include "protocols/ramp/server.hpp"
@@ -115,6 +116,7 @@ struct RampNode::Thread {
   std::optional<UdRpc> datagrams;
   std::optional<DatagramRpc> datagram_calls;
   std::optional<BufferRpc> buffers;
+  std::optional<TcpRpc> sockets;
   Rpc* gets = nullptr;  // to other nodes
   Rpc* puts = nullptr;
   RampServer server;
@@ -159,12 +161,20 @@ void RampNode::Thread::make_transports(Shared& shared) {
     if (serves) server.serve(*buffers);
     layers.buffers = &*buffers;
   }
+  if (options.uses_sockets()) {
+    sockets.emplace(worker);
+    if (serves) server.serve(*sockets);
+    layers.sockets = &*sockets;
+  }
   landing = memory.subspan(system.datagrams_b_ + system.buffers_b_);
   if (serves) server.serve(local);
   layers.local = &local;
   if (serves && options.deadlock == RampOptions::Deadlock::kWaitDie) layers.grants = &server;
   layers.attach(worker);
-  Rpc* const by_transport = datagram_calls ? static_cast<Rpc*>(&*datagram_calls) : &*buffers;
+  Rpc* by_transport = nullptr;
+  if (datagram_calls) by_transport = &*datagram_calls;
+  if (sockets) by_transport = &*sockets;
+  if (by_transport == nullptr) by_transport = &*buffers;
   gets = options.get == RampOptions::Get::kRpc ? by_transport : &*buffers;
   puts = options.put == RampOptions::Put::kRpc ? by_transport : &*buffers;
 }
@@ -257,8 +267,13 @@ std::uint64_t RampNode::versions_collected_early() const {
   return shared_->server.versions.collected_early();
 }
 
-std::vector<CheckReport> run_checks(const RampSystem&, RampHistories) {
-  return {};
+std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories) {
+  std::vector<std::byte> value(system.layout().value_b);
+  const auto initial_digest = [&](std::uint64_t key) {
+    fill_initial_value(key, value);
+    return value_digest(value);
+  };
+  return {check_read_atomic(histories, initial_digest)};
 }
 
 }  // namespace verbtwin::protocols
