@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/profile.hpp"
+#include "models/socket.hpp"
 #include "protocols/occ/options.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -22,7 +23,8 @@ struct RunControl {
   const std::atomic<bool>* stop = nullptr;    // set: end early, mark the result partial
   const models::NicProfile* nic = nullptr;    // in place of the profiles that the scenario names
   const models::HostProfile* host = nullptr;  // likewise
-  protocols::OccOptions::Sabotage sabotage;   // tests only
+  const models::SocketProfile* sockets = nullptr;
+  protocols::OccOptions::Sabotage sabotage;  // tests only
 };
 
 /// The result, as DESIGN.md's contract has it.
