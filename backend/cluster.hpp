@@ -87,6 +87,10 @@ class WorkerPort {
   /// idle workers sleep needs to know.
   virtual void watch(std::span<const std::byte> memory) { static_cast<void>(memory); }
 
+  /// Another worker of this node has something in memory for its thread `thread`. Only a binding that lets idle
+  /// workers sleep needs to know.
+  virtual void wake(int thread) { static_cast<void>(thread); }
+
   /// This worker's TCP connections. A worker that uses them asks for them while it is made, so that a binding
   /// can connect them before the run. UserError where the cluster was made without sockets.
   virtual Sockets& sockets() { throw UserError("/protocol/transport", "this cluster has no sockets"); }

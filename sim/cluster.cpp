@@ -67,6 +67,9 @@ class Cluster::Worker final : public WorkerPort {
   void watch(std::span<const std::byte> memory) override {
     cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);
   }
+  void wake(int thread) override {
+    cluster_.cores_[cluster_.index_of(node_, thread)]->wake(core_.now_ps(), 0);
+  }
   Sockets& sockets() override {
     return cluster_.sockets_ ? cluster_.sockets_->of(node_, thread_) : WorkerPort::sockets();
   }

@@ -52,13 +52,14 @@ std::span<std::byte> TcpRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
   return append(origin.node, {static_cast<std::uint32_t>(bytes), origin.slot, 0, Kind::kReply});
 }
 
-void TcpRpc::flush() {
+bool TcpRpc::flush() {
   for (const std::int32_t node : to_flush_) {
     peer(node).listed = false;
     // Behind what did not fit: it leaves when there is room.
     if (!peer(node).room_wanted) write(node);
   }
   to_flush_.clear();
+  return false;
 }
 
 void TcpRpc::write(int node) {

@@ -38,7 +38,7 @@ class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
   // MessageLayer: no completions, but messages that leave with the round.
   void on_recv(const WorkCompletion&) override {}
   void on_sent(const WorkCompletion&) override {}
-  void flush() override;
+  bool flush() override;
 
   // PolledMemory: the connections.
   bool poll_memory() override;

@@ -161,10 +161,11 @@ std::span<std::byte> UdRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
   return append(origin.node, 0, kResponseFlag, origin.slot, bytes);
 }
 
-void UdRpc::flush() {
+bool UdRpc::flush() {
   const std::size_t room = kSendQueueDepth - posted_.size();
   const std::size_t count = std::min(room, open_.size());
   if (count > 0) post_packets(count);
+  return false;
 }
 
 void UdRpc::post_packets(std::size_t count) {

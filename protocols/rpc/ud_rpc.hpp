@@ -86,7 +86,7 @@ class UdRpc final : public MessageLayer {
 
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion& wc) override;
-  void flush() override;
+  bool flush() override;
   void prefetch_recv(std::uint64_t wr_id) const override;
 
  private:
