@@ -48,6 +48,30 @@ std::vector<PublishedPoint> published_scale_out() {
   return points;
 }
 
+std::vector<PublishedFactor> published_factors() {
+  const auto table = PublishedTable::read(published_directory() / "cx4_factor_analysis.csv");
+  std::vector<PublishedFactor> factors;
+  for (const PublishedRow& row : table.rows()) {
+    factors.push_back({table.cell(row, "step"), static_cast<int>(table.number(row, "coroutines")),
+                       table.number(row, "ratio")});
+  }
+  return factors;
+}
+
+std::vector<PublishedRatio> published_ramp_ratios() {
+  std::vector<PublishedRatio> ratios;
+  const auto add = [&](const std::filesystem::path& file, const char* what, bool may_be_fitted) {
+    const auto table = PublishedTable::read(file);
+    for (const PublishedRow& row : table.rows()) {
+      if (table.cell(row, "source") != "RAMP over RDMA" || table.cell(row, "unit") != "x") continue;
+      ratios.push_back({table.cell(row, what), table.number(row, "value"), may_be_fitted});
+    }
+  };
+  add(published_directory() / "headlines.csv", "experiment", false);
+  add(published_directory().parent_path() / "train" / "text_figures.csv", "what", true);
+  return ratios;
+}
+
 std::filesystem::path published_directory() {
   return profile_directory().parent_path() / "published" / "validation";
 }

@@ -27,6 +27,25 @@ std::vector<PublishedPoint> published_end_to_end();
 /// OSDI 2018, figure 12, throughput against machines, DrTM+H.
 std::vector<PublishedPoint> published_scale_out();
 
+/// A bar of OSDI 2018, figure 13(a): what is switched on beside the bars before it, and throughput by the
+/// first bar's.
+struct PublishedFactor {
+  std::string step;
+  int coroutines = 0;
+  double ratio = 0;
+};
+/// TPC-C new-order with DrTM+H, 16 machines; the first step is the base.
+std::vector<PublishedFactor> published_factors();
+
+/// A ratio of two systems of one experiment, as a paper's text states it.
+struct PublishedRatio {
+  std::string experiment;
+  double ratio = 0;
+  bool may_be_fitted = false;  // of the train set
+};
+/// Those of RAMP over RDMA: in headlines.csv, and the train set's one.
+std::vector<PublishedRatio> published_ramp_ratios();
+
 /// The directory that holds the files, beside the profiles.
 std::filesystem::path published_directory();
 

@@ -92,7 +92,8 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
       for (const auto& [key, values] : entries[i].keys.items()) {
         const std::string pointer =
             child_pointer(child_pointer(entries[i].pointer, key), std::to_string(at[i]));
-        settings.push_back(override_of(document, key, values[at[i]], pointer));
+        // null: the file's own value, or none: what one point's protocol takes, another's may not.
+        if (!values[at[i]].is_null()) settings.push_back(override_of(document, key, values[at[i]], pointer));
         point.settings.emplace_back(key, values[at[i]]);
       }
     }

@@ -2,6 +2,9 @@
 // {"cluster.coroutines": [1, 2, 4], "run.measure_us": [2000, 1000, 500]}]: the product over the list's
 // entries, the first one varying slowest, the keys inside one entry moving together.
 //
+// A value null leaves its field as it stands in the file: a field that one point's protocol has, another's
+// may not.
+//
 // Pure but for reading files; callable from any thread. Errors as of the loader: a value of a sweep that its
 // field does not take is told with its place in the file. What an override sets holds at every point.
 #pragma once

@@ -67,6 +67,15 @@ TEST_F(Sweep, IsTheProductOfItsEntriesTheFirstVaryingSlowest) {
   }
 }
 
+TEST_F(Sweep, NullLeavesAFieldAsItIs) {
+  const auto all = points(R"([{"cluster.nodes": [null, 5], "protocol.name": ["drtmh", null]}])");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].scenario.cluster.nodes, 4);
+  EXPECT_EQ(all[1].scenario.cluster.nodes, 5);
+  EXPECT_EQ(all[1].scenario.protocol.at("name"), "drtmh");
+  EXPECT_EQ(all[0].settings.size(), 2U) << "a column of the table all the same";
+}
+
 TEST_F(Sweep, WhatAnOverrideSetsHoldsAtEveryPoint) {
   for (const SweepPoint& point :
        points(R"([{"cluster.nodes": [3, 5]}])", {"cluster.nodes=8", "run.seed=7"})) {

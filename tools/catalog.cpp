@@ -13,7 +13,7 @@ namespace {
 std::vector<scenarios::CatalogEntry> catalog_entries(std::span<const protocols::RegistryEntry> registered) {
   std::vector<scenarios::CatalogEntry> entries;
   for (const protocols::RegistryEntry& entry : registered) {
-    entries.push_back({entry.name, entry.description, entry.schema, entry.needs_protocol});
+    entries.push_back({entry.name, entry.description, entry.schema, entry.needs_protocol, entry.family});
   }
   return entries;
 }
@@ -26,8 +26,17 @@ scenarios::Catalog make_catalog() {
   catalog.workloads = catalog_entries(protocols::workload_entries());
   for (const calibration::ProfileInfo& profile :
        calibration::list_profiles(calibration::profile_directory())) {
-    const bool nic = profile.kind == calibration::ProfileKind::kNic;
-    (nic ? catalog.nics : catalog.hosts).push_back(profile.name);
+    switch (profile.kind) {
+      case calibration::ProfileKind::kNic:
+        catalog.nics.push_back(profile.name);
+        break;
+      case calibration::ProfileKind::kHost:
+        catalog.hosts.push_back(profile.name);
+        break;
+      case calibration::ProfileKind::kSocket:
+        catalog.sockets.push_back(profile.name);
+        break;
+    }
   }
   return catalog;
 }

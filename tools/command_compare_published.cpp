@@ -17,7 +17,9 @@
 #include "calibration/profile_file.hpp"
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
+#include "tools/factors.hpp"
 #include "tools/output_file.hpp"
+#include "tools/ramp_ratios.hpp"
 
 namespace verbtwin::tools {
 
@@ -31,15 +33,16 @@ bool is_scale_out(const std::vector<SimulatedPoint>& points) {
   return false;
 }
 
-/// A sweep of something else (figure 13's factors, say) has several points where the figure has one.
-void refuse_others(const std::filesystem::path& file, const std::vector<SimulatedPoint>& points) {
+/// A sweep of something else has several points where the figure has one.
+void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& points) {
   std::set<std::tuple<std::string, std::string, int, int>> seen;
   for (const SimulatedPoint& p : points) {
     if (seen.emplace(p.workload, p.protocol, p.coroutines, p.machines).second) continue;
-    throw UserError("",
-                    fmt::format("{}: two points of {}, {}, {} machines, {} coroutines; allowed: sweeps over "
-                                "systems and coroutines (figure 14) or machines (figure 12)",
-                                file.string(), p.workload, p.protocol, p.machines, p.coroutines));
+    throw UserError(
+        "", fmt::format("{}: two points of {}, {}, {} machines, {} coroutines; allowed: sweeps over "
+                        "systems and coroutines (figure 14), machines (figure 12), factors (figure 13) or "
+                        "the RAMP family's ways to read and write",
+                        file, p.workload, p.protocol, p.machines, p.coroutines));
   }
 }
 
@@ -53,27 +56,38 @@ std::string read_report(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-int compare(const std::string& given, bool report) {
-  std::filesystem::path file = given;
-  if (std::filesystem::is_directory(file)) file /= "points.csv";
-  using calibration::PublishedTable;
-  const std::vector<SimulatedPoint> simulated =
-      simulated_points(PublishedTable::read(file, PublishedTable::Kind::kPlain));
-  refuse_others(file, simulated);
+Comparison compare_curves(const calibration::PublishedTable& table) {
+  const std::vector<SimulatedPoint> simulated = simulated_points(table);
+  refuse_others(table.name(), simulated);
   const bool scale_out = is_scale_out(simulated);
   const std::vector<PairedPoint> pairs = pair_points(
       scale_out ? calibration::published_scale_out() : calibration::published_end_to_end(), simulated);
   if (pairs.empty()) {
-    throw UserError("", file.string() +
-                            ": no point of it has been published: see scenarios/osdi18 for sweeps "
-                            "that have");
+    throw UserError("",
+                    table.name() +
+                        ": no point of it has been published: see scenarios/osdi18 and scenarios/ramp for "
+                        "sweeps that have");
   }
   const std::string title =
       fmt::format("{}: {}",
                   scale_out ? "OSDI 2018, figure 12: throughput against machines"
                             : "OSDI 2018, figure 14: throughput and latency, 16 machines",
                   pairs.front().published.workload);
-  const std::string comparison = render_comparison(title, pairs);
+  return {title, render_comparison(title, pairs)};
+}
+
+/// What the sweep varies tells which figure it belongs to.
+Comparison compare_table(const calibration::PublishedTable& table) {
+  if (varies_ramp_systems(table)) return compare_ramp(table);
+  if (varies_factors(table)) return compare_factors(table);
+  return compare_curves(table);
+}
+
+int compare(const std::string& given, bool report) {
+  std::filesystem::path file = given;
+  if (std::filesystem::is_directory(file)) file /= "points.csv";
+  using calibration::PublishedTable;
+  const auto [title, comparison] = compare_table(PublishedTable::read(file, PublishedTable::Kind::kPlain));
   print(comparison);
   if (report) {
     const std::filesystem::path page = calibration::profile_directory().parent_path() / "REPORT.md";

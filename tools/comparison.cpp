@@ -15,11 +15,6 @@ namespace {
 
 using Pairs = std::vector<PairedPoint>;
 
-std::string error(double simulated, double published) {
-  if (published <= 0) return "-";
-  return fmt::format("{:+.0f} %", (simulated / published - 1) * 100);
-}
-
 std::string render_points(const Pairs& pairs) {
   std::string text =
       "| workload | protocol | machines | coroutines | M/s per machine, published | simulated | error | p50 "
@@ -27,12 +22,12 @@ std::string render_points(const Pairs& pairs) {
       "published | simulated | error |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const auto& [published, simulated] : pairs) {
     const bool latency = published.latency_p50_us > 0;
-    text +=
-        fmt::format("| {} | {} | {} | {} | {:.3f} | {:.3f} | {} | {} | {:.1f} | {} |\n", published.workload,
-                    published.protocol, published.machines, simulated.coroutines, published.per_machine_mtps,
-                    simulated.per_machine_mtps, error(simulated.per_machine_mtps, published.per_machine_mtps),
-                    latency ? fmt::format("{:.1f}", published.latency_p50_us) : "-", simulated.latency_p50_us,
-                    error(simulated.latency_p50_us, published.latency_p50_us));
+    text += fmt::format(
+        "| {} | {} | {} | {} | {:.3f} | {:.3f} | {} | {} | {:.1f} | {} |\n", published.workload,
+        published.protocol, published.machines, simulated.coroutines, published.per_machine_mtps,
+        simulated.per_machine_mtps, percent_off(simulated.per_machine_mtps, published.per_machine_mtps),
+        latency ? fmt::format("{:.1f}", published.latency_p50_us) : "-", simulated.latency_p50_us,
+        percent_off(simulated.latency_p50_us, published.latency_p50_us));
   }
   return text;
 }
@@ -84,12 +79,17 @@ std::string render_peaks(const Pairs& pairs) {
   std::string text = "| peak | published M/s per machine | simulated | error |\n|---|---|---|---|\n";
   for (const auto& [key, peak] : peaks) {
     text += fmt::format("| {}, {} | {:.3f} | {:.3f} | {} |\n", key.first, key.second, peak.published,
-                        peak.simulated, error(peak.simulated, peak.published));
+                        peak.simulated, percent_off(peak.simulated, peak.published));
   }
   return text;
 }
 
 }  // namespace
+
+std::string percent_off(double value, double reference) {
+  if (reference <= 0) return "-";
+  return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
+}
 
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",

@@ -34,8 +34,17 @@ struct PairedPoint {
 std::vector<PairedPoint> pair_points(const std::vector<calibration::PublishedPoint>& published,
                                      const std::vector<SimulatedPoint>& simulated);
 
+/// How far off, "+12 %"; "-" where there is nothing to compare with.
+std::string percent_off(double value, double reference);
+
 /// Markdown: a table of points, the winners, the peaks. Ends in a newline.
 std::string render_comparison(const std::string& title, const std::vector<PairedPoint>& pairs);
+
+/// One section of the report.
+struct Comparison {
+  std::string title;
+  std::string text;  // Markdown that begins with the title
+};
 
 /// `report` (calibration/REPORT.md) with this comparison in its last part, "End to end", in place of an
 /// earlier one of the same title.

@@ -282,6 +282,11 @@ void Summary::checks() {
       text += fmt::format("{} transactions, ", format_count(count_of(check, "transactions")));
     }
     text += fmt::format("{} violation{}", format_count(violations), violations == 1 ? "" : "s");
+    const char* separator = "; allowed: ";
+    for (const auto& [name, count] : member(check, "allowed").items()) {
+      text += fmt::format("{}{} {}", std::exchange(separator, ", "), name,
+                          format_count(count.get<std::uint64_t>()));
+    }
     line(fmt::format("{} {}", violations == 0 ? paint(kGreen, "PASS") : paint(kRed, "FAIL"),
                      wrap(text, 5, width_)));
     const auto examples = check.find("examples");

@@ -5,6 +5,7 @@
 // shows, where present:
 //   "aborts": {"<reason>": count}               attempts aborted, by reason
 //   "checks"[i]."examples": ["<text>", ...]     what the first violations are
+//   "checks"[i]."allowed": {"<anomaly>": count} what the isolation level allows, counted
 //   "user_aborts": count                        transactions that ended by their own rules
 //   "datagrams_dropped": count, "location_cache": {"hit_ratio": share}
 //   "bottleneck"."busiest": "<resource>"        the most used one where none is saturated

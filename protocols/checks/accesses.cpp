@@ -3,20 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
-#include <limits>
 
 namespace verbtwin::protocols {
-
-TransactionNumbers::TransactionNumbers(Histories histories) {
-  std::size_t count = 0;
-  for (const History* history : histories) {
-    first_.push_back(static_cast<std::uint32_t>(count));
-    count += history->size();
-  }
-  assert(count <= std::numeric_limits<std::uint32_t>::max());
-  first_.push_back(static_cast<std::uint32_t>(count));
-}
 
 std::size_t TransactionNumbers::worker_of(std::uint32_t transaction) const {
   const auto next_worker = std::upper_bound(first_.begin(), first_.end() - 1, transaction);

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <boost/sort/spreadsort/integer_sort.hpp>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +30,17 @@ struct RecordAccess {
 /// ...
 class TransactionNumbers {
  public:
-  explicit TransactionNumbers(Histories histories);
+  /// Of any kind of history that tells its size().
+  template <typename AnyHistory>
+  explicit TransactionNumbers(std::span<const AnyHistory* const> histories) {
+    std::size_t count = 0;
+    for (const AnyHistory* history : histories) {
+      first_.push_back(static_cast<std::uint32_t>(count));
+      count += history->size();
+    }
+    assert(count <= std::numeric_limits<std::uint32_t>::max());
+    first_.push_back(static_cast<std::uint32_t>(count));
+  }
 
   std::uint32_t count() const { return first_.back(); }
   std::uint32_t first_of(std::size_t worker) const { return first_[worker]; }

@@ -20,7 +20,7 @@ Findings::Kind* Findings::find(std::string_view kind) {
 }
 
 CheckReport Findings::report(std::string_view name, std::uint64_t transactions) const {
-  CheckReport result{std::string(name), transactions, 0, {}};
+  CheckReport result{std::string(name), transactions, 0, {}, {}};
   for (const Kind& kind : kinds_) {
     result.violations += kind.count;
     const std::string more = kind.count > 1 ? fmt::format(" (and {} more)", kind.count - 1) : "";

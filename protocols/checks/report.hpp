@@ -12,12 +12,19 @@
 
 namespace verbtwin::protocols {
 
+/// What a check counts although the isolation level allows it.
+struct AllowedCount {
+  std::string name;
+  std::uint64_t count = 0;
+};
+
 struct CheckReport {
   std::string name;
   std::uint64_t transactions = 0;  // committed transactions judged
   std::uint64_t violations = 0;
   std::vector<std::string>
       examples;  // one line for each kind of violation: the first one found, and how many
+  std::vector<AllowedCount> allowed;
 };
 
 /// "table/partition/key".
