@@ -254,7 +254,7 @@ std::uint64_t NodeProgram::location_cache_misses() const {
 FinalRecord final_record(NodeStore& primary, NodeStore& holder, RecordId record, int rank) {
   const StoreLayout& layout = primary.layout();
   const std::uint64_t slot = primary.find_slot(record.table(), record.key());
-  const std::byte* at = holder.memory().data() + layout.record_offset(record.table(), rank, slot);
+  const std::byte* at = holder.record_copy(record.table(), rank, slot);
   const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
   return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
 }

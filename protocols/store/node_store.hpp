@@ -31,7 +31,11 @@ class NodeStore {
   /// Where this node's primary copy of a record of its own partition is; the key must exist.
   std::uint64_t find_slot(std::uint32_t table, std::uint64_t key) const;
   std::byte* primary_record(std::uint32_t table, std::uint64_t slot) const {
-    return memory_.data() + layout_.record_offset(table, 0, slot);
+    return record_copy(table, 0, slot);
+  }
+  /// The copy of replica rank `rank` that this node holds.
+  std::byte* record_copy(std::uint32_t table, int rank, std::uint64_t slot) const {
+    return node_memory_.record_at(layout_.record_offset(table, rank, slot));
   }
   std::span<std::byte> ring(int sender_node, int sender_thread) const {
     return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
@@ -52,7 +56,8 @@ class NodeStore {
 
   const StoreLayout& layout_;
   int node_, threads_;
-  std::span<std::byte> memory_;
+  NodeMemory& node_memory_;
+  std::span<std::byte> memory_;  // the records aside
   std::uint32_t lkey_;
   bool keep_logged_;
   std::vector<LogReader> readers_;  // by sender
