@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "backend/number_map.hpp"
+
 namespace verbtwin::sim {
 
 class Cluster::Node final : public NodeMemory {
@@ -84,10 +86,7 @@ class Cluster::Worker final : public WorkerPort {
 
   SimQueuePair*& slot(int node, int nic, int index) {
     const ClusterShape& s = cluster_.shape_;
-    if (queue_pairs_.empty()) {
-      queue_pairs_.resize(static_cast<std::size_t>(s.nodes * s.nics_per_node * s.qps_per_peer), nullptr);
-    }
-    return queue_pairs_[static_cast<std::size_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
+    return queue_pairs_[static_cast<std::uint32_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
   }
 
   SimQueuePair& make_queue_pair() {
@@ -102,7 +101,7 @@ class Cluster::Worker final : public WorkerPort {
   SimDevice device_;
   QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
-  std::vector<SimQueuePair*> queue_pairs_;
+  NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
 };
 

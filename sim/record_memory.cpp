@@ -1,7 +1,6 @@
 #include "sim/record_memory.hpp"
 
 #include <cassert>
-#include <utility>
 
 namespace verbtwin::sim {
 
@@ -33,20 +32,11 @@ void RecordMemory::add(std::size_t offset, std::size_t length, std::size_t strid
 }
 
 std::byte* RecordMemory::make(std::uint64_t offset) {
-  if ((blocks_ + 1) * 3 > table_.size() * 2) grow();
-  ++blocks_;
   const Part& part = *part_behind(offset);
   const Place place = place_of(part, offset);
-  Entry& entry = table_[slot_of(place.block)];
-  entry = {place.block, pool_.take(part.block_b)};
-  return pool_.at(entry.unit) + place.within_b;
-}
-
-void RecordMemory::grow() {
-  const std::vector<Entry> smaller = std::exchange(table_, std::vector<Entry>(table_.size() * 2));
-  for (const Entry& entry : smaller) {
-    if (entry.block != kNone) table_[slot_of(entry.block)] = entry;
-  }
+  const std::uint32_t unit = pool_.take(part.block_b);
+  units_[place.block] = unit;
+  return pool_.at(unit) + place.within_b;
 }
 
 }  // namespace verbtwin::sim

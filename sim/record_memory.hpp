@@ -13,6 +13,7 @@
 #include <new>
 #include <vector>
 
+#include "backend/number_map.hpp"
 #include "sim/memory.hpp"
 
 namespace verbtwin::sim {
@@ -41,7 +42,7 @@ class RecordPool {
 class RecordMemory {
  public:
   /// The pool is not owned and outlives it.
-  explicit RecordMemory(RecordPool& pool) : pool_(pool), table_(kFirstPlaces) {}
+  explicit RecordMemory(RecordPool& pool) : pool_(pool) {}
 
   /// Records that are longer are better kept by the page.
   static constexpr std::size_t kStrideMaxBytes = 1024;
@@ -61,8 +62,8 @@ class RecordMemory {
     if (part == nullptr) return {false, nullptr, ~std::size_t{0}};
     if (offset < part->begin) return {false, nullptr, part->begin - offset};
     const Place place = place_of(*part, offset);
-    const Entry& entry = table_[slot_of(place.block)];
-    std::byte* at = entry.block == kNone ? nullptr : pool_.at(entry.unit) + place.within_b;
+    const std::uint32_t* unit = units_.find(place.block);
+    std::byte* at = unit == nullptr ? nullptr : pool_.at(*unit) + place.within_b;
     return {true, at, part->block_b - place.within_b};
   }
   /// The same, made where there was nothing.
@@ -75,12 +76,10 @@ class RecordMemory {
   void prefetch_find(std::uint64_t offset) const {
     const Part* part = part_behind(offset);
     if (part == nullptr || offset < part->begin) return;
-    __builtin_prefetch(&table_[first_slot(place_of(*part, offset).block)]);
+    __builtin_prefetch(units_.near(place_of(*part, offset).block));
   }
 
  private:
-  static constexpr std::uint32_t kNone = ~0U;
-  static constexpr std::size_t kFirstPlaces = 64;
   static constexpr std::size_t kBlockBytes = 128;  // of short records
 
   struct Part {
@@ -91,11 +90,6 @@ class RecordMemory {
     std::uint32_t block;  // number, counted over all parts
     std::uint32_t within_b;
   };
-  struct Entry {
-    std::uint32_t block = kNone;
-    std::uint32_t unit = 0;
-  };
-
   /// The part that holds `offset`, or else the next one.
   const Part* part_behind(std::uint64_t offset) const {
     for (const Part& part : parts_) {
@@ -108,23 +102,11 @@ class RecordMemory {
     return {part.first_block + static_cast<std::uint32_t>(from_begin / part.block_b),
             static_cast<std::uint32_t>(from_begin % part.block_b)};
   }
-  std::size_t first_slot(std::uint32_t block) const {
-    return (block * 0x9E3779B97F4A7C15ULL >> 32) & (table_.size() - 1);
-  }
-  /// The block's slot, or the free one where it belongs.
-  std::size_t slot_of(std::uint32_t block) const {
-    std::size_t slot = first_slot(block);
-    while (table_[slot].block != block && table_[slot].block != kNone)
-      slot = (slot + 1) & (table_.size() - 1);
-    return slot;
-  }
   std::byte* make(std::uint64_t offset);
-  void grow();
 
   RecordPool& pool_;
   std::vector<Part> parts_;
-  std::vector<Entry> table_;  // open addressing; a power of two
-  std::size_t blocks_ = 0;    // in use
+  NumberMap<std::uint32_t> units_;  // of the pool, by block
 };
 
 }  // namespace verbtwin::sim

@@ -14,7 +14,7 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
       memory_(memory.local()),
       lkey_(memory.lkey()),
       keep_logged_(keep_logged),
-      readers_(static_cast<std::size_t>(layout.nodes()) * static_cast<std::size_t>(threads)) {
+      readers_(static_cast<std::size_t>(threads)) {
   assert(memory_.size() >= layout.total_bytes());
   // A short run fills small rings only.
   constexpr std::uint32_t kRingFilledB = 16384;
@@ -45,7 +45,8 @@ std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const
 }
 
 std::uint64_t NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
-  LogReader& reader = readers_[static_cast<std::size_t>(sender_node * threads_ + sender_thread)];
+  LogReader& reader =
+      readers_[static_cast<std::size_t>(sender_thread)][static_cast<std::uint32_t>(sender_node)];
   const std::span<std::byte> memory = ring(sender_node, sender_thread);
   while (reader.head() < certain) {
     const auto body = reader.next(layout_.log(), memory);

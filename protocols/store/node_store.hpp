@@ -2,7 +2,8 @@
 // look-ups, record reads, and the logs it keeps for others.
 //
 // One per node, shared by its workers. Records are reached through record.hpp's functions only; a log ring is
-// read by one worker at a time, because its one sender asks for one reclaim after another.
+// read by one worker, the one of its sender's index, because its one sender asks that one for one reclaim
+// after another.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "backend/number_map.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/store/layout.hpp"
 #include "protocols/store/ring_log.hpp"
@@ -60,7 +62,9 @@ class NodeStore {
   std::span<std::byte> memory_;  // the records aside
   std::uint32_t lkey_;
   bool keep_logged_;
-  std::vector<LogReader> readers_;  // by sender
+  /// By the sender's thread, then its node. Workers ask their peers of the same index, so that each map is
+  /// one worker's.
+  std::vector<NumberMap<LogReader>> readers_;
   std::mutex logged_mutex_;
   std::vector<LoggedWrite> logged_;
 };
