@@ -39,13 +39,19 @@ class NodeMemory {
   virtual std::uint32_t lkey() const = 0;
   virtual RemoteMemory remote(int node, int nic) const = 0;
 
-  /// A hint: most of this part of the local memory will be used (huge pages pay there).
-  virtual void expect_use(std::size_t offset, std::size_t length) {
+  /// This part will hold records, the first at `offset`, the next ones `stride_b` behind each other, few of
+  /// them in use at first. Their owner reaches them through record_at() only, one at a time; by requests they
+  /// are reached like any memory. Set up in ascending order.
+  virtual void keep_records(std::size_t offset, std::size_t length, std::size_t stride_b) {
     static_cast<void>(offset);
     static_cast<void>(length);
+    static_cast<void>(stride_b);
   }
-  /// A hint: all of this part will be used in time.
-  virtual void expect_filling(std::size_t offset, std::size_t length) {
+  /// The record at `offset`, for this node's CPUs: as many bytes as the stride said. It stays where it is.
+  virtual std::byte* record_at(std::size_t offset) { return local().data() + offset; }
+
+  /// A hint: most of this part of the local memory will be used (huge pages pay there).
+  virtual void expect_use(std::size_t offset, std::size_t length) {
     static_cast<void>(offset);
     static_cast<void>(length);
   }

@@ -257,7 +257,7 @@ std::uint64_t NodeProgram::location_cache_misses() const {
 
 FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot) {
   const StoreLayout& layout = holder.layout();
-  const std::byte* at = holder.memory().data() + layout.record_offset(record.table(), rank, slot);
+  const std::byte* at = holder.record_copy(record.table(), rank, slot);
   const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
   return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
 }

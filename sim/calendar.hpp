@@ -4,7 +4,7 @@
 // One Calendar belongs to one simulation and is used by its one thread. An event is a handler number and an
 // index, 16 bytes in all with its key; who handles a number is registered once.
 //
-// Shape: a wheel of buckets, each a fraction of a nanosecond, for the next two microseconds, where nearly
+// Shape: a wheel of buckets, each a fraction of a nanosecond, for the next eight microseconds, where nearly
 // every event of a verb falls; a heap for what is later. A bucket holds a handful of events and is put in
 // order when its turn comes. Order is exact. Against a heap alone this halves the cost of an event
 // (sim/calendar_bench.cpp).
@@ -84,7 +84,7 @@ class Calendar {
 
  private:
   static constexpr int kBucketShift = 8;           // 256 ps
-  static constexpr std::int64_t kBuckets = 8192;   // 2.1 us
+  static constexpr std::int64_t kBuckets = 32768;  // 8.4 us
   static constexpr std::int64_t kLookBuckets = 3;  // between two steps of prefetching
   static constexpr std::uint32_t kNone = ~0U;
 

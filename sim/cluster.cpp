@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cassert>
 
+#include "backend/number_map.hpp"
+
 namespace verbtwin::sim {
 
 class Cluster::Node final : public NodeMemory {
  public:
-  Node(Cluster& cluster, std::size_t bytes) : cluster_(cluster), mapping_(bytes) {
-    key_ = regions_.add(mapping_.bytes(), kAccessAll);
+  Node(Cluster& cluster, std::size_t bytes)
+      : cluster_(cluster), mapping_(bytes), records_(*cluster.record_pool_) {
+    key_ = regions_.add(mapping_.bytes(), kAccessAll, &records_);
   }
   std::span<std::byte> local() override { return mapping_.bytes(); }
   std::uint32_t lkey() const override { return key_; }
@@ -16,27 +19,33 @@ class Cluster::Node final : public NodeMemory {
     const Node& other = *cluster_.nodes_[static_cast<std::size_t>(node)];
     return {reinterpret_cast<std::uint64_t>(other.mapping_.bytes().data()), other.key_};
   }
+  void keep_records(std::size_t offset, std::size_t length, std::size_t stride_b) override {
+    if (stride_b > RecordMemory::kStrideMaxBytes) return;
+    records_.add(offset, length, stride_b);
+    mapping_.forbid(offset, length);
+  }
+  std::byte* record_at(std::size_t offset) override {
+    const RecordMemory::Piece piece = records_.use(offset);
+    return piece.is_record ? piece.at : mapping_.bytes().data() + offset;
+  }
+  /// On all nodes or on none.
   void expect_use(std::size_t offset, std::size_t length) override {
-    if (cluster_.huge_pages_b_ + length > kHugePagesMaxBytes) return;
-    cluster_.huge_pages_b_ += length;
-    mapping_.prefer_huge_pages(offset, length);
+    const auto nodes = static_cast<std::size_t>(cluster_.shape_.nodes);
+    if (length <= kHugePagesMaxBytes / nodes) mapping_.prefer_huge_pages(offset, length);
   }
   /// What reads as zeros is one huge page that the whole machine shares: no memory, and one fault for 2 MiB.
   void expect_reads(std::size_t offset, std::size_t length) override {
     mapping_.prefer_huge_pages(offset, length);
   }
-  /// On all nodes or on none.
-  void expect_filling(std::size_t offset, std::size_t length) override {
-    const auto nodes = static_cast<std::size_t>(cluster_.shape_.nodes);
-    if (length <= kFillingMaxBytes / nodes) mapping_.prefer_huge_pages(offset, length);
-  }
   Memory& regions() { return regions_; }
 
  private:
-  static constexpr std::size_t kFillingMaxBytes = std::size_t{5} << 28;  // 1.25 GiB of the whole cluster
+  /// Huge pages commit memory that may not be touched: a large cluster does without.
+  static constexpr std::size_t kHugePagesMaxBytes = std::size_t{1} << 30;
 
   Cluster& cluster_;
   LazyMapping mapping_;
+  RecordMemory records_;
   Memory regions_;
   std::uint32_t key_;
 };
@@ -83,10 +92,7 @@ class Cluster::Worker final : public WorkerPort {
 
   SimQueuePair*& slot(int node, int nic, int index) {
     const ClusterShape& s = cluster_.shape_;
-    if (queue_pairs_.empty()) {
-      queue_pairs_.resize(static_cast<std::size_t>(s.nodes * s.nics_per_node * s.qps_per_peer), nullptr);
-    }
-    return queue_pairs_[static_cast<std::size_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
+    return queue_pairs_[static_cast<std::uint32_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
   }
 
   SimQueuePair& make_queue_pair() {
@@ -101,7 +107,7 @@ class Cluster::Worker final : public WorkerPort {
   SimDevice device_;
   QpInitAttributes connected_;  // what connected queue pairs are made with
   QpAddress ud_;
-  std::vector<SimQueuePair*> queue_pairs_;
+  NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
 };
 
@@ -148,6 +154,7 @@ Cluster::Cluster(const ClusterParameters& p)
       nic_profile_(p.nic),
       socket_prices_(prices_by_socket(p)),
       core_handler_(calendar_.add_handler(*this)),
+      record_pool_(std::make_unique<RecordPool>(p.node_memory_b * static_cast<std::size_t>(p.shape.nodes))),
       platform_(make_platform(p)),
       clock_(std::make_unique<Clock>(
           *platform_, calendar_,

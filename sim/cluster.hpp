@@ -22,6 +22,7 @@
 #include "sim/fabric.hpp"
 #include "sim/memory.hpp"
 #include "sim/platform.hpp"
+#include "sim/record_memory.hpp"
 #include "sim/sockets.hpp"
 #include "sim/transport.hpp"
 
@@ -90,15 +91,12 @@ class Cluster final : private EventHandler {
   }
   SimQueuePair& connect(Worker& from, int node, int nic, int index);
 
-  /// Huge pages commit memory that may not be touched: a large cluster does without.
-  static constexpr std::size_t kHugePagesMaxBytes = std::size_t{1} << 30;
-
-  std::size_t huge_pages_b_ = 0;
   ClusterShape shape_;
   models::NicProfile nic_profile_;
   std::vector<CpuPrices> socket_prices_;  // of a node's cores, by socket
   Calendar calendar_;
   Calendar::HandlerId core_handler_;
+  std::unique_ptr<RecordPool> record_pool_;
   std::unique_ptr<Platform> platform_;
   std::unique_ptr<Clock> clock_;
   std::unique_ptr<Fabric> fabric_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "sim/record_memory.hpp"
 
 namespace verbtwin::sim {
 
@@ -34,8 +35,65 @@ void LazyMapping::prefer_huge_pages(std::size_t offset, std::size_t length) {
   madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // a wish: nothing depends on it
 }
 
+void LazyMapping::forbid(std::size_t offset, std::size_t length) {
+  mprotect(bytes_.data() + offset, length, PROT_NONE);
+}
+
 LazyMapping::~LazyMapping() {
   munmap(bytes_.data(), bytes_.size());
+}
+
+void Memory::read(std::uint32_t key, std::uint64_t addr, std::byte* to, std::uint32_t length) const {
+  const Region& region = regions_[key - 1];
+  while (length > 0) {
+    RecordMemory::Piece piece{false, nullptr, length};
+    if (region.records != nullptr) piece = region.records->find(region.offset_of(addr));
+    const std::size_t bytes = std::min<std::size_t>(length, piece.run_b);
+    if (!piece.is_record) {
+      std::memcpy(to, reinterpret_cast<const void*>(addr), bytes);
+    } else if (piece.at != nullptr) {
+      std::memcpy(to, piece.at, bytes);
+    } else {
+      std::memset(to, 0, bytes);
+    }
+    to += bytes;
+    addr += bytes;
+    length -= static_cast<std::uint32_t>(bytes);
+  }
+}
+
+void Memory::write(std::uint32_t key, std::uint64_t addr, const std::byte* from, std::uint32_t length) {
+  const Region& region = regions_[key - 1];
+  while (length > 0) {
+    RecordMemory::Piece piece{false, nullptr, length};
+    if (region.records != nullptr) piece = region.records->use(region.offset_of(addr));
+    const std::size_t bytes = std::min<std::size_t>(length, piece.run_b);
+    std::memcpy(piece.is_record ? piece.at : reinterpret_cast<std::byte*>(addr), from, bytes);
+    from += bytes;
+    addr += bytes;
+    length -= static_cast<std::uint32_t>(bytes);
+  }
+}
+
+std::uint64_t& Memory::word(std::uint32_t key, std::uint64_t addr) {
+  const Region& region = regions_[key - 1];
+  RecordMemory::Piece piece{false, nullptr, 0};
+  if (region.records != nullptr) piece = region.records->use(region.offset_of(addr));
+  return *reinterpret_cast<std::uint64_t*>(piece.is_record ? piece.at : reinterpret_cast<std::byte*>(addr));
+}
+
+void Memory::prefetch(std::uint32_t key, std::uint64_t addr, int steps) const {
+  if (key == 0 || key > regions_.size()) return;
+  const Region& region = regions_[key - 1];
+  const std::uint64_t offset = region.offset_of(addr);
+  if (region.records == nullptr || offset >= region.length) {
+    if (steps == 1) __builtin_prefetch(reinterpret_cast<const void*>(addr));
+  } else if (steps == 1) {
+    region.records->prefetch_find(offset);
+  } else {
+    const RecordMemory::Piece piece = region.records->find(offset);
+    __builtin_prefetch(piece.is_record ? piece.at : reinterpret_cast<const std::byte*>(addr));
+  }
 }
 
 }  // namespace verbtwin::sim

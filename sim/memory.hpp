@@ -16,6 +16,7 @@
 namespace verbtwin::sim {
 
 class Core;
+class RecordMemory;
 
 /// Anonymous memory reserved but not committed. Throws UserError where the system refuses the reservation.
 class LazyMapping {
@@ -27,6 +28,9 @@ class LazyMapping {
 
   std::span<std::byte> bytes() const { return bytes_; }
 
+  /// This part stands for addresses only: whoever touches it is wrong, and faults.
+  void forbid(std::size_t offset, std::size_t length);
+
   /// Most of this part will be touched.
   void prefer_huge_pages(std::size_t offset, std::size_t length);
 
@@ -36,9 +40,10 @@ class LazyMapping {
 
 class Memory {
  public:
-  /// Returns the key of the new region; lkey and rkey are one number here.
-  std::uint32_t add(std::span<std::byte> bytes, unsigned access) {
-    regions_.push_back({bytes.data(), bytes.size(), access});
+  /// Returns the key of the new region; lkey and rkey are one number here. `records`: where the parts of the
+  /// region are that hold records; not owned.
+  std::uint32_t add(std::span<std::byte> bytes, unsigned access, RecordMemory* records = nullptr) {
+    regions_.push_back({bytes.data(), bytes.size(), access, records});
     return static_cast<std::uint32_t>(regions_.size());
   }
   /// Core `core` polls `bytes`.
@@ -69,11 +74,20 @@ class Memory {
     return from_base < regions_[key - 1].length ? from_base : 0;
   }
 
+  // What a NIC does to memory that it is allowed to access.
+  void read(std::uint32_t key, std::uint64_t addr, std::byte* to, std::uint32_t length) const;
+  void write(std::uint32_t key, std::uint64_t addr, const std::byte* from, std::uint32_t length);
+  std::uint64_t& word(std::uint32_t key, std::uint64_t addr);
+  /// Prefetches what an access will touch: with steps 1 and then 0.
+  void prefetch(std::uint32_t key, std::uint64_t addr, int steps) const;
+
  private:
   struct Region {
     std::byte* base = nullptr;
     std::size_t length = 0;
     unsigned access = 0;
+    RecordMemory* records = nullptr;
+    std::uint64_t offset_of(std::uint64_t addr) const { return addr - reinterpret_cast<std::uint64_t>(base); }
   };
   struct Watch {
     std::span<const std::byte> bytes;

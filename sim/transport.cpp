@@ -50,6 +50,9 @@ Transport::~Transport() {
 }
 
 std::uint32_t Transport::add(SimQueuePair& qp) {
+  const auto endpoint = static_cast<std::size_t>(qp.port_.endpoint);
+  if (memories_.size() <= endpoint) memories_.resize(endpoint + 1);
+  memories_[endpoint] = qp.port_.memory;
   queue_pairs_.push_back(&qp);
   return static_cast<std::uint32_t>(queue_pairs_.size() - 1);
 }
@@ -309,13 +312,15 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
     return;
   }
   const bool at_target = f.stage == Stage::kTouch;
+  if (at_target && !is_send(f.opcode) && f.path.to < memories_.size() && memories_[f.path.to] != nullptr) {
+    memories_[f.path.to]->prefetch(f.rkey, f.remote_addr, steps);
+  }
   const std::uint32_t number = at_target ? f.target : f.origin;
   const SimQueuePair* qp = number < queue_pairs_.size() ? queue_pairs_[number] : nullptr;
   if (qp == nullptr) return;
   if (steps == 1) {
     const auto* lines = reinterpret_cast<const std::byte*>(qp);
     for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(lines + at);
-    if (at_target && !is_send(f.opcode)) __builtin_prefetch(reinterpret_cast<const void*>(f.remote_addr));
     for (std::size_t at = 0; at < f.length && at < 256; at += 64) __builtin_prefetch(f.local + at);
     const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
     if (answers && f.origin < queue_pairs_.size() && queue_pairs_[f.origin] != nullptr) {

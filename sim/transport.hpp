@@ -117,7 +117,8 @@ class Transport final : public EventHandler {
   void touch(std::uint32_t index);
   void wake_watcher(const Flight& f, const SimQueuePair& target);
   void execute(std::uint32_t index, SimQueuePair& target);
-  void access_memory(Flight& f);
+  void access_memory(Flight& f, Memory& memory);
+  void access_whole(const Flight& f, Memory& memory);
   bool is_torn(const Flight& f) const;
   void access_by_lines(const Flight& f);
   void access_line(std::uint32_t index);
@@ -147,6 +148,7 @@ class Transport final : public EventHandler {
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
+  std::vector<const Memory*> memories_;  // by endpoint; of those that have a queue pair
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   std::uint64_t resets_ = 0;
   Tear tear_;

@@ -120,13 +120,13 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
   if (f.opcode == Opcode::kRdmaWriteWithImm) {
     RecvWr recv;
     if (!take_recv(index, target, recv)) return;
-    access_memory(f);
+    access_memory(f, *target.port_.memory);
     models::Nic& nic = target.port_.nic;
     nic.receive_imm(target.context_);
     const std::int64_t landed_ps = is_torn(f) ? tear_.within_ps : 0;
     push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at() + landed_ps);
   } else {
-    access_memory(f);
+    access_memory(f, *target.port_.memory);
     if (is_write(f.opcode)) wake_watcher(f, target);
   }
   if (f.type != QpType::kRc) {
@@ -177,26 +177,27 @@ void Transport::access_line(std::uint32_t index) {
   const Flight& line = flight(index);
   const SimQueuePair* target = find(line.target);
   if (target != nullptr && target->port_.memory->allows(line.rkey, line.remote_addr, line.length, 0)) {
-    auto* remote = reinterpret_cast<std::byte*>(line.remote_addr);
-    std::memcpy(is_write(line.opcode) ? remote : line.local, is_write(line.opcode) ? line.local : remote,
-                line.length);
+    access_whole(line, *target->port_.memory);
     if (is_write(line.opcode)) wake_watcher(line, *target);
   }
   release(index);
 }
 
-void Transport::access_memory(Flight& f) {
+void Transport::access_memory(Flight& f, Memory& memory) {
   if (is_torn(f)) {
     access_by_lines(f);
-    return;
+  } else if (f.length > 0) {
+    access_whole(f, memory);
   }
-  auto* remote = reinterpret_cast<std::byte*>(f.remote_addr);
+}
+
+void Transport::access_whole(const Flight& f, Memory& memory) {
   if (is_write(f.opcode)) {
-    if (f.length > 0) std::memcpy(remote, f.local, f.length);
+    memory.write(f.rkey, f.remote_addr, f.local, f.length);
   } else if (f.opcode == Opcode::kRdmaRead) {
-    if (f.length > 0) std::memcpy(f.local, remote, f.length);
+    memory.read(f.rkey, f.remote_addr, f.local, f.length);
   } else {
-    std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t*>(remote));
+    std::atomic_ref<std::uint64_t> word(memory.word(f.rkey, f.remote_addr));
     std::uint64_t old = f.atomic.compare_add;
     if (f.opcode == Opcode::kAtomicFetchAndAdd) {
       old = word.fetch_add(f.atomic.compare_add);

@@ -54,9 +54,7 @@ class OccEngine final : public PolledMemory {
   /// Calls visit(node) for every node at which this worker has a log.
   template <typename Visit>
   void for_each_log(const Visit& visit) const {
-    for (std::size_t node = 0; node < logs_.size(); ++node) {
-      if (logs_[node]) visit(node);
-    }
+    for (const std::uint32_t node : logs_.numbers()) visit(std::size_t{node});
   }
 
  private:
@@ -129,10 +127,10 @@ class OccEngine final : public PolledMemory {
   NodeStore& store_;
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
-  std::vector<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
-  std::vector<PolledLog> polled_logs_;            // by node; none without LOCK records
-  std::vector<std::uint32_t> entry_of_node_;      // while log entries are built: number + 1, by node
-  std::vector<Access> reads_, writes_;            // of the transaction that is being recorded
+  NumberMap<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
+  std::vector<PolledLog> polled_logs_;          // by node; none without LOCK records
+  std::vector<std::uint32_t> entry_of_node_;    // while log entries are built: number + 1, by node
+  std::vector<Access> reads_, writes_;          // of the transaction that is being recorded
 };
 
 }  // namespace verbtwin::protocols

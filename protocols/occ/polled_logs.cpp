@@ -18,8 +18,8 @@ bool OccEngine::poll_memory() {
     if (node == store_.node()) continue;
     cpu_.charge(Cost::kPollSlot, polls);
     any = take_record(node) || any;
-    const auto index = static_cast<std::size_t>(node);
-    if (index >= logs_.size() || !logs_[index] || logs_[index]->lock_records.empty()) continue;
+    const std::unique_ptr<RemoteLog>* log = logs_.find(static_cast<std::uint32_t>(node));
+    if (log == nullptr || (*log)->lock_records.empty()) continue;
     cpu_.charge(Cost::kPollSlot);
     any = take_answer(node) || any;
   }
@@ -69,7 +69,7 @@ void OccEngine::answer_lock_record(int node, Verdict verdict, std::uint64_t head
 }
 
 bool OccEngine::take_answer(int node) {
-  RemoteLog& log = *logs_[static_cast<std::size_t>(node)];
+  RemoteLog& log = log_at(node);
   const StoreLayout& layout = store_.layout();
   std::byte* at = store_.memory().data() + layout.answers_offset(node, worker_.port().thread()) +
                   log.answers % layout.log().answers * 8;

@@ -64,10 +64,9 @@ Channel& OccEngine::channel_for(int node, int nic, std::uint64_t thing) {
 }
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {
-  const auto index = static_cast<std::size_t>(node);
-  if (logs_.size() <= index) logs_.resize(index + 1);
-  if (!logs_[index]) logs_[index] = std::make_unique<RemoteLog>(*this, store_.layout().log(), node);
-  return *logs_[index];
+  std::unique_ptr<RemoteLog>& log = logs_[static_cast<std::uint32_t>(node)];
+  if (!log) log = std::make_unique<RemoteLog>(*this, store_.layout().log(), node);
+  return *log;
 }
 
 Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena,

@@ -71,8 +71,7 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       lkey_(lkey),
       recv_depth_(recvs_needed(worker.port().shape(), coroutines, options)),
       send_memory_(memory.data()),
-      recv_memory_(memory.data() + (kSendQueueDepth + recv_depth_) * std::size_t{options.packet_b}),
-      peers_(static_cast<std::size_t>(worker.port().shape().nodes)) {
+      recv_memory_(memory.data() + (kSendQueueDepth + recv_depth_) * std::size_t{options.packet_b}) {
   assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
   Device& device = worker_.port().device();
   QpInitAttributes attributes;

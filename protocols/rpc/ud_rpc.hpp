@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "backend/number_map.hpp"
 #include "protocols/rpc/rpc.hpp"
 #include "protocols/runtime/worker.hpp"
 
@@ -76,7 +77,8 @@ class UdRpc final : public MessageLayer {
   /// The same without an answer. Needs has_credit(node).
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
   bool has_credit(int node) const {
-    return peers_[static_cast<std::size_t>(node)].unacknowledged < kPassiveCredit;
+    const auto* peer = peers_.find(static_cast<std::uint32_t>(node));
+    return peer == nullptr || (*peer)->unacknowledged < kPassiveCredit;
   }
 
   /// Room for the answer to a call that its handler left unanswered: any time later, once.
@@ -119,7 +121,11 @@ class UdRpc final : public MessageLayer {
   std::byte* slot_at(std::int32_t slot) {
     return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b;
   }
-  Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
+  Peer& peer(int node) {
+    std::unique_ptr<Peer>& peer = peers_[static_cast<std::uint32_t>(node)];
+    if (!peer) peer = std::make_unique<Peer>();
+    return *peer;
+  }
   void meet(int node, Peer& peer);
   void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
              std::span<const std::byte> body);
@@ -135,7 +141,7 @@ class UdRpc final : public MessageLayer {
   std::byte* send_memory_;
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;
-  std::vector<Peer> peers_;
+  NumberMap<std::unique_ptr<Peer>> peers_;  // made when first spoken or listened to
   std::array<HandlerEntry, kHandlersMax> handlers_{};
 
   std::vector<Slot> slots_;

@@ -97,18 +97,18 @@ void Worker::retire(const WorkCompletion& wc) {
 
 Channel& Worker::channel(int node, int nic, int index) {
   const ClusterShape& shape = port_.shape();
-  const auto slot = static_cast<std::size_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
-  if (channels_.size() <= slot) channels_.resize(slot + 1);
-  if (!channels_[slot]) {
+  const int number = (node * shape.nics_per_node + nic) * shape.qps_per_peer + index;
+  std::unique_ptr<Channel>& channel = channels_[static_cast<std::uint32_t>(number)];
+  if (!channel) {
     auto made = std::make_unique<Channel>();
     made->queue_pair = &port_.rc_queue_pair(node, nic, index);
     made->remote = port_.memory().remote(node, nic);
     made->node = node;
     made->index = static_cast<std::uint16_t>(made_channels_.size());
     made_channels_.push_back(made.get());
-    channels_[slot] = std::move(made);
+    channel = std::move(made);
   }
-  return *channels_[slot];
+  return *channel;
 }
 
 void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {

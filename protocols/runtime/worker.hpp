@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "backend/number_map.hpp"
 #include "protocols/runtime/task.hpp"
 
 namespace verbtwin::protocols {
@@ -189,8 +190,8 @@ class Worker final : public Steppable {
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
-  std::vector<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
-  std::vector<Channel*> made_channels_;             // by Channel::index
+  NumberMap<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
+  std::vector<Channel*> made_channels_;           // by Channel::index
   std::vector<SendWr> staged_;
   std::vector<Channel*> staged_for_;  // the channel of each
   std::vector<SendWr> gathered_;

@@ -29,17 +29,4 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
   total_b_ = at;
 }
 
-std::vector<StoreLayout::Part> StoreLayout::dense_parts() const {
-  // A short run fills small rings only.
-  constexpr std::uint32_t kRingFilledB = 16384;
-  std::vector<Part> parts;
-  if (log_.ring_b <= kRingFilledB) parts.push_back({rings_at_, workers_at_ - rings_at_});
-  for (const Table& table : tables_) {
-    for (const std::uint64_t records_at : table.records_at) {
-      if (table.spec.popular > 0) parts.push_back({records_at, table.spec.popular * table.record.stride_b});
-    }
-  }
-  return parts;
-}
-
 }  // namespace verbtwin::protocols

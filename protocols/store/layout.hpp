@@ -21,13 +21,10 @@ struct TableSpec {
   std::string name;
   std::uint32_t value_b = 8;
   std::uint64_t records = 0;  // keys 0 .. records-1 of each partition exist from the start
-  std::uint64_t popular = 0;  // the lowest keys, which most accesses go to; 0: none stand out
   /// Only workers of a record's own node use it: its lock may be a CPU's whatever the protocol locks with.
   bool local_only = false;
   /// Fetched by RPC, whatever Execution fetches with.
   bool by_rpc = false;
-  /// Accesses go all over it, so that most pages of the primary copy are soon in use.
-  bool fills = false;
 };
 
 struct LogSpec {
@@ -80,11 +77,11 @@ class StoreLayout {
   std::size_t worker_bytes() const { return worker_b_; }
   std::size_t total_bytes() const { return total_b_; }
 
-  /// The parts that a run is sure to use: workers' buffers, logs, popular records.
+  /// All log rings.
   struct Part {
     std::uint64_t offset, bytes;
   };
-  std::vector<Part> dense_parts() const;
+  Part rings() const { return {rings_at_, workers_at_ - rings_at_}; }
 
   int backup_node(int partition, int rank) const {
     const int node = partition + rank;

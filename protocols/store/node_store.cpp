@@ -10,17 +10,22 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
     : layout_(layout),
       node_(node),
       threads_(threads),
+      node_memory_(memory),
       memory_(memory.local()),
       lkey_(memory.lkey()),
       keep_logged_(keep_logged),
-      readers_(static_cast<std::size_t>(layout.nodes()) * static_cast<std::size_t>(threads)) {
+      readers_(static_cast<std::size_t>(threads)) {
   assert(memory_.size() >= layout.total_bytes());
-  for (const StoreLayout::Part& part : layout.dense_parts()) memory.expect_use(part.offset, part.bytes);
-  for (std::uint32_t id = 0; id < layout.tables(); ++id) {  // the index: a key has one place for ever
+  // A short run fills small rings only.
+  constexpr std::uint32_t kRingFilledB = 16384;
+  const StoreLayout::Part rings = layout.rings();
+  if (layout.log().ring_b <= kRingFilledB) memory.expect_use(rings.offset, rings.bytes);
+  for (std::uint32_t id = 0; id < layout.tables(); ++id) {
     const StoreLayout::Table& table = layout.table(id);
+    for (const std::uint64_t records_at : table.records_at)
+      memory.keep_records(records_at, table.spec.records * table.record.stride_b, table.record.stride_b);
+    // The index: a key has one place for ever.
     memory.expect_reads(table.buckets_at, table.bucket_count * ClusterHash::kBucketBytes);
-    if (table.spec.fills)
-      memory.expect_filling(table.records_at[0], table.spec.records * table.record.stride_b);
   }
 }
 
@@ -40,7 +45,8 @@ std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const
 }
 
 NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
-  LogReader& reader = readers_[static_cast<std::size_t>(sender_node * threads_ + sender_thread)];
+  LogReader& reader =
+      readers_[static_cast<std::size_t>(sender_thread)][static_cast<std::uint32_t>(sender_node)];
   const std::span<std::byte> memory = ring(sender_node, sender_thread);
   Reclaimed done;
   while (reader.head() < certain) {
@@ -66,7 +72,7 @@ void NodeStore::apply(std::span<const std::byte> body) {
   for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte>) {
     const RecordId record{logged.record};
     const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
-    if (rank > 0) prefetch(memory_.data() + layout_.record_offset(record.table(), rank, logged.slot));
+    if (rank > 0) prefetch(record_copy(record.table(), rank, logged.slot));
   });
   for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte> value) {
     const RecordId record{logged.record};
@@ -83,7 +89,7 @@ void NodeStore::update_backup(RecordId record, std::uint64_t slot, std::uint64_t
                               std::span<const std::byte> value) {
   const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
   if (rank <= 0) return;
-  std::byte* copy = memory_.data() + layout_.record_offset(record.table(), rank, slot);
+  std::byte* copy = record_copy(record.table(), rank, slot);
   // Rings of different senders are applied in any order, and by several workers at once. Nobody but this
   // node's CPUs touches a backup copy, so its lock word serves them.
   while (!try_lock(copy, owner_word(node_, 0, 0))) {

@@ -2,7 +2,8 @@
 // look-ups, record reads, and the logs it keeps for others.
 //
 // One per node, shared by its workers. Records are reached through record.hpp's functions only; a log ring is
-// read by one worker at a time, because its one sender asks for one reclaim after another.
+// read by one worker, the one of its sender's index, because its one sender asks that one for one reclaim
+// after another.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "backend/number_map.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/store/layout.hpp"
 #include "protocols/store/ring_log.hpp"
@@ -31,7 +33,11 @@ class NodeStore {
   /// Where this node's primary copy of a record of its own partition is; the key must exist.
   std::uint64_t find_slot(std::uint32_t table, std::uint64_t key) const;
   std::byte* primary_record(std::uint32_t table, std::uint64_t slot) const {
-    return memory_.data() + layout_.record_offset(table, 0, slot);
+    return record_copy(table, 0, slot);
+  }
+  /// The copy of replica rank `rank` that this node holds.
+  std::byte* record_copy(std::uint32_t table, int rank, std::uint64_t slot) const {
+    return node_memory_.record_at(layout_.record_offset(table, rank, slot));
   }
   std::span<std::byte> ring(int sender_node, int sender_thread) const {
     return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
@@ -58,10 +64,13 @@ class NodeStore {
 
   const StoreLayout& layout_;
   int node_, threads_;
-  std::span<std::byte> memory_;
+  NodeMemory& node_memory_;
+  std::span<std::byte> memory_;  // the records aside
   std::uint32_t lkey_;
   bool keep_logged_;
-  std::vector<LogReader> readers_;  // by sender
+  /// By the sender's thread, then its node. Workers ask their peers of the same index, so that each map is
+  /// one worker's.
+  std::vector<NumberMap<LogReader>> readers_;
   std::mutex logged_mutex_;
   std::vector<LoggedWrite> logged_;
 };

@@ -36,7 +36,7 @@ class ObjectStore final : public Workload {
   }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
-  std::vector<TableSpec> tables() const override { return {{"objects", value_b_, per_node_, 0}}; }
+  std::vector<TableSpec> tables() const override { return {{"objects", value_b_, per_node_}}; }
   PhaseCycles cycles() const override { return {}; }
   std::size_t records_max() const override { return reads_; }
   std::size_t writes_max() const override { return std::max<std::size_t>(updates_, 1); }

@@ -52,8 +52,7 @@ class SmallBank final : public Workload {
   std::span<const std::string_view> transaction_names() const override { return kNames; }
 
   std::vector<TableSpec> tables() const override {
-    const std::uint64_t popular = hot_ / nodes_;
-    return {{"savings", 8, per_node_, popular}, {"checking", 8, per_node_, popular}};
+    return {{"savings", 8, per_node_}, {"checking", 8, per_node_}};
   }
 
   PhaseCycles cycles() const override { return {678, 185, 134, 87}; }  // Wei et al., OSDI 2018, table 3

@@ -67,11 +67,11 @@ class Tatp final : public Workload {
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   std::vector<TableSpec> tables() const override {
     const std::uint64_t s = per_node_;
-    return {{"subscriber", sizeof(Subscriber), s, 0},
-            {"access_info", sizeof(AccessInfo), s * kTypes, 0},
-            {"special_facility", sizeof(SpecialFacility), s * kTypes, 0},
-            {"call_forwarding", sizeof(CallForwarding), s * kTypes * kStarts, 0},
-            {"number_index", sizeof(NumberEntry), s, 0}};
+    return {{"subscriber", sizeof(Subscriber), s},
+            {"access_info", sizeof(AccessInfo), s * kTypes},
+            {"special_facility", sizeof(SpecialFacility), s * kTypes},
+            {"call_forwarding", sizeof(CallForwarding), s * kTypes * kStarts},
+            {"number_index", sizeof(NumberEntry), s}};
   }
   PhaseCycles cycles() const override { return {}; }
   std::size_t records_max() const override { return 1 + kStarts; }

@@ -57,16 +57,16 @@ Data::Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t
 std::vector<TableSpec> Data::tables(bool remote_payments) const {
   const std::uint64_t w = per_node_, d = w * kDistricts, c = d * kCustomers, o = d * kOrdersMax;
   constexpr bool kLocal = true;
-  return {{"warehouse", sizeof(Warehouse), w, w, kLocal},
-          {"district", sizeof(District), d, d, kLocal},
-          {"customer", sizeof(Customer), c, 0, !remote_payments},
-          {.name = "stock", .value_b = sizeof(Stock), .records = w * items_, .fills = true},
-          {"order", sizeof(Order), o, 0, kLocal},
-          {"new_order", sizeof(NewOrder), o, 0, kLocal},
-          {"order_line", sizeof(OrderLine), o * kLinesMax, 0, kLocal},
-          {"history", sizeof(History), d * kHistoryMax, 0, kLocal},
-          {"last_order", sizeof(LastOrder), c, 0, kLocal},
-          {"delivery_cursor", sizeof(DeliveryCursor), d, d, kLocal}};
+  return {{"warehouse", sizeof(Warehouse), w, kLocal},
+          {"district", sizeof(District), d, kLocal},
+          {"customer", sizeof(Customer), c, !remote_payments},
+          {"stock", sizeof(Stock), w * items_},
+          {"order", sizeof(Order), o, kLocal},
+          {"new_order", sizeof(NewOrder), o, kLocal},
+          {"order_line", sizeof(OrderLine), o * kLinesMax, kLocal},
+          {"history", sizeof(History), d * kHistoryMax, kLocal},
+          {"last_order", sizeof(LastOrder), c, kLocal},
+          {"delivery_cursor", sizeof(DeliveryCursor), d, kLocal}};
 }
 
 std::int64_t Data::price_cents(std::uint32_t item) const {

@@ -45,10 +45,10 @@ class Tpce final : public Workload {
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   std::vector<TableSpec> tables() const override {
     const std::uint64_t accounts = per_node_ * kAccountsMax;
-    return {{"customer", sizeof(Customer), per_node_, 0, true},
-            {"account", sizeof(Account), accounts, 0, true},
-            {"holding", sizeof(Holding), accounts * kHoldingsMax, 0, true},
-            {"last_trade", sizeof(LastTrade), securities_per_node_, securities_per_node_}};
+    return {{"customer", sizeof(Customer), per_node_, true},
+            {"account", sizeof(Account), accounts, true},
+            {"holding", sizeof(Holding), accounts * kHoldingsMax, true},
+            {"last_trade", sizeof(LastTrade), securities_per_node_}};
   }
   PhaseCycles cycles() const override { return {}; }
   std::size_t records_max() const override { return 1 + kAccountsMax * (1 + 2 * kHoldingsMax); }

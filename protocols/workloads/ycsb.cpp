@@ -57,10 +57,10 @@ class Ycsb final : public Workload {
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   /// The second half of each partition's keys is empty at first.
   std::vector<TableSpec> tables() const override {
-    std::vector<TableSpec> tables{{"usertable", value_b_, 2 * per_node_, 0}};
+    std::vector<TableSpec> tables{{"usertable", value_b_, 2 * per_node_}};
     if (scans()) {
       const std::uint64_t leaves = 2 * records_ / kLeafKeys + 1;
-      tables.push_back({"ordered_index", sizeof(Leaf), leaves / nodes_ + 1, 0, false, true});
+      tables.push_back({"ordered_index", sizeof(Leaf), leaves / nodes_ + 1, false, true});
     }
     return tables;
   }
