@@ -122,7 +122,7 @@ void SimQueuePair::reset() {
   last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);
   receives_ = {};
-  read_done_ps_.fill(0);
+  read_done_ps_.reset();
   retired_ = posted_;
 }
 

@@ -17,6 +17,7 @@
 #include "sim/core.hpp"
 #include "sim/fabric.hpp"
 #include "sim/memory.hpp"
+#include "sim/slab.hpp"
 
 namespace verbtwin::sim {
 
@@ -77,6 +78,8 @@ class alignas(64) SimQueuePair final : public QueuePair {
 
   SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes);
   ~SimQueuePair() override;
+  static void* operator new(std::size_t) { return Slab<SimQueuePair>::take(); }
+  static void operator delete(void* object) { Slab<SimQueuePair>::give(object); }
 
   PostResult post_send(std::span<const SendWr> list) override;
   PostResult post_recv(std::span<const RecvWr> list) override;
@@ -148,8 +151,10 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 
   ReceiveRing receives_;
-  std::int64_t last_receive_ps_ = 0;                    // as responder: RECVs complete in order
-  std::array<std::int64_t, kReadsMax> read_done_ps_{};  // by slot: when its READ's answer was, or will be, in
+  std::int64_t last_receive_ps_ = 0;  // as responder: RECVs complete in order
+  /// By slot: when its READ's answer was, or will be, in. None before the first READ: most queue pairs of a
+  /// large cluster only respond.
+  std::unique_ptr<std::array<std::int64_t, kReadsMax>> read_done_ps_;
   std::int64_t last_flush_ps_ = 0;  // as requester: when the last request known to be flushed will be
   std::int64_t last_request_ps_ = 0,
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order

@@ -186,13 +186,14 @@ void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
   if (qp.stalled_) return true;
+  if (!qp.read_done_ps_) return false;
   const std::int64_t now_ps = calendar_.now_ps();
   if ((f.flags & kFence) != 0) {
-    for (const std::int64_t done_ps : qp.read_done_ps_) {
+    for (const std::int64_t done_ps : *qp.read_done_ps_) {
       if (done_ps > now_ps) return true;
     }
   }
-  return returns_data(f.opcode) && qp.read_done_ps_[qp.read_next_] > now_ps;
+  return returns_data(f.opcode) && (*qp.read_done_ps_)[qp.read_next_] > now_ps;
 }
 
 void Transport::wait_behind(SimQueuePair& qp, std::uint32_t index) {
@@ -232,19 +233,20 @@ void Transport::launch_waiting(SimQueuePair& qp) {
 
 /// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
 void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
-  origin.read_done_ps_[f.read_slot] = done_ps;
+  (*origin.read_done_ps_)[f.read_slot] = done_ps;
   if (origin.waiting_first_ != kNone) schedule_window(origin, done_ps);
 }
 
 /// Answers that were known to come before there was anybody to wait for them wake nobody by themselves.
 void Transport::wake_first_waiting(SimQueuePair& qp) {
+  if (!qp.read_done_ps_) return;
   std::int64_t known_ps = 0;
   const auto known = [&](std::int64_t done_ps) {
     if (done_ps != SimQueuePair::kNotDone) known_ps = std::max(known_ps, done_ps);
   };
   const Flight& f = flight(qp.waiting_first_);
-  if (returns_data(f.opcode)) known(qp.read_done_ps_[qp.read_next_]);
-  if ((f.flags & kFence) != 0) std::ranges::for_each(qp.read_done_ps_, known);
+  if (returns_data(f.opcode)) known((*qp.read_done_ps_)[qp.read_next_]);
+  if ((f.flags & kFence) != 0) std::ranges::for_each(*qp.read_done_ps_, known);
   if (known_ps > calendar_.now_ps()) schedule_window(qp, known_ps);
 }
 
@@ -268,7 +270,9 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fet
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
   if (returns_data(f.opcode)) {
     f.read_slot = qp.read_next_;
-    qp.read_done_ps_[qp.read_next_] = SimQueuePair::kNotDone;
+    if (!qp.read_done_ps_)
+      qp.read_done_ps_ = std::make_unique<std::array<std::int64_t, SimQueuePair::kReadsMax>>();
+    (*qp.read_done_ps_)[qp.read_next_] = SimQueuePair::kNotDone;
     if (++qp.read_next_ == qp.max_rd_atomic_) qp.read_next_ = 0;
   }
   if (f.type != QpType::kRc && f.status != WcStatus::kSuccess) {
