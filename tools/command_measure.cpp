@@ -99,8 +99,9 @@ json scenario_of(const Point& p, const MeasureOptions& options) {
           {"run", {{"warmup_us", 100'000}, {"measure_us", options.seconds * 1e6}}}};
 }
 
-json measure_point(const MeasureOptions& options, const Point& point, const TemporaryDirectory& directory,
-                   const StopSignals& signals) {
+/// The launch's exit code; what failed is on standard error already.
+int measure_point(const MeasureOptions& options, const Point& point, const TemporaryDirectory& directory,
+                  const StopSignals& signals) {
   const fs::path scenario = directory.write("scenario.json", scenario_of(point, options).dump());
   std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(),
                                         "launch",
@@ -120,11 +121,7 @@ json measure_point(const MeasureOptions& options, const Point& point, const Temp
   if (!options.rank.devices.empty()) add("--device", options.rank.devices);
   if (options.rank.port != 0) add("--port", std::to_string(options.rank.port));
   if (options.rank.gid_index != -1) add("--gid-index", std::to_string(options.rank.gid_index));
-  if (const int code = launch_ranks({{arguments, ""}}, make_token(), signals); code != 0) {
-    throw UserError("",
-                    fmt::format("measure: {} of {} B could not be measured", point.verb, point.payload_b));
-  }
-  return json::parse(std::ifstream(directory.path() / "result.json"));
+  return launch_ranks({{arguments, ""}}, make_token(), signals);
 }
 
 json point_json(const Point& p, double seconds, const json& result) {
@@ -160,8 +157,10 @@ int measure(const MeasureOptions& options) {
   print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B", "window",
                     "batch", "QPs", "per s", "p50 us", "p99 us"));
   for (const Point& point : points_of(options)) {
-    const json result = measure_point(options, point, directory, signals);
+    const int code = measure_point(options, point, directory, signals);
     if (signals.stop().load()) break;
+    if (code != kExitDone) return code;
+    const json result = json::parse(std::ifstream(directory.path() / "result.json"));
     measurement["measured_on"] = result.at("measured_on");
     measurement["points"].push_back(point_json(point, options.seconds, result));
     const json& latency = result.at("latency_us");

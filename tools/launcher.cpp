@@ -144,7 +144,8 @@ void wait_for_any(const Ranks& ranks) {
   poll(ended.data(), ended.size(), static_cast<int>(std::chrono::milliseconds(kLook).count()));
 }
 
-/// Waits for all; returns the first that failed, or null. Ends the others if they do not end by themselves.
+/// Waits for all; returns the first that failed, or one that was killed, or null. Ends the others if they do
+/// not end by themselves.
 Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
   Rank* failed = nullptr;
   Clock::time_point end_at = Clock::time_point::max();
@@ -155,9 +156,11 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
     for (const auto& rank : ranks) {
       if (rank->running()) {
         any = true;
-      } else if (failed == nullptr && rank->exit_code() != 0) {
-        failed = rank.get();
-        end_at = Clock::now() + kGrace;
+      } else if (rank->exit_code() != 0) {
+        if (failed == nullptr) end_at = Clock::now() + kGrace;
+        const bool is_the_cause =
+            failed == nullptr || (ended_with == 0 && rank->killed() && !failed->killed());
+        if (is_the_cause) failed = rank.get();
       }
     }
     if (!any) return failed;
@@ -219,11 +222,8 @@ int launch_ranks(const std::vector<RankCommand>& commands, const std::string& to
   const Rank* failed = wait_for_all(ranks, signals);
   if (failed == nullptr) return 0;
   const Rank& first = *ranks.front();
-  for (const auto& rank : ranks) {
-    if (rank->killed() && !signals.stop().load()) rank->tell();
-  }
   const bool rank_0_said_it = first.exit_code() != 0 && !first.killed();
-  if (!rank_0_said_it && !failed->killed()) failed->tell();
+  if (!rank_0_said_it && !(failed->killed() && signals.stop().load())) failed->tell();
   return first.exit_code() != 0 ? first.exit_code() : failed->exit_code();
 }
 

@@ -46,6 +46,9 @@ TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(launch_ranks({shell("exit 0"), shell("kill -9 $$")}, "t", signals_), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 1 was killed by signal 9\n");
+  testing::internal::CaptureStderr();  // who was killed is the cause, whoever is seen to end first
+  EXPECT_EQ(launch_ranks({shell("sleep 0.5; kill -9 $$"), shell("echo lost >&2; exit 1")}, "t", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 was killed by signal 9\n");
 }
 
 TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
