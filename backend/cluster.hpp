@@ -7,6 +7,8 @@
 #include <span>
 
 #include "backend/cpu.hpp"
+#include "backend/sockets.hpp"
+#include "backend/user_error.hpp"
 #include "backend/verbs.hpp"
 
 namespace verbtwin {
@@ -84,6 +86,14 @@ class WorkerPort {
   /// This worker polls this part of its node's memory for what NICs write there. Only a binding that lets
   /// idle workers sleep needs to know.
   virtual void watch(std::span<const std::byte> memory) { static_cast<void>(memory); }
+
+  /// Another worker of this node has something in memory for its thread `thread`. Only a binding that lets idle
+  /// workers sleep needs to know.
+  virtual void wake(int thread) { static_cast<void>(thread); }
+
+  /// This worker's TCP connections. A worker that uses them asks for them while it is made, so that a binding
+  /// can connect them before the run. UserError where the cluster was made without sockets.
+  virtual Sockets& sockets() { throw UserError("/protocol/transport", "this cluster has no sockets"); }
 
   /// Publishes this worker's UD queue pair, so that peers can find it; called once.
   virtual void publish_ud(const QpAddress& address) = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/profile.hpp"
+#include "models/socket.hpp"
 
 namespace verbtwin::models {
 
@@ -57,6 +58,42 @@ inline HostProfile free_host() {
   host.clock_ghz = 1;
   host.cores_per_socket = 12;
   return host;
+}
+
+/// An own link of 1 B/ns with a switch, and nothing that costs CPU time.
+inline SocketProfile free_sockets() {
+  SocketProfile sockets;
+  sockets.name = "free";
+  sockets.link_gbps = 8;
+  sockets.switch_ns = 2000;
+  sockets.nic_ns = 1000;
+  sockets.mtu_b = 1500;
+  sockets.ip_header_b = 50;
+  sockets.frame_payload_b = 1500;
+  sockets.frame_header_b = 40;
+  sockets.window_b = 65'536;
+  sockets.clock_ghz = 1;
+  sockets.interrupt_queues = 1;
+  return sockets;
+}
+
+/// The same with a price on everything.
+inline SocketProfile round_sockets() {
+  SocketProfile sockets = free_sockets();
+  sockets.name = "round";
+  sockets.copy_block_ns = 10;
+  sockets.checksum_block_ns = 4;
+  sockets.send_call_ns = 300;
+  sockets.send_segment_ns = 1500;
+  sockets.poll_call_ns = 200;
+  sockets.poll_ready_ns = 100;
+  sockets.receive_call_ns = 250;
+  sockets.context_switch_ns = 1700;
+  sockets.wakeup_ns = 3000;
+  sockets.interrupt_ns = 800;
+  sockets.receive_packet_ns = 1200;
+  sockets.ack_ns = 600;
+  return sockets;
 }
 
 }  // namespace verbtwin::models

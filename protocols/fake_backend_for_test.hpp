@@ -289,6 +289,11 @@ class FakeCluster {
   WorkerPort& port(int node = 0, int thread = 0) { return *ports_[index(node, thread)]; }
   NodeMemory& memory(int node = 0) { return *memories_[static_cast<std::size_t>(node)]; }
   FakeFabric& fabric() { return fabric_; }
+  /// For one worker; all or none have them. Not owned.
+  void give_sockets(int node, int thread, Sockets& sockets) {
+    sockets_.resize(ports_.size());
+    sockets_[index(node, thread)] = &sockets;
+  }
 
  private:
   class Port final : public WorkerPort {
@@ -308,6 +313,10 @@ class FakeCluster {
       return *queue_pairs_.back();
     }
     void use_queue_pairs(const QpInitAttributes& wanted) override { connected_ = wanted; }
+    Sockets& sockets() override {
+      const bool given = !cluster_.sockets_.empty();
+      return given ? *cluster_.sockets_[cluster_.index(node_, thread_)] : WorkerPort::sockets();
+    }
     void publish_ud(const QpAddress& address) override { ud_ = address; }
     QpAddress ud_address(int node, int thread) override {
       return static_cast<Port&>(cluster_.port(node, thread)).ud_;
@@ -331,6 +340,7 @@ class FakeCluster {
   FakeFabric fabric_;
   std::vector<std::unique_ptr<FakeMemory>> memories_;
   std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<Sockets*> sockets_;
 };
 
 }  // namespace verbtwin::protocols

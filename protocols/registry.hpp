@@ -14,6 +14,7 @@ struct RegistryEntry {
   std::string description;
   nlohmann::json schema;       // {"properties": {...}}: the entry's own parameters, each with its default
   bool needs_protocol = true;  // a workload of transactions; false: a micro-benchmark
+  std::string family = "occ";  // a protocol runs workloads of its own family: "occ" or "ramp"
 };
 
 std::span<const RegistryEntry> protocol_entries();

@@ -46,6 +46,19 @@ void add_profiles(json& property, const std::vector<std::string>& names) {
   if (!names.empty()) property["anyOf"].push_back({{"enum", names}});
 }
 
+/// What a family has of the fields that not all have.
+void choose_family(json& schema, const std::string& family) {
+  json& properties = schema["properties"];
+  json& check = properties["run"]["properties"]["check"];
+  if (family == "ramp") {
+    properties["cluster"]["properties"]["replicas"]["default"] = 1;
+    check["enum"] = {"read-atomic", "none"};
+    check["default"] = "read-atomic";
+  } else {
+    check["enum"] = {"serializable", "none"};
+  }
+}
+
 /// Under a micro-benchmark: no protocol, and nothing of what only transactions have.
 void leave_out_protocol(json& schema) {
   json& properties = schema["properties"];
@@ -96,6 +109,20 @@ bool needs_protocol(const Catalog& catalog, const std::string& workload) {
   });
 }
 
+std::string family_of(const std::vector<CatalogEntry>& entries, const std::string& name) {
+  const auto found = std::ranges::find(entries, name, &CatalogEntry::name);
+  return found == entries.end() ? "" : found->family;
+}
+
+std::vector<std::string> names_of_family(const std::vector<CatalogEntry>& entries,
+                                         const std::string& family) {
+  std::vector<std::string> names;
+  for (const CatalogEntry& entry : entries) {
+    if (entry.family == family && entry.needs_protocol) names.push_back(entry.name);
+  }
+  return names;
+}
+
 json effective_schema(const Catalog& catalog) {
   json schema = scenario_schema();
   json& properties = schema["properties"];
@@ -113,6 +140,7 @@ json schema_for(const Catalog& catalog, const std::string& protocol, const std::
   choose(properties["workload"], catalog.workloads, workload);
   if (needs_protocol(catalog, workload)) {
     choose(properties["protocol"], catalog.protocols, protocol);
+    choose_family(schema, family_of(catalog.protocols, protocol));
   } else {
     leave_out_protocol(schema);
   }

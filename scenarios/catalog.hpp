@@ -21,6 +21,8 @@ struct CatalogEntry {
   /// A workload of transactions, which a protocol runs; false: a micro-benchmark, which takes no protocol,
   /// no replicas and no isolation check.
   bool needs_protocol = true;
+  /// "occ" or "ramp": a protocol runs the workloads of its own family.
+  std::string family = "occ";
 };
 
 struct Catalog {
@@ -34,6 +36,11 @@ std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries);
 
 /// Whether the workload of this name runs under a protocol (any that the catalog does not know does).
 bool needs_protocol(const Catalog& catalog, const std::string& workload);
+
+/// The family of the entry of this name; empty where there is none.
+std::string family_of(const std::vector<CatalogEntry>& entries, const std::string& name);
+/// The names of a family that run transactions.
+std::vector<std::string> names_of_family(const std::vector<CatalogEntry>& entries, const std::string& family);
 
 /// What `verbtwin schema` prints: the scenario schema with the catalog's names as enums and, for each
 /// protocol and workload, its parameters under if/then. What the loader accepts is what this schema accepts,

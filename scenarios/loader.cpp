@@ -146,6 +146,55 @@ void check_no_protocol(const ScenarioSource& source, const std::string& workload
                         Anchor::kKey});
 }
 
+/// The place to name where two fields do not fit: of what was typed last, else `usual`.
+std::string typed_field(const ScenarioSource& source, const std::string& usual, const std::string& other) {
+  const bool only_other = source.override_of(usual) == nullptr && source.override_of(other) != nullptr;
+  return only_other ? other : usual;
+}
+
+/// A protocol and a workload of one family.
+void check_families(const ScenarioSource& source, const Catalog& catalog, const std::string& protocol,
+                    const std::string& workload) {
+  const std::string of_protocol = family_of(catalog.protocols, protocol);
+  const std::string of_workload = family_of(catalog.workloads, workload);
+  if (of_protocol.empty() || of_workload.empty() || of_protocol == of_workload) return;
+  const char* why =
+      of_protocol == "ramp" ? " reads and writes groups of keys; " : " runs transactions over records; ";
+  const std::string pointer = typed_field(source, "/workload/name", "/protocol/name");
+  const bool at_workload = pointer == "/workload/name";
+  const std::vector<std::string> fitting = at_workload ? names_of_family(catalog.workloads, of_protocol)
+                                                       : names_of_family(catalog.protocols, of_workload);
+  source.refuse(Finding{pointer, in_quotes(workload) + " does not fit: " + in_quotes(protocol) + why +
+                                     "allowed with " + in_quotes(at_workload ? protocol : workload) + ": " +
+                                     listed(fitting)});
+}
+
+/// What only the RAMP family has, and what it has not.
+void check_ramp_fields(const ScenarioSource& source, const json& resolved, bool ramp) {
+  const json& cluster = resolved.at("cluster");
+  const auto refuse = [&](const char* field, const std::string& what, Anchor anchor = Anchor::kValue) {
+    source.refuse(Finding{std::string("/cluster/") + field, what, anchor});
+  };
+  if (!ramp) {
+    if (cluster.contains("roles"))
+      refuse("roles",
+             "only protocols of the RAMP family tell servers from clients; allowed here: no \"roles\"",
+             Anchor::kKey);
+    return;
+  }
+  if (cluster.at("replicas") != 1)
+    refuse("replicas", "protocols of the RAMP family keep one copy of each key; allowed here: 1");
+  if (cluster.at("emulate_nodes") != 0)
+    refuse("emulate_nodes", "protocols of the RAMP family are not emulated; allowed here: 0");
+  if (!cluster.contains("roles")) return;
+  const int servers = cluster.at("roles").at("servers"), clients = cluster.at("roles").at("clients");
+  const int nodes = cluster.at("nodes");
+  if (servers + clients == nodes) return;
+  refuse("roles", std::to_string(servers) + " servers and " + std::to_string(clients) +
+                      " clients are not all of the machines; allowed: together " + std::to_string(nodes) +
+                      " (cluster.nodes)");
+}
+
 void check_at_most(const ScenarioSource& source, const json& resolved, const json& given, const char* field,
                    const char* limit_field) {
   const json& cluster = resolved.at("cluster");
@@ -212,6 +261,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.nics_per_node = cluster.at("nics_per_node").get<int>();
   out.qps_per_peer = cluster.at("qps_per_peer").get<int>();
   out.emulate_nodes = cluster.at("emulate_nodes").get<int>();
+  if (cluster.contains("roles")) out.servers = cluster.at("roles").at("servers").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
@@ -253,8 +303,10 @@ Scenario load_scenario(Document document, const std::vector<std::string>& overri
 Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog) {
   const auto source = std::make_shared<const ScenarioSource>(std::move(document), std::move(overrides));
   const std::string workload = chosen_name(*source, "workload");
-  const json schema = schema_for(catalog, chosen_name(*source, "protocol"), workload);
   if (!needs_protocol(catalog, workload)) check_no_protocol(*source, workload);
+  const std::string protocol = chosen_name(*source, "protocol");
+  check_families(*source, catalog, protocol, workload);
+  const json schema = schema_for(catalog, protocol, workload);
 
   json given = source->document().root();
   if (given.is_object()) given.erase("sweep");  // load_points() makes scenarios without it
@@ -266,6 +318,7 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   fill_defaults(resolved, schema);
   check_at_most(*source, resolved, given, "replicas", "nodes");
   check_at_most(*source, resolved, given, "nics_per_node", "threads");
+  check_ramp_fields(*source, resolved, family_of(catalog.protocols, protocol) == "ramp");
   check_emulation(*source, resolved);
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.

@@ -34,6 +34,7 @@ struct Cluster {
   std::string host;  // as `nic`
   int qps_per_peer = 0;
   int emulate_nodes = 0;         // 0: no more than there are
+  int servers = 0;               // roles.servers; 0: every node is server and client
   bool shared_contexts = false;  // device_context = shared
   double tear_ns = 0;            // 0: a NIC accesses any number of cache lines at one instant
   Network network;
@@ -43,7 +44,7 @@ struct Run {
   double warmup_us = 0;
   double measure_us = 0;
   std::uint64_t seed = 0;
-  std::string check;  // "serializable" | "none"
+  std::string check;  // "serializable" | "read-atomic" | "none"
 };
 
 class ScenarioSource;

@@ -67,6 +67,12 @@ class Cluster::Worker final : public WorkerPort {
   void watch(std::span<const std::byte> memory) override {
     cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);
   }
+  void wake(int thread) override {
+    cluster_.cores_[cluster_.index_of(node_, thread)]->wake(core_.now_ps(), 0);
+  }
+  Sockets& sockets() override {
+    return cluster_.sockets_ ? cluster_.sockets_->of(node_, thread_) : WorkerPort::sockets();
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return cluster_.workers_[cluster_.index_of(node, thread)]->ud_;
@@ -129,6 +135,12 @@ std::vector<CpuPrices> prices_by_socket(const ClusterParameters& p) {
   return prices;
 }
 
+/// Machines have two sockets, or as many as the workers fill.
+int cores_of(const ClusterParameters& p) {
+  const int each = cores_per_socket(p.host);
+  return each * std::max(2, (p.shape.threads + each - 1) / each);
+}
+
 }  // namespace
 
 Cluster::Cluster(const ClusterParameters& p)
@@ -161,6 +173,10 @@ Cluster::Cluster(const ClusterParameters& p)
                                                   nic_port(node, shape_.nic_of_thread(thread))));
     }
   }
+  if (!p.sockets) return;
+  SocketNetwork::Parameters sockets{*p.sockets, p.host.clock_ghz, cores_of(p), {}};
+  for (int node = 0; node < shape_.nodes; ++node) sockets.endpoints.push_back(platform_->endpoint(node, 0));
+  sockets_ = std::make_unique<SocketNetwork>(sockets, shape_, calendar_, *fabric_, cores_);
 }
 
 Cluster::~Cluster() = default;
@@ -238,6 +254,11 @@ Usage Cluster::usage() const {
         doorbells.busy_ps.push_back(port->doorbells->busy_ps(shared));
       }
     }
+  }
+  if (sockets_) {
+    usage.resources.push_back({"socket_interrupts", sockets_->interrupts_busy_ps()});
+    std::vector<std::int64_t> links_ps = sockets_->links_busy_ps();
+    if (!links_ps.empty()) usage.resources.push_back({"socket_link", std::move(links_ps)});
   }
   usage.verbs = transport_->counts();
   return usage;

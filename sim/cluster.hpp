@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backend/cluster.hpp"
 #include "models/profile.hpp"
+#include "models/socket.hpp"
 #include "sim/calendar.hpp"
 #include "sim/clock.hpp"
 #include "sim/core.hpp"
@@ -20,6 +22,7 @@
 #include "sim/fabric.hpp"
 #include "sim/memory.hpp"
 #include "sim/platform.hpp"
+#include "sim/sockets.hpp"
 #include "sim/transport.hpp"
 
 namespace verbtwin::sim {
@@ -28,7 +31,8 @@ struct ClusterParameters {
   ClusterShape shape;
   models::NicProfile nic;
   models::HostProfile host;
-  std::filesystem::path platform_xml;  // empty: a star
+  std::optional<models::SocketProfile> sockets;  // none: workers have no TCP
+  std::filesystem::path platform_xml;            // empty: a star
   std::int64_t cable_ps = 25'000;
   std::int64_t switch_ps = 130'000;
   double link_gbps = 0;                    // 0: the NIC's
@@ -102,6 +106,7 @@ class Cluster final : private EventHandler {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::unique_ptr<Core>> cores_;
+  std::unique_ptr<SocketNetwork> sockets_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -60,6 +60,10 @@ void Core::prefetch(int steps) const {
 void Core::run() {
   if (calendar_.now_ps() != scheduled_ps_) return;
   scheduled_ps_ = kNever;
+  if (busy_until_ps_ > calendar_.now_ps()) {  // interrupts came in between
+    schedule(busy_until_ps_);
+    return;
+  }
   step_start_ps_ = calendar_.now_ps();
   charged_ps_ = 0;
   stepping_ = true;

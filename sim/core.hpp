@@ -4,6 +4,7 @@
 // Owned by the Cluster; one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -46,6 +47,15 @@ class Core final : public Cpu {
     if (stepping_) return;  // the end of the step looks for itself
     if (at_ps < busy_until_ps_) at_ps = busy_until_ps_;
     if (at_ps < scheduled_ps_) schedule(at_ps);
+  }
+
+  /// Nothing to do and no time at which there will be: a thread that waits here has given its core away.
+  bool asleep_at(std::int64_t now_ps) const { return scheduled_ps_ == kNever && busy_until_ps_ <= now_ps; }
+
+  /// An interrupt took `ps` of this core's time up to now, or takes them next if the core is at work.
+  void interrupt(std::int64_t now_ps, std::int64_t ps) {
+    busy_until_ps_ = std::max(busy_until_ps_, now_ps - ps) + ps;
+    busy_ps_ += ps;
   }
 
   /// run() is coming up (Calendar).

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
+#include "protocols/ramp/system.hpp"
 #include "protocols/system.hpp"
 
 namespace verbtwin::tools {
@@ -33,7 +36,7 @@ class Transactions final : public Job {
   }
 
   nlohmann::json result(const RunInput& run) override {
-    TransactionsInput input{run, {}, {}, 0, 0, {}};
+    TransactionsInput input{run, {}, &occ_names(), {}, 0, 0, {}};
     input.transaction_names = system_.workload().transaction_names();
     for (const auto& node : nodes_) {
       for (int thread = 0; thread < system_.parameters().shape.threads; ++thread) {
@@ -49,6 +52,39 @@ class Transactions final : public Job {
  private:
   protocols::System system_;
   std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
+};
+
+class RampTransactions final : public Job {
+ public:
+  RampTransactions(const scenarios::Scenario& scenario, const RunControl& control)
+      : system_(ramp_parameters(scenario, control), scenario.workload) {}
+
+  std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
+
+  protocols::Program& add_node(int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports) override {
+    nodes_.push_back(std::make_unique<protocols::RampNode>(system_, node, memory, ports));
+    return *nodes_.back();
+  }
+
+  nlohmann::json result(const RunInput& run) override {
+    RampInput input{{run, {}, &ramp_names(), {}, 0, 0, {}}, {}, 0};
+    input.transaction_names = system_.workload().transaction_names();
+    std::vector<const protocols::RampHistory*> histories;
+    for (const auto& node : nodes_) {
+      for (int thread = 0; thread < node->threads(); ++thread) {
+        input.clients.push_back(&node->statistics(thread));
+        const auto more = node->histories(thread);
+        histories.insert(histories.end(), more.begin(), more.end());
+      }
+      input.collected_early += node->versions_collected_early();
+    }
+    if (system_.parameters().check) input.checks = protocols::run_checks(system_, histories);
+    return make_result(std::move(input));
+  }
+
+ private:
+  protocols::RampSystem system_;
+  std::vector<std::unique_ptr<protocols::RampNode>> nodes_;
 };
 
 class MicroBenchmark final : public Job {
@@ -93,12 +129,31 @@ protocols::SystemParameters system_parameters(const scenarios::Scenario& scenari
   return p;
 }
 
+bool is_ramp(const scenarios::Scenario& scenario) {
+  const auto entries = protocols::ramp_entries();
+  return std::ranges::find(entries, scenario.protocol.value("name", ""), &protocols::RegistryEntry::name) !=
+         entries.end();
+}
+
+protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
+  protocols::RampParameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.servers = scenario.cluster.servers;
+  p.coroutines = scenario.cluster.coroutines;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  p.options = protocols::RampOptions::from_json(scenario.protocol);
+  p.options.sabotage = control.ramp_sabotage;
+  return p;
+}
+
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario) {
   return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed};
 }
 
 std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
+  if (is_ramp(scenario)) return std::make_unique<RampTransactions>(scenario, control);
   return std::make_unique<Transactions>(scenario, control);
 }
 

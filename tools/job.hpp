@@ -12,6 +12,7 @@
 #include "backend/cluster.hpp"
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/program.hpp"
+#include "protocols/ramp/system.hpp"
 #include "protocols/system.hpp"
 #include "scenarios/scenario.hpp"
 #include "tools/result.hpp"
@@ -36,6 +37,8 @@ ClusterShape shape_of(const scenarios::Cluster& cluster);
 /// What every node of a run shares, whichever binding it is on. Throws UserError where the scenario's parts
 /// do not fit together.
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
+protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control);
+bool is_ramp(const scenarios::Scenario& scenario);
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario);
 
 /// Throws UserError where the scenario's parts do not fit together.

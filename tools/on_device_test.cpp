@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "protocols/registry.hpp"
+#include "protocols/occ/options.hpp"
 #include "tools/child_process.hpp"
 #include "tools/temporary_directory.hpp"
 
@@ -113,7 +113,7 @@ TEST_P(EveryProtocol, CommitsSerializably) {
 
 std::vector<std::string> protocol_names() {
   std::vector<std::string> names;
-  for (const auto& entry : protocols::protocol_entries()) names.push_back(entry.name);
+  for (const auto& entry : protocols::occ_entries()) names.push_back(entry.name);
   return names;
 }
 

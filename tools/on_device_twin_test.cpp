@@ -17,7 +17,7 @@
 
 #include "backend/ibverbs/cluster.hpp"
 #include "calibration/profile_file.hpp"
-#include "protocols/registry.hpp"
+#include "protocols/occ/options.hpp"
 #include "protocols/system.hpp"
 #include "scenarios/loader.hpp"
 #include "sim/cluster.hpp"
@@ -216,7 +216,7 @@ std::vector<std::string> measured(const scenarios::Scenario& scenario) {
 }
 
 TEST(OnDeviceTwin, TheSameRequestsAreSimulatedAndReal) {
-  for (const auto& protocol : protocols::protocol_entries()) {
+  for (const auto& protocol : protocols::occ_entries()) {
     SCOPED_TRACE(protocol.name);
     const scenarios::Scenario scenario = scenario_of(protocol.name);
     const std::vector<std::string> twin = simulated(scenario);

@@ -83,7 +83,7 @@ class Transactions final : public RankJob {
 
   nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
                         const Ask& ask) override {
-    TransactionsInput input{run, {}, {}, 0, 0, {}};
+    TransactionsInput input{run, {}, &occ_names(), {}, 0, 0, {}};
     input.transaction_names = system_.workload().transaction_names();
     const std::size_t workers = reports.size() * static_cast<std::size_t>(node_->threads());
     std::vector<WorkerStatistics> statistics;

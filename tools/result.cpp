@@ -56,12 +56,12 @@ Samples gather(const TransactionsInput& input, Pick&& pick) {
 template <typename Of>
 json phases_json(const TransactionsInput& input, Of&& of) {
   json phases = json::object();
-  for (std::size_t phase = 0; phase < protocols::kPhases; ++phase) {
+  for (std::size_t phase = 0; phase < input.names->phases.size(); ++phase) {
     const Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
       return of(sample) && sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
     });
-    phases[std::string(to_string(static_cast<protocols::Phase>(phase)))] = {{"p50_us", quantile_us(all, 500)},
-                                                                            {"mean_us", mean_us(all)}};
+    phases[std::string(input.names->phases[phase])] = {{"p50_us", quantile_us(all, 500)},
+                                                       {"mean_us", mean_us(all)}};
   }
   return phases;
 }
@@ -90,8 +90,8 @@ void add_transactions(const TransactionsInput& input, json& result) {
     for (std::size_t reason = 0; reason < aborts.size(); ++reason) aborts[reason] += worker->aborts[reason];
   }
   json& reasons = result["aborts"] = json::object();
-  for (std::size_t reason = 1; reason < aborts.size(); ++reason) {
-    reasons[std::string(to_string(static_cast<protocols::AbortReason>(reason)))] = aborts[reason];
+  for (std::size_t reason = 1; reason < input.names->aborts.size(); ++reason) {
+    reasons[std::string(input.names->aborts[reason])] = aborts[reason];
   }
   const std::uint64_t aborted = std::accumulate(aborts.begin(), aborts.end(), std::uint64_t{0});
   const std::uint64_t attempts = every.size() + aborted;
@@ -248,6 +248,24 @@ void add_operations(const OperationsInput& input, json& result) {
 
 }  // namespace
 
+const TransactionNames& occ_names() {
+  static const TransactionNames names = [] {
+    TransactionNames all;
+    for (std::size_t i = 0; i < protocols::kPhases; ++i)
+      all.phases.push_back(to_string(static_cast<protocols::Phase>(i)));
+    for (std::size_t i = 0; i < protocols::kAbortReasons; ++i)
+      all.aborts.push_back(to_string(static_cast<protocols::AbortReason>(i)));
+    return all;
+  }();
+  return names;
+}
+
+const TransactionNames& ramp_names() {
+  static const TransactionNames names{{protocols::kRampPhaseNames.begin(), protocols::kRampPhaseNames.end()},
+                                      {protocols::kRampAbortNames.begin(), protocols::kRampAbortNames.end()}};
+  return names;
+}
+
 json make_result(const TransactionsInput& input) {
   json result;
   add_run(input, result);
@@ -255,8 +273,10 @@ json make_result(const TransactionsInput& input) {
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);
-  result["location_cache"] = {
-      {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
+  if (input.names == &occ_names()) {
+    result["location_cache"] = {
+        {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
+  }
   result["checks"] = json::array();
   for (const protocols::CheckReport& check : input.checks) {
     result["checks"].push_back({{"name", check.name},
@@ -265,6 +285,22 @@ json make_result(const TransactionsInput& input) {
                                 {"examples", check.examples}});
     for (const auto& [name, count] : check.allowed) result["checks"].back()["allowed"][name] = count;
   }
+  return result;
+}
+
+json make_result(RampInput input) {
+  std::array<std::uint64_t, 4> rounds{};
+  std::uint64_t in_place = 0, accepted = 0;
+  for (const protocols::RampStatistics* client : input.clients) {
+    input.workers.push_back(client);
+    for (std::size_t i = 0; i < rounds.size(); ++i) rounds[i] += client->reads_by_rounds[i];
+    in_place += client->in_place;
+    accepted += client->in_place_accepted;
+  }
+  json result = make_result(static_cast<const TransactionsInput&>(input));
+  result["read_rounds"] = {{"one", rounds[1]}, {"two", rounds[2]}, {"three", rounds[3]}};
+  result["in_place_reads"] = {{"count", in_place}, {"accepted", accepted}};
+  result["versions_collected_early"] = input.collected_early;
   return result;
 }
 

@@ -11,6 +11,7 @@
 
 #include "protocols/checks/report.hpp"
 #include "protocols/micro/benchmark.hpp"
+#include "protocols/ramp/statistics.hpp"
 #include "protocols/statistics.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/cluster.hpp"
@@ -26,11 +27,24 @@ struct RunInput {
   const sim::Usage* after = nullptr;
 };
 
+/// What a protocol family calls its parts.
+struct TransactionNames {
+  std::vector<std::string_view> phases, aborts;  // aborts: by reason, the first one "none"
+};
+const TransactionNames& occ_names();
+const TransactionNames& ramp_names();
+
 struct TransactionsInput : RunInput {
   std::span<const std::string_view> transaction_names;
+  const TransactionNames* names = &occ_names();
   std::vector<const protocols::WorkerStatistics*> workers;
-  std::uint64_t location_cache_hits = 0, location_cache_misses = 0;
+  std::uint64_t location_cache_hits = 0, location_cache_misses = 0;  // none: there is no such cache
   std::vector<protocols::CheckReport> checks;
+};
+
+struct RampInput : TransactionsInput {
+  std::vector<const protocols::RampStatistics*> clients;  // make_result() puts them among the workers
+  std::uint64_t collected_early = 0;                      // versions
 };
 
 struct OperationsInput : RunInput {
@@ -40,6 +54,7 @@ struct OperationsInput : RunInput {
 
 /// Everything but "simulator".
 nlohmann::json make_result(const TransactionsInput& input);
+nlohmann::json make_result(RampInput input);
 nlohmann::json make_result(const OperationsInput& input);
 
 }  // namespace verbtwin::tools

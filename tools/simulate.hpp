@@ -12,6 +12,7 @@
 
 #include "models/profile.hpp"
 #include "protocols/occ/options.hpp"
+#include "protocols/ramp/options.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace verbtwin::tools {
@@ -19,10 +20,11 @@ namespace verbtwin::tools {
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
   std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
-  const std::atomic<bool>* stop = nullptr;    // set: end early, mark the result partial
-  const models::NicProfile* nic = nullptr;    // in place of the profiles that the scenario names
-  const models::HostProfile* host = nullptr;  // likewise
-  protocols::OccOptions::Sabotage sabotage;   // tests only
+  const std::atomic<bool>* stop = nullptr;         // set: end early, mark the result partial
+  const models::NicProfile* nic = nullptr;         // in place of the profiles that the scenario names
+  const models::HostProfile* host = nullptr;       // likewise
+  protocols::OccOptions::Sabotage sabotage;        // tests only
+  protocols::RampOptions::Sabotage ramp_sabotage;  // likewise
 };
 
 /// The result, as DESIGN.md's contract has it.

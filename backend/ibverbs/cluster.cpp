@@ -65,6 +65,9 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     connected_.max_inline_data = device_.attributes().max_inline_data;
     connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   }
+  Sockets& sockets() override {
+    return cluster_.sockets_ ? cluster_.sockets_->of(thread_) : WorkerPort::sockets();
+  }
   void publish_ud(const QpAddress& address) override { ud_ = address; }
   QpAddress ud_address(int node, int thread) override {
     return ud_of_[static_cast<std::size_t>(node * shape().threads + thread)];
@@ -158,6 +161,7 @@ Cluster::Cluster(const ClusterParameters& p) : shape_(p.shape), node_(p.node), a
     workers_.push_back(std::make_unique<Worker>(*this, thread, p.nics[p.nics.size() == 1 ? 0 : nic]));
     if (thread == 0) check_queue_pairs(shape_, p.nics.size(), workers_.front()->context());
   }
+  if (!p.sockets_host.empty()) sockets_ = std::make_unique<NodeSockets>(shape_, node_, p.sockets_host);
 }
 
 Cluster::~Cluster() = default;
@@ -191,8 +195,24 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
     }
     for (const auto& worker : workers_) worker->connect(node, cards, addresses);
   }
+  if (sockets_) connect_sockets(rendezvous, timeout);
   // Nobody sends before everybody can receive.
   rendezvous.share("connecting", "", timeout);
+}
+
+void Cluster::connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  ByteWriter mine;
+  mine.put(sockets_->address().port);
+  mine.put_all(std::span<const char>(sockets_->address().host));
+  std::vector<SocketAddress> addresses;
+  for (const std::string& theirs : rendezvous.share("exchanging TCP addresses", mine.take(), timeout)) {
+    ByteReader reader(theirs);
+    SocketAddress& address = addresses.emplace_back();
+    address.port = reader.get<std::uint16_t>();
+    const std::vector<char> host = reader.get_all<char>();
+    address.host.assign(host.begin(), host.end());
+  }
+  sockets_->connect(addresses, rendezvous.options().token, timeout);
 }
 
 void Cluster::disconnect() {
@@ -209,6 +229,9 @@ void Cluster::post_fences(int thread) {
 }
 bool Cluster::fenced(int thread) const {
   return workers_[static_cast<std::size_t>(thread)]->fenced();
+}
+std::uint64_t Cluster::socket_bytes(int thread) const {
+  return sockets_ ? sockets_->of(thread).bytes_moved() : 0;
 }
 const VerbCounts& Cluster::counts(int thread) const {
   return workers_[static_cast<std::size_t>(thread)]->device().counts();

@@ -19,6 +19,7 @@
 #include "backend/ibverbs/memory.hpp"
 #include "backend/ibverbs/queue_pair.hpp"
 #include "backend/ibverbs/rendezvous.hpp"
+#include "backend/ibverbs/sockets.hpp"
 
 namespace verbtwin::ibverbs {
 
@@ -27,6 +28,7 @@ struct ClusterParameters {
   int node = 0;                  // this process's
   std::vector<PortChoice> nics;  // one for each NIC of the node, or one that plays all of them
   std::size_t node_memory_b = 1 << 20;
+  std::string sockets_host;  // where this node's workers have TCP connections, in numbers; empty: none
 };
 
 /// A core of a real machine: the work itself takes the time.
@@ -66,6 +68,8 @@ class Cluster {
   void post_fences(int thread);
   bool fenced(int thread) const;
 
+  /// Sent and received by TCP; by the worker's thread.
+  std::uint64_t socket_bytes(int thread) const;
   const VerbCounts& counts(int thread) const;
   /// The first completion of the worker that failed and was no flush; by its thread, or when it has stopped.
   const Failure& first_failure(int thread) const;
@@ -75,10 +79,12 @@ class Cluster {
 
  private:
   class Worker;
+  void connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
   ClusterShape shape_;
   int node_;
   NodeArea area_;
+  std::unique_ptr<NodeSockets> sockets_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

@@ -16,6 +16,10 @@ void Link::remember_address() {
   address_ = error ? "an address that is gone" : endpoint.address().to_string();
 }
 
+std::string Link::local_address() const {
+  return socket_.local_endpoint().address().to_string();
+}
+
 void Link::close() {
   lost_ = true;
   boost::system::error_code ignored;

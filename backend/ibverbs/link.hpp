@@ -40,6 +40,7 @@ class Link : public std::enable_shared_from_this<Link> {
   bool lost() const { return lost_; }
   const std::string& address() const { return address_; }
   void remember_address();
+  std::string local_address() const;
 
  private:
   struct Header {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "backend/ibverbs/bytes.hpp"
+#include "backend/ibverbs/hello.hpp"
 #include "backend/ibverbs/link.hpp"
 #include "backend/user_error.hpp"
 
@@ -24,26 +25,12 @@ using Clock = std::chrono::steady_clock;
 
 /// What a rank says first. Fixed in size: nothing in it decides what memory is taken.
 struct Hello {
-  std::array<char, 64> token{};
+  TokenText token{};
   std::array<char, 32> version{};
   std::uint64_t digest = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
 };
-
-template <std::size_t kSize>
-std::array<char, kSize> fixed(std::string_view text) {
-  std::array<char, kSize> to{};
-  std::memcpy(to.data(), text.data(), std::min(text.size(), kSize - 1));
-  return to;
-}
-
-/// Takes as long wherever the first difference is.
-bool same_token(const std::array<char, 64>& a, const std::array<char, 64>& b) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
-}
 
 std::uint32_t phase_number(std::string_view phase) {
   std::uint32_t hash = 2166136261U;  // FNV-1a
@@ -69,6 +56,8 @@ class Rendezvous::Hub {
   }
 
   std::size_t ranks() const { return links_.size(); }
+  const RendezvousOptions& options() const { return options_; }
+  std::string local_address() const { return links_[0] ? links_[0]->local_address() : listening_at_; }
 
   ~Hub() {
     for (const auto& link : links_) {
@@ -145,7 +134,7 @@ class Rendezvous::Hub {
   }
 
   Hello my_hello() const {
-    return {fixed<64>(options_.token), fixed<32>(options_.version), options_.digest, options_.rank,
+    return {token_text(options_.token), fixed_text<32>(options_.version), options_.digest, options_.rank,
             options_.ranks};
   }
 
@@ -154,6 +143,7 @@ class Rendezvous::Hub {
   void gather() {
     if (options_.ranks == 1) return;
     const tcp::endpoint endpoint = *resolve().begin();
+    listening_at_ = endpoint.address().to_string();
     boost::system::error_code error;
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
@@ -220,7 +210,7 @@ class Rendezvous::Hub {
     if (!is_hello) return link->close();
     std::memcpy(&hello, frame.body.data(), sizeof hello);
     hello.version.back() = '\0';
-    if (!same_token(hello.token, fixed<64>(options_.token))) {
+    if (!same_token(hello.token, token_text(options_.token))) {
       return refuse(link, "the token (VERBTWIN_TOKEN) is not this run's", "a wrong token");
     }
     if (std::string_view(hello.version.data()) != options_.version) {
@@ -362,6 +352,7 @@ class Rendezvous::Hub {
   tcp::acceptor acceptor_;
   std::vector<Guest> guests_;
   std::string last_refusal_;
+  std::string listening_at_;
   std::vector<std::shared_ptr<Link>> links_;  // by rank; of rank 0 all others, of another rank 0 only
 };
 
@@ -380,6 +371,14 @@ std::vector<std::string> Rendezvous::share(std::string_view phase, const std::st
 
 void Rendezvous::check(std::string_view phase) {
   hub_->check(phase);
+}
+
+const RendezvousOptions& Rendezvous::options() const {
+  return hub_->options();
+}
+
+std::string Rendezvous::local_address() const {
+  return hub_->local_address();
 }
 
 void Rendezvous::give_up(const std::string& why) noexcept {

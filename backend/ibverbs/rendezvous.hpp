@@ -63,6 +63,10 @@ class Rendezvous {
   /// Throws RankFailure if a rank was lost or gave up; does not wait.
   void check(std::string_view phase);
 
+  const RendezvousOptions& options() const;
+  /// This machine's address towards the other ranks, in numbers.
+  std::string local_address() const;
+
   /// Tells everybody that this rank gives up, and why, in one line; then only destruction is allowed.
   void give_up(const std::string& why) noexcept;
 

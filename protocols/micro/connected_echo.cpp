@@ -138,12 +138,13 @@ void ConnectedEcho::send_datagram(int node, SendWr wr) {
   if (!options_.doorbell_batching) flush();
 }
 
-void ConnectedEcho::flush() {
+bool ConnectedEcho::flush() {
   worker_.ring(true);
-  if (datagram_list_.empty()) return;
+  if (datagram_list_.empty()) return false;
   [[maybe_unused]] const PostResult result = datagrams_->post_send(datagram_list_);
   assert(result.posted == datagram_list_.size() && "more replies than calls");
   datagram_list_.clear();
+  return false;
 }
 
 void ConnectedEcho::on_recv(const WorkCompletion& wc) {

@@ -44,7 +44,7 @@ class ConnectedEcho final : public EchoTransport, public MessageLayer, public Po
 
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion&) override {}
-  void flush() override;
+  bool flush() override;
   bool poll_memory() override;
 
  private:

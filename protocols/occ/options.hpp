@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "protocols/registry.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
 #include "protocols/store/layout.hpp"
 #include "protocols/store/location_cache.hpp"
@@ -85,6 +86,8 @@ struct OccOptions {
   /// other.
   static OccOptions from_json(const nlohmann::json& protocol);
 };
+
+std::span<const RegistryEntry> occ_entries();
 
 /// Throws UserError, with the pointer into the scenario, for a combination that cannot be right.
 void refuse_wrong_combinations(const OccOptions& options);

@@ -159,7 +159,7 @@ const Preset kFasstOcc;
 
 }  // namespace
 
-std::span<const RegistryEntry> protocol_entries() {
+std::span<const RegistryEntry> occ_entries() {
   static const std::array<RegistryEntry, 6> entries{
       RegistryEntry{
           "drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",

@@ -36,7 +36,7 @@ void fill(nlohmann::json& value, const nlohmann::json& schema) {
 }
 
 OccOptions preset(const std::string& name) {
-  for (const RegistryEntry& entry : protocol_entries()) {
+  for (const RegistryEntry& entry : occ_entries()) {
     if (entry.name != name) continue;
     nlohmann::json protocol = {{"name", name}};
     fill(protocol, entry.schema);

@@ -47,13 +47,6 @@ std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcO
 
 }  // namespace
 
-void Reply::on_reply(std::span<const std::byte> reply) {
-  assert(reply.size() <= buffer_.size());
-  size_ = std::min(reply.size(), buffer_.size());
-  std::memcpy(buffer_.data(), reply.data(), size_);
-  group_->complete(WcStatus::kSuccess);
-}
-
 std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
   return rpc_->append(source_node_, 0, kResponseFlag, slot_, bytes);
 }
@@ -164,10 +157,15 @@ std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::si
   return append(node, handler, kPassiveFlag, 0, bytes);
 }
 
-void UdRpc::flush() {
+std::span<std::byte> UdRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
+  return append(origin.node, 0, kResponseFlag, origin.slot, bytes);
+}
+
+bool UdRpc::flush() {
   const std::size_t room = kSendQueueDepth - posted_.size();
   const std::size_t count = std::min(room, open_.size());
   if (count > 0) post_packets(count);
+  return false;
 }
 
 void UdRpc::post_packets(std::size_t count) {

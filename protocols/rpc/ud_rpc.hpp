@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/rpc/rpc.hpp"
 #include "protocols/runtime/worker.hpp"
 
 namespace verbtwin::protocols {
@@ -35,47 +36,11 @@ struct RpcOptions {
   std::uint32_t packets_per_call = 2;
 };
 
-/// Where a reply goes. Outlives the call.
-class ReplyTarget {
- public:
-  virtual void on_reply(std::span<const std::byte> reply) = 0;
-
- protected:
-  ~ReplyTarget() = default;
-};
-
-/// A reply for a coroutine: copied into `buffer`, counted in `group`.
-class Reply final : public ReplyTarget {
- public:
-  Reply() = default;
-  Reply(WaitGroup& group, std::span<std::byte> buffer) : group_(&group), buffer_(buffer) { group.add(); }
-  void on_reply(std::span<const std::byte> reply) override;
-  std::span<const std::byte> bytes() const { return buffer_.first(size_); }
-
- private:
-  WaitGroup* group_ = nullptr;
-  std::span<std::byte> buffer_;
-  std::size_t size_ = 0;
-};
-
-/// Replies that say nothing but that the call was served: one target for any number of calls.
-class Acknowledgements final : public ReplyTarget {
- public:
-  explicit Acknowledgements(WaitGroup& group) : group_(group) {}
-  ReplyTarget& one_more() {
-    group_.add();
-    return *this;
-  }
-  void on_reply(std::span<const std::byte>) override { group_.complete(WcStatus::kSuccess); }
-
- private:
-  WaitGroup& group_;
-};
-
 /// One request as its handler sees it.
 class RpcRequest {
  public:
   int source_node() const { return source_node_; }
+  RpcOrigin origin() const { return {source_node_, slot_}; }
   std::span<const std::byte> arguments() const { return arguments_; }
   /// Nobody waits for an answer.
   bool passive() const { return passive_; }
@@ -114,11 +79,14 @@ class UdRpc final : public MessageLayer {
     return peers_[static_cast<std::size_t>(node)].unacknowledged < kPassiveCredit;
   }
 
+  /// Room for the answer to a call that its handler left unanswered: any time later, once.
+  std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes);
+
   std::uint32_t payload_max_b() const;
 
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion& wc) override;
-  void flush() override;
+  bool flush() override;
   void prefetch_recv(std::uint64_t wr_id) const override;
 
  private:

@@ -47,8 +47,8 @@ bool Worker::step() {
     resume(next);
   }
   if (polled_at_ < polled_end_ || round_ > 0) return true;
-  if (messages_ != nullptr) messages_->flush();
-  return !ready_.empty() || memory_has_more_;
+  const bool messages_left = messages_ != nullptr && messages_->flush();
+  return messages_left || !ready_.empty() || memory_has_more_;
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {

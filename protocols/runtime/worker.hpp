@@ -79,7 +79,8 @@ class MessageLayer {
  public:
   virtual void on_recv(const WorkCompletion& wc) = 0;
   virtual void on_sent(const WorkCompletion& wc) = 0;
-  virtual void flush() = 0;
+  /// Once a round, at its end. True: more can be done at once.
+  virtual bool flush() = 0;
   /// A hint: on_recv() with this wr_id is near.
   virtual void prefetch_recv(std::uint64_t wr_id) const { static_cast<void>(wr_id); }
 

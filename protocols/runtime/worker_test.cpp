@@ -182,7 +182,10 @@ class CountingMessages final : public MessageLayer {
  public:
   void on_recv(const WorkCompletion&) override { ++received; }
   void on_sent(const WorkCompletion&) override { ++sent; }
-  void flush() override { ++flushes; }
+  bool flush() override {
+    ++flushes;
+    return false;
+  }
   int received = 0, sent = 0, flushes = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
+#include "protocols/workloads/key_groups.hpp"
 #include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/smallbank.hpp"
 #include "protocols/workloads/tatp.hpp"
@@ -42,6 +43,10 @@ std::span<const RegistryEntry> workload_entries() {
   static const std::vector<RegistryEntry> entries = [] {
     std::vector<RegistryEntry> list;
     for (const Registered& one : registered()) list.push_back(one.entry);
+    for (RegistryEntry entry : key_group_entries()) {
+      entry.family = "ramp";
+      list.push_back(std::move(entry));
+    }
     for (RegistryEntry& entry : benchmark_entries()) list.push_back(std::move(entry));
     return list;
   }();

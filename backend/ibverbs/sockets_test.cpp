@@ -1,0 +1,189 @@
+// Real TCP connections over the loopback interface: the conformance suite, and who is let in.
+#include "backend/ibverbs/sockets.hpp"
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <thread>
+
+#include "backend/conformance/sockets.hpp"
+#include "backend/ibverbs/hello.hpp"
+
+namespace verbtwin::ibverbs {
+namespace {
+
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using conformance::SocketBinding;
+using conformance::SocketCase;
+using testing::HasSubstr;
+
+constexpr const char* kToken = "0123456789abcdef";
+
+/// Nodes of one process, connected as those of many are.
+struct Nodes {
+  explicit Nodes(int nodes, int threads = 1) {
+    for (int node = 0; node < nodes; ++node) {
+      const ClusterShape shape{.nodes = nodes, .threads = threads};
+      all.push_back(std::make_unique<NodeSockets>(shape, node, "127.0.0.1"));
+      addresses.push_back(all.back()->address());
+    }
+  }
+  /// What went wrong at a node; empty: nothing.
+  std::future<std::string> connecting(std::size_t node, const std::string& token = kToken,
+                                      std::chrono::milliseconds timeout = 20s) {
+    return std::async(std::launch::async, [this, node, token, timeout]() -> std::string {
+      try {
+        all[node]->connect(addresses, token, timeout);
+        return "";
+      } catch (const std::runtime_error& error) {
+        return error.what();
+      }
+    });
+  }
+  void connect() {
+    std::vector<std::future<std::string>> running;
+    for (std::size_t node = 0; node < all.size(); ++node) running.push_back(connecting(node));
+    for (auto& one : running) EXPECT_EQ(one.get(), "");
+  }
+  std::vector<std::unique_ptr<NodeSockets>> all;
+  std::vector<SocketAddress> addresses;
+};
+
+class LoopbackBinding final : public SocketBinding {
+ public:
+  LoopbackBinding() : nodes_(kEndpoints) { nodes_.connect(); }
+  Sockets& sockets(int endpoint) override { return nodes_.all[static_cast<std::size_t>(endpoint)]->of(0); }
+  bool run_until(const std::function<bool()>& done) override {
+    const auto limit = std::chrono::steady_clock::now() + 30s;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() >= limit) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  void settle() override { std::this_thread::sleep_for(50ms); }
+
+ private:
+  Nodes nodes_;
+};
+
+TEST(TcpSockets, EveryWorkerHasItsOwnConnections) {
+  Nodes nodes(3, 2);
+  nodes.connect();
+  for (int from = 0; from < 3; ++from) {
+    for (int to = 0; to < 3; ++to) {
+      if (from == to) continue;
+      for (int thread = 0; thread < 2; ++thread) {
+        const std::array<std::byte, 1> mark{static_cast<std::byte>(from * 16 + to * 4 + thread)};
+        ASSERT_EQ(nodes.all[static_cast<std::size_t>(from)]->of(thread).send(to, mark), 1U);
+        std::array<std::byte, 2> got{};
+        TcpSockets& theirs = nodes.all[static_cast<std::size_t>(to)]->of(thread);
+        std::size_t length = 0;
+        for (int i = 0; i < 1000 && length == 0; ++i, std::this_thread::sleep_for(1ms)) {
+          length = theirs.receive(from, got);
+        }
+        EXPECT_EQ(length, 1U);
+        EXPECT_EQ(got[0], mark[0]);
+      }
+    }
+  }
+}
+
+TEST(TcpSockets, APeerThatGoesIsAnErrorThatNamesIt) {
+  Nodes nodes(2);
+  nodes.connect();
+  nodes.all[1].reset();
+  Sockets& sockets = nodes.all[0]->of(0);
+  std::array<SocketReady, 4> ready;
+  std::array<std::byte, 4> buffer{};
+  std::size_t count = 0;
+  for (int i = 0; i < 1000 && count == 0; ++i, std::this_thread::sleep_for(1ms)) count = sockets.poll(ready);
+  ASSERT_EQ(count, 1U);
+  EXPECT_TRUE(ready[0].readable);
+  try {
+    sockets.receive(1, buffer);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the TCP connection to rank 1 was closed by it");
+  }
+  const auto write = [&] {
+    for (int i = 0; i < 100; ++i, std::this_thread::sleep_for(1ms)) sockets.send(1, buffer);
+  };
+  EXPECT_THROW(write(), std::runtime_error);
+}
+
+/// Says `bytes` to the node and waits until it hangs up; whether it did.
+bool is_hung_up_on(const SocketAddress& address, const std::string& bytes) {
+  boost::asio::io_context io;
+  tcp::socket socket(io);
+  boost::system::error_code error;
+  socket.connect({boost::asio::ip::make_address(address.host), address.port}, error);
+  if (error) return false;
+  boost::asio::write(socket, boost::asio::buffer(bytes), error);
+  char answer = 0;
+  socket.read_some(boost::asio::buffer(&answer, 1), error);
+  return error.failed();
+}
+
+/// As NodeSockets says it.
+std::string hello(const std::string& token, std::int32_t node, std::int32_t thread) {
+  const TokenText text = token_text(token);
+  std::string bytes(text.data(), text.size());
+  bytes.append(reinterpret_cast<const char*>(&node), sizeof node);
+  bytes.append(reinterpret_cast<const char*>(&thread), sizeof thread);
+  return bytes;
+}
+
+TEST(TcpSockets, StrangersAreHungUpOnAndTheMeetingGoesOn) {
+  Nodes nodes(2);
+  auto waiting = nodes.connecting(1);
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], "GET / HTTP/1.1\r\nHost: here\r\n" + std::string(64, ' ')));
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello("0123456789abcdeg", 0, 0))) << "a wrong token";
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 1, 0))) << "itself";
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 7, 0)));
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, -1, 0)));
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 0, 1))) << "there is one thread";
+  EXPECT_EQ(nodes.connecting(0).get(), "");
+  EXPECT_EQ(waiting.get(), "");
+}
+
+TEST(TcpSockets, WhoSaysNothingIsHungUpOn) {
+  Nodes nodes(2);
+  auto waiting = nodes.connecting(1);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], "0123"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2 * NodeSockets::kHelloTimeout);
+  EXPECT_EQ(nodes.connecting(0).get(), "");
+  EXPECT_EQ(waiting.get(), "");
+}
+
+TEST(TcpSockets, WhoNeverConnectsIsNamed) {
+  Nodes nodes(2);
+  EXPECT_EQ(nodes.connecting(1, kToken, 300ms).get(), "rank 0 did not connect by TCP in time");
+}
+
+TEST(TcpSockets, ANodeOfAnotherRunIsNoPeer) {
+  Nodes nodes(2);
+  auto other = nodes.connecting(1, "another run's", 2s);
+  EXPECT_THAT(nodes.connecting(0).get(), HasSubstr("rank 1 at 127.0.0.1:"));
+  EXPECT_EQ(other.get(), "rank 0 did not connect by TCP in time");
+}
+
+TEST(TcpSockets, ANodeThatIsNotThereIsNamed) {
+  Nodes nodes(2);
+  nodes.all[1].reset();
+  EXPECT_THAT(nodes.connecting(0).get(), HasSubstr("cannot be reached by TCP: Connection refused"));
+}
+
+}  // namespace
+}  // namespace verbtwin::ibverbs
+
+namespace verbtwin::conformance {
+INSTANTIATE_TEST_SUITE_P(Loopback, SocketsConformance,
+                         testing::Values(SocketCase{
+                             "tcp", [] { return std::make_unique<ibverbs::LoopbackBinding>(); }}),
+                         socket_case_name);
+}  // namespace verbtwin::conformance

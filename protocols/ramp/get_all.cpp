@@ -1,0 +1,201 @@
+// GET_ALL: the last committed version of each key, then, where one of those belongs to a transaction that
+// another one should show as well, the version that does.
+#include <algorithm>
+#include <cstring>
+
+#include "protocols/ramp/bloom.hpp"
+#include "protocols/ramp/client.hpp"
+#include "protocols/ramp/server.hpp"
+#include "protocols/store/record.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+constexpr std::uint8_t id(RampMessage message) {
+  return static_cast<std::uint8_t>(message);
+}
+}  // namespace
+
+Task<bool> RampClient::get_all() {
+  auto first = first_round();
+  if (!co_await first) co_return false;
+  WaitGroup group(worker_);
+  const std::size_t again = engine_.options.sabotage.skip_second_round ? 0 : ask_again(group);
+  if (again > 0) {
+    ++rounds_;
+    co_await group;
+    for (Item& item : reads()) {
+      if (item.asked && !take_reply(item, false)) co_return fail(RampAbort::kVersionCollected);
+    }
+  }
+  ++engine_.statistics.reads_by_rounds[rounds_];
+  co_return true;
+}
+
+Task<bool> RampClient::first_round() {
+  WaitGroup group(worker_);
+  for (Item& item : reads()) {
+    if (engine_.options.in_place()) {
+      read_in_place(item, group);
+    } else {
+      get_last(item, group);
+    }
+  }
+  if (engine_.options.in_place()) worker_.ring(true);
+  co_await group;
+  if (group.status() != WcStatus::kSuccess) co_return fail(RampAbort::kVerbFailed);
+  // Where a READ found no current version, the server says where there is one.
+  bool missed = false;
+  for (Item& item : reads()) {
+    if (item.asked) {
+      take_reply(item, true);
+    } else if (!accept_in_place(item)) {
+      get_last(item, group);
+      missed = true;
+    }
+  }
+  rounds_ = 1;
+  if (!missed) co_return true;
+  ++rounds_;
+  co_await group;
+  for (Item& item : reads()) {
+    if (item.asked && item.timestamp == kNotRead) take_reply(item, true);
+  }
+  co_return true;
+}
+
+void RampClient::get_last(Item& item, WaitGroup& group) {
+  item.asked = true;
+  item.timestamp = kNotRead;
+  item.reply = Reply(group, item.reply_buffer);
+  const bool time_only = engine_.options.algorithm == RampAlgorithm::kSmall;
+  const GetArguments arguments{item.key, 0};
+  put_head(to(item.node, engine_.gets)
+               .call(item.node, id(time_only ? RampMessage::kGetTime : RampMessage::kGetLast),
+                     sizeof arguments, item.reply),
+           arguments);
+}
+
+void RampClient::get_newest_of(Item& item, std::span<const std::uint64_t> timestamps, WaitGroup& group) {
+  item.asked = true;
+  item.reply = Reply(group, item.reply_buffer);
+  const GetArguments arguments{item.key, timestamps.size()};
+  const std::span<std::byte> to_fill =
+      put_head(to(item.node, engine_.gets)
+                   .call(item.node, id(RampMessage::kGetNewestOf), sizeof arguments + timestamps.size_bytes(),
+                         item.reply),
+               arguments);
+  std::memcpy(to_fill.data(), timestamps.data(), timestamps.size_bytes());
+}
+
+/// False: what was asked for has been collected.
+bool RampClient::take_reply(Item& item, bool first_round) {
+  const std::span<const std::byte> bytes = item.reply.bytes();
+  const auto head = head_of<VersionReply>(bytes);
+  item.status = head.status;
+  if (head.status == RampStatus::kCollected) return false;
+  if (head.status == RampStatus::kNone) return true;  // a Bloom filter's error: what was read stays
+  item.timestamp = head.timestamp;
+  item.metadata = bytes.subspan(sizeof head, head.metadata_b);
+  item.value = bytes.subspan(sizeof head + head.metadata_b, head.value_b);
+  observe(head.timestamp);
+  if (first_round) item.last_commit = head.last_commit;
+  const bool current = head.timestamp == head.last_commit;
+  if (engine_.options.in_place() && current) engine_.addresses->set(item.key, {head.place, head.metadata_b});
+  return true;
+}
+
+/// GET*: by READ where the address is known.
+void RampClient::read_in_place(Item& item, WaitGroup& group) {
+  cpu_.charge(Cost::kCacheLookup);
+  const auto address = item.node == worker_.port().node() ? std::nullopt : engine_.addresses->find(item.key);
+  if (!address) {
+    get_last(item, group);
+    return;
+  }
+  item.asked = false;
+  item.landing_b = engine_.layout.image_b(address->metadata_b);
+  Channel& channel = worker_.channel(item.node, worker_.nic());
+  SendWr read;
+  read.opcode = Opcode::kRdmaRead;
+  read.sge = {item.landing, item.landing_b, engine_.lkey};
+  read.remote_addr = channel.remote.addr + engine_.layout.place_offset(address->place);
+  read.rkey = channel.remote.rkey;
+  worker_.stage(channel, read, &group);
+  ++engine_.statistics.in_place;
+}
+
+/// What a READ found, unless it is not this key's current version, or only half of one: there may be any
+/// version in the place by now, and the READ may have met the server writing it.
+bool RampClient::accept_in_place(Item& item) {
+  const RampOptions::Sabotage& sabotage = engine_.options.sabotage;
+  const auto head = head_of<VersionHead>({item.landing, item.landing_b});
+  if (head.flags != 0 && !sabotage.ignore_invalid_bit) return false;
+  if (head.timestamp == 0) {  // never written, nor ever will be
+    item.value = {item.reply_buffer.data(), engine_.layout.value_b};
+    fill_initial_value(item.key, item.reply_buffer.first(engine_.layout.value_b));
+    item.metadata = {};
+  } else {
+    if (head.key != item.key || head.value_b != engine_.layout.value_b) return false;
+    if (engine_.layout.image_b(head.metadata_b) > item.landing_b) return false;
+    const std::byte* body = item.landing + sizeof head;
+    item.metadata = {body, head.metadata_b};
+    item.value = {body + head.metadata_b, head.value_b};
+    cpu_.charge(Cost::kCopyBlock, item.landing_b / kCacheLineBytes);  // the digest
+    if (version_digest(head, item.metadata, item.value) != head.digest && !sabotage.accept_torn) return false;
+  }
+  item.timestamp = item.last_commit = head.timestamp;
+  observe(head.timestamp);
+  ++engine_.statistics.in_place_accepted;
+  return true;
+}
+
+/// The second round, of the keys that need one; returns how many.
+std::size_t RampClient::ask_again(WaitGroup& group) {
+  std::size_t asked = 0;
+  for (Item& item : reads()) {
+    wanted_.clear();
+    switch (engine_.options.algorithm) {
+      case RampAlgorithm::kFast:
+        needed_by_siblings(item);
+        break;
+      case RampAlgorithm::kHybrid:
+        needed_by_filters(item);
+        break;
+      default:
+        for (const Item& other : reads()) wanted_.push_back(other.timestamp);
+    }
+    item.asked = !wanted_.empty();
+    if (!item.asked) continue;
+    get_newest_of(item, wanted_, group);
+    ++asked;
+  }
+  return asked;
+}
+
+/// The largest timestamp among the returned versions that name this key as their sibling, if it is larger
+/// than this key's.
+void RampClient::needed_by_siblings(const Item& item) {
+  std::uint64_t newest = item.timestamp;
+  for (Item& other : reads()) {
+    if (other.timestamp <= newest) continue;
+    const std::size_t siblings = other.metadata.size() / sizeof(std::uint64_t);
+    for (std::size_t i = 0; i < siblings; ++i) {
+      if (word_at(other.metadata, i) != item.key) continue;
+      newest = other.timestamp;
+      break;
+    }
+  }
+  if (newest > item.timestamp) wanted_.push_back(newest);
+}
+
+void RampClient::needed_by_filters(const Item& item) {
+  for (const Item& other : reads()) {
+    if (other.timestamp <= item.timestamp) continue;
+    cpu_.charge(Cost::kCacheLookup);
+    if (bloom_holds(other.metadata, engine_.options.bloom_hashes, item.key))
+      wanted_.push_back(other.timestamp);
+  }
+}
+
+}  // namespace verbtwin::protocols

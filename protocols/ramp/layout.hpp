@@ -1,0 +1,56 @@
+// RampLayout: which server has a key, and where versions lie in a server's registered memory. The same on
+// every node.
+//
+// A value, built once before the run and shared read-only. Sizes and offsets in bytes.
+//
+// A version lies in a place: a head, metadata (siblings, or a Bloom filter), the value. Place number `slot`
+// is that of a key's first version, which nobody wrote: it is all zeros for ever, but for the flags, and
+// stands for the initial value. The places behind those are given to versions, and given again when a version
+// has been collected; so whoever READs a place that he was told of may find another version there, half of
+// one, or one that is not committed yet. The head tells: `flags` is 0 only while the version is what a reader
+// should get, `key` says whose it is, and `digest` covers all but the flags.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace verbtwin::protocols {
+
+struct VersionHead {
+  std::uint64_t timestamp = 0;  // 0: nobody wrote it
+  std::uint64_t key = 0;
+  std::uint64_t flags = 0;
+  std::uint64_t digest = 0;  // of the other words and bytes (version_digest()), the flags aside
+  std::uint32_t metadata_b = 0;
+  std::uint32_t value_b = 0;
+};
+/// Not committed yet, about to be overwritten (a newer one is prepared), or overwritten.
+inline constexpr std::uint64_t kInvalidVersion = 1;
+
+struct RampLayout {
+  int servers = 1;
+  std::uint64_t keys = 0;
+  std::uint32_t value_b = 0;
+  std::uint32_t metadata_max_b = 0;
+  std::uint64_t slots = 0;     // keys of one server
+  std::uint64_t places = 0;    // of one server
+  std::uint32_t stride_b = 0;  // from one place to the next
+  std::size_t worker_b = 0;    // registered memory of each worker, behind the places
+  std::size_t total_b = 0;
+
+  int server_of(std::uint64_t key) const {
+    return static_cast<int>(key % static_cast<std::uint64_t>(servers));
+  }
+  std::uint64_t slot_of(std::uint64_t key) const { return key / static_cast<std::uint64_t>(servers); }
+  std::size_t place_offset(std::uint64_t place) const { return place * stride_b; }
+  std::size_t worker_offset(int thread) const {
+    return places * stride_b + static_cast<std::size_t>(thread) * worker_b;
+  }
+  std::uint32_t padded_value_b() const { return (value_b + 7) & ~7U; }
+  std::uint32_t image_b(std::uint32_t metadata_b) const {
+    return static_cast<std::uint32_t>(sizeof(VersionHead)) + metadata_b + padded_value_b();
+  }
+};
+
+}  // namespace verbtwin::protocols

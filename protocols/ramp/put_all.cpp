@@ -1,0 +1,131 @@
+// PUT_ALL: PREPARE gives every server its versions, COMMIT, once a server, makes them the last ones. Which
+// other keys a version belongs to goes with it.
+#include <algorithm>
+#include <cstring>
+
+#include "protocols/checks/history.hpp"
+#include "protocols/ramp/bloom.hpp"
+#include "protocols/ramp/client.hpp"
+#include "protocols/workloads/draws.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+constexpr std::uint8_t id(RampMessage message) {
+  return static_cast<std::uint8_t>(message);
+}
+
+/// A value that tells whose it is.
+void fill_value(std::uint64_t key, std::uint64_t timestamp, std::span<std::byte> value) {
+  std::memset(value.data(), static_cast<int>(spread(key ^ timestamp) & 0xFF), value.size());
+  std::memcpy(value.data(), &timestamp, sizeof timestamp);
+}
+}  // namespace
+
+Task<bool> RampClient::put_all() {
+  choose_timestamp();
+  if (engine_.options.sabotage.commit_before_prepare) {
+    auto committing = commit_all();
+    co_await committing;
+    auto preparing = prepare_all();
+    co_return co_await preparing;
+  }
+  auto preparing = prepare_all();
+  if (!co_await preparing) co_return false;
+  end_phase(RampPhase::kPrepare);
+  auto committing = commit_all();
+  co_await committing;
+  end_phase(RampPhase::kCommit);
+  co_return true;
+}
+
+/// Above all that this client has seen, so that what it writes replaces what it read.
+void RampClient::choose_timestamp() {
+  ++sequence_;
+  timestamp_ = sequence_ << kClientBits | number_;
+}
+
+std::uint32_t RampClient::metadata_bytes() const {
+  switch (engine_.options.algorithm) {
+    case RampAlgorithm::kFast:
+      if (engine_.options.sabotage.drop_siblings) return 0;
+      return static_cast<std::uint32_t>((write_count_ - 1) * sizeof(std::uint64_t));
+    case RampAlgorithm::kHybrid:
+      return (engine_.options.bloom_bits + 63) / 64 * 8;
+    default:
+      return 0;
+  }
+}
+
+void RampClient::fill_metadata(const Item& item, std::span<std::byte> metadata) const {
+  const auto written = std::span(writes_).first(write_count_);
+  if (engine_.options.algorithm == RampAlgorithm::kFast) {
+    std::size_t next = 0;
+    for (const Item& other : written) {
+      if (other.key != item.key && next < metadata.size() / sizeof(std::uint64_t))
+        put_word(metadata, next++, other.key);
+    }
+  } else {
+    std::ranges::fill(metadata, std::byte{0});
+    for (const Item& other : written) {
+      if (!engine_.options.sabotage.drop_siblings)
+        bloom_add(metadata.first(engine_.options.bloom_bits / 8), engine_.options.bloom_hashes, other.key);
+    }
+  }
+}
+
+void RampClient::prepare(Item& item, WaitGroup& group) {
+  const PrepareArguments arguments{item.key, timestamp_, metadata_bytes(), engine_.layout.value_b};
+  item.reply = Reply(group, item.reply_buffer);
+  const std::span<std::byte> body =
+      put_head(to(item.node, engine_.puts)
+                   .call(item.node, id(RampMessage::kPrepare),
+                         sizeof arguments + arguments.metadata_b + arguments.value_b, item.reply),
+               arguments);
+  if (arguments.metadata_b > 0) fill_metadata(item, body.first(arguments.metadata_b));
+  const std::span<std::byte> value = body.subspan(arguments.metadata_b);
+  fill_value(item.key, timestamp_, value);
+  if (engine_.record) item.written_digest = value_digest(value);
+}
+
+Task<bool> RampClient::prepare_all() {
+  WaitGroup group(worker_);
+  for (Item& item : writes()) prepare(item, group);
+  co_await group;
+  if (group.status() != WcStatus::kSuccess) co_return fail(RampAbort::kVerbFailed);
+  for (const Item& item : writes()) observe(head_of<PrepareReply>(item.reply.bytes()).last_commit);
+  co_return true;
+}
+
+Task<void> RampClient::commit_all() {
+  WaitGroup group(worker_);
+  send_commits(RampMessage::kCommit, writes(), {}, group);
+  co_await group;
+}
+
+/// One message to each server that has any of these keys.
+void RampClient::send_commits(RampMessage message, std::span<const Item> written,
+                              std::span<const Item> locked, WaitGroup& group) {
+  acknowledgements_.resize(static_cast<std::size_t>(engine_.layout.servers));
+  for (int node = 0; node < engine_.layout.servers; ++node) {
+    const auto here = [&](const Item& item) { return item.node == node; };
+    const auto written_here = static_cast<std::uint32_t>(std::ranges::count_if(written, here));
+    const auto locked_here = static_cast<std::uint32_t>(std::ranges::count_if(locked, here));
+    if (written_here + locked_here == 0) continue;
+    const CommitArguments arguments{timestamp_, number_, written_here, locked_here};
+    Reply& reply = acknowledgements_[static_cast<std::size_t>(node)] = Reply(group, {});
+    const std::span<std::byte> keys =
+        put_head(to(node, engine_.puts)
+                     .call(node, id(message),
+                           sizeof arguments + (written_here + locked_here) * sizeof(std::uint64_t), reply),
+                 arguments);
+    std::size_t next = 0;
+    for (const auto& items : {written, locked}) {
+      for (const Item& item : items) {
+        if (here(item)) put_word(keys, next++, item.key);
+      }
+    }
+  }
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,279 @@
+#include "protocols/ramp/system.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "protocols/checks/read_atomic.hpp"
+#include "protocols/ramp/client.hpp"
+#include "protocols/ramp/rpc_layers.hpp"
+#include "protocols/ramp/server.hpp"
+#include "protocols/rpc/datagram_rpc.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr std::size_t lines(std::size_t bytes) {
+  return (bytes + 63) & ~std::size_t{63};
+}
+
+}  // namespace
+
+RampSystem::RampSystem(const RampParameters& parameters, const nlohmann::json& workload)
+    : parameters_(parameters), workload_(make_key_groups(workload)) {
+  lay_out();
+}
+
+void RampSystem::lay_out() {
+  const RampOptions& options = parameters_.options;
+  const ClusterShape& shape = parameters_.shape;
+  const std::uint32_t group_max = workload_->group_max();
+  RampLayout& l = layout_;
+  l.servers = parameters_.servers == 0 ? shape.nodes : parameters_.servers;
+  l.keys = workload_->keys();
+  l.value_b = workload_->value_b();
+  if (options.algorithm == RampAlgorithm::kFast) l.metadata_max_b = (group_max - 1) * 8;
+  if (options.algorithm == RampAlgorithm::kHybrid) l.metadata_max_b = (options.bloom_bits + 63) / 64 * 8;
+  l.slots = (l.keys + static_cast<std::uint64_t>(l.servers) - 1) / static_cast<std::uint64_t>(l.servers);
+  l.stride_b = static_cast<std::uint32_t>(lines(l.image_b(l.metadata_max_b)));
+  // First versions; current ones; those that transactions under way have prepared; overwritten ones.
+  const auto clients = static_cast<std::uint64_t>(shape.nodes) * static_cast<std::uint64_t>(shape.threads) *
+                       static_cast<std::uint64_t>(parameters_.coroutines);
+  l.places = 2 * l.slots + clients * group_max + options.versions_b / l.stride_b;
+
+  const std::uint32_t message_b = RampClient::message_max_b(l, group_max);
+  const auto calls = static_cast<std::uint32_t>(parameters_.coroutines) * group_max;
+  if (options.uses(RampOptions::Transport::kSendRecv)) {
+    datagrams_.packet_b = static_cast<std::uint32_t>(
+        std::max<std::size_t>(datagrams_.packet_b, lines(message_b + std::size_t{64})));
+    datagrams_.packets_per_call = group_max + 1;
+    datagrams_b_ = lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
+  }
+  if (options.uses_buffers()) {
+    buffers_ = {message_b, calls};
+    buffers_b_ = BufferRpc::memory_bytes(shape, buffers_);
+  }
+  if (options.in_place())
+    landing_b_ = static_cast<std::size_t>(parameters_.coroutines) * RampClient::landing_bytes(l, group_max);
+  l.worker_b = datagrams_b_ + buffers_b_ + landing_b_;
+  l.total_b = l.worker_offset(shape.threads);
+}
+
+struct RampNode::Shared {
+  Shared(const RampSystem& s, int n, NodeMemory& m)
+      : system(s), memory(m), server(s.layout(), s.parameters().options, n, s.parameters().shape.threads, m) {
+    const RampOptions& options = s.parameters().options;
+    if (options.in_place() && s.is_client(n)) addresses.emplace(s.layout(), options.addresses_known);
+  }
+
+  const RampSystem& system;
+  NodeMemory& memory;
+  RampServerNode server;
+  std::optional<AddressCache> addresses;
+};
+
+struct RampNode::Thread {
+  Thread(const RampSystem& s, Shared& shared, WorkerPort& p)
+      : system(s),
+        port(p),
+        worker(p, completions(s)),
+        local(p.node()),
+        server(shared.server, worker),
+        random(s.parameters().seed, number(0)),
+        backoff(~s.parameters().seed, number(0)) {
+    make_transports(shared);
+    if (s.is_client(p.node())) make_clients(shared);
+  }
+
+  static std::uint32_t completions(const RampSystem& s) {
+    const RampParameters& p = s.parameters();
+    const auto one_sided =
+        static_cast<std::uint32_t>(p.coroutines) * s.workload().group_max() +
+        static_cast<std::uint32_t>(p.shape.nodes * p.shape.nics_per_node * p.shape.qps_per_peer) * 8 +
+        s.buffers_.ring() / 32 * static_cast<std::uint32_t>(p.shape.nodes);
+    return (s.datagrams_b_ > 0 ? UdRpc::completions(p.shape, p.coroutines, s.datagrams_) : 0) + one_sided +
+           64;
+  }
+
+  /// Of this worker's client `coroutine`, in the whole cluster.
+  std::uint64_t number(int coroutine) const {
+    const RampParameters& p = system.parameters();
+    const std::int64_t workers = static_cast<std::int64_t>(port.node()) * p.shape.threads + port.thread();
+    return static_cast<std::uint64_t>(workers * p.coroutines + coroutine);
+  }
+
+  void make_transports(Shared& shared);
+  void make_clients(Shared& shared);
+  Task<void> run(RampClient& client, const Window& window, const std::atomic<bool>& stop);
+  void count(const RampClient& client, std::uint32_t type, std::int64_t start_ps, const Window& window);
+
+  const RampSystem& system;
+  WorkerPort& port;
+  Worker worker;
+  LocalRpc local;
+  std::optional<UdRpc> datagrams;
+  std::optional<DatagramRpc> datagram_calls;
+  std::optional<BufferRpc> buffers;
+  std::optional<TcpRpc> sockets;
+  Rpc* gets = nullptr;  // to other nodes
+  Rpc* puts = nullptr;
+  RampServer server;
+  RpcLayers layers;
+  RampStatistics statistics;
+  std::optional<RampEngine> engine;
+  std::vector<std::unique_ptr<RampClient>> clients;
+  std::span<std::byte> landing;
+  pcg32 random;   // the workload's
+  pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
+};
+
+void RampNode::Thread::make_transports(Shared& shared) {
+  const RampParameters& p = system.parameters();
+  const RampOptions& options = p.options;
+  std::span<std::byte> memory =
+      shared.memory.local().subspan(system.layout().worker_offset(port.thread()), system.layout().worker_b);
+  const bool serves = system.is_server(port.node());
+  if (system.datagrams_b_ > 0) {
+    if (system.datagrams_.packet_b > port.device().attributes().mtu) {
+      throw UserError("/workload/value_b",
+                      "messages of " + std::to_string(system.datagrams_.packet_b) +
+                          " B do not fit a datagram of this device: allowed with \"send_recv\" are " +
+                          std::to_string(port.device().attributes().mtu) + " B");
+    }
+    datagrams.emplace(worker, p.coroutines, system.datagrams_, memory.first(system.datagrams_b_),
+                      shared.memory.lkey());
+    datagram_calls.emplace(*datagrams);
+    if (serves) server.serve(*datagram_calls);
+    layers.datagrams = &*datagrams;
+  }
+  if (system.buffers_b_ > 0) {
+    std::vector<int> speakers;
+    for (int node = 0; node < p.shape.nodes; ++node) {
+      const bool asks = serves && system.is_client(node);
+      const bool answers = system.is_client(port.node()) && system.is_server(node);
+      if (node != port.node() && (asks || answers)) speakers.push_back(node);
+    }
+    buffers.emplace(worker, system.buffers_, std::move(speakers),
+                    memory.subspan(system.datagrams_b_, system.buffers_b_));
+    if (options.sabotage.accept_torn) buffers->accept_torn();
+    if (serves) server.serve(*buffers);
+    layers.buffers = &*buffers;
+  }
+  if (options.uses_sockets()) {
+    sockets.emplace(worker);
+    if (serves) server.serve(*sockets);
+    layers.sockets = &*sockets;
+  }
+  landing = memory.subspan(system.datagrams_b_ + system.buffers_b_);
+  if (serves) server.serve(local);
+  layers.local = &local;
+  if (serves && options.deadlock == RampOptions::Deadlock::kWaitDie) layers.grants = &server;
+  layers.attach(worker);
+  Rpc* by_transport = nullptr;
+  if (datagram_calls) by_transport = &*datagram_calls;
+  if (sockets) by_transport = &*sockets;
+  if (by_transport == nullptr) by_transport = &*buffers;
+  gets = options.get == RampOptions::Get::kRpc ? by_transport : &*buffers;
+  puts = options.put == RampOptions::Put::kRpc ? by_transport : &*buffers;
+}
+
+void RampNode::Thread::make_clients(Shared& shared) {
+  const RampParameters& p = system.parameters();
+  statistics.user_aborts.resize(system.workload().transaction_names().size());
+  engine.emplace(RampEngine{system.layout(), p.options, worker, *gets, *puts, local,
+                            shared.addresses ? &*shared.addresses : nullptr, shared.memory.lkey(), statistics,
+                            p.check});
+  const std::size_t each_b = landing.size() / static_cast<std::size_t>(p.coroutines);
+  for (int coroutine = 0; coroutine < p.coroutines; ++coroutine) {
+    clients.push_back(
+        std::make_unique<RampClient>(*engine, number(coroutine), system.workload().group_max(),
+                                     landing.subspan(static_cast<std::size_t>(coroutine) * each_b, each_b)));
+  }
+}
+
+/// A client's life: draw a group, run it until it commits, draw the next.
+Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const std::atomic<bool>& stop) {
+  Cpu& cpu = port.cpu();
+  KeyGroup group;
+  while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
+    cpu.charge(Cost::kTransactionBegin);
+    const std::int64_t start_ps = cpu.now_ps();
+    system.workload().draw(random, group);
+    for (int attempts = 0;; ++attempts) {
+      auto attempt = client.run(group, start_ps);
+      const bool committed = co_await attempt;
+      cpu.charge(Cost::kTransactionEnd);
+      if (committed) break;
+      if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
+      if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
+      // As transactions of the other family do: not before the others, and not in step with them.
+      const std::uint32_t yields = 1 + (attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8)));
+      for (std::uint32_t i = 0; i < yields; ++i) {
+        auto yield = worker.yield();
+        co_await yield;
+      }
+    }
+    count(client, group.type, start_ps, window);
+  }
+}
+
+void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::int64_t start_ps,
+                             const Window& window) {
+  const std::int64_t now_ps = port.cpu().now_ps();
+  ++statistics.committed_ever;
+  if (!window.contains(now_ps)) return;
+  TransactionSample& sample = statistics.committed.emplace_back();
+  sample.type = type;
+  sample.latency_ps = now_ps - start_ps;
+  for (std::size_t phase = 0; phase < kRampPhases; ++phase)
+    sample.phase_ps[phase] = client.phase_ps(static_cast<RampPhase>(phase));
+}
+
+RampNode::RampNode(const RampSystem& system, int node, NodeMemory& memory,
+                   const std::vector<WorkerPort*>& ports)
+    : shared_(std::make_unique<Shared>(system, node, memory)) {
+  for (WorkerPort* port : ports) threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
+}
+
+RampNode::~RampNode() = default;
+
+void RampNode::start(const Window& window, const std::atomic<bool>& stop) {
+  for (auto& thread : threads_) {
+    for (auto& client : thread->clients) thread->worker.spawn(thread->run(*client, window, stop));
+  }
+}
+
+Steppable& RampNode::worker(int thread) {
+  return threads_[static_cast<std::size_t>(thread)]->worker;
+}
+std::size_t RampNode::unfinished_of(int thread) const {
+  return threads_[static_cast<std::size_t>(thread)]->worker.unfinished();
+}
+std::uint64_t RampNode::finished_ever_of(int thread) const {
+  return statistics(thread).committed_ever;
+}
+const RampStatistics& RampNode::statistics(int thread) const {
+  return threads_[static_cast<std::size_t>(thread)]->statistics;
+}
+std::vector<const RampHistory*> RampNode::histories(int thread) const {
+  std::vector<const RampHistory*> all;
+  for (const auto& client : threads_[static_cast<std::size_t>(thread)]->clients)
+    all.push_back(&client->history());
+  return all;
+}
+std::uint64_t RampNode::versions_collected_early() const {
+  return shared_->server.versions.collected_early();
+}
+
+std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories) {
+  std::vector<std::byte> value(system.layout().value_b);
+  const auto initial_digest = [&](std::uint64_t key) {
+    fill_initial_value(key, value);
+    return value_digest(value);
+  };
+  return {check_read_atomic(histories, initial_digest)};
+}
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,50 @@
+// LocalRpc: Rpc to the caller's own node, which no NIC carries: a call runs its handler in the same worker,
+// at the end of its round.
+//
+// Belongs to one Worker and its thread. Costs nothing but what the handlers charge.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "protocols/rpc/rpc.hpp"
+
+namespace verbtwin::protocols {
+
+class LocalRpc final : public Rpc {
+ public:
+  explicit LocalRpc(int node) : node_(node) {}
+
+  void set_handler(std::uint8_t id, Handler handler, void* context) override {
+    handlers_[id] = {handler, context};
+  }
+  std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
+  std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
+  std::uint32_t payload_max_b() const override { return 1U << 31; }
+
+  /// Delivers what was waiting when it was called. True: there is more by now.
+  bool deliver();
+
+ private:
+  struct Entry {
+    Handler function = nullptr;
+    void* context = nullptr;
+  };
+  struct Message {
+    std::vector<std::byte> bytes;
+    std::uint16_t slot = 0;
+    std::uint8_t handler = 0;
+    bool is_reply = false;
+  };
+  std::span<std::byte> add(std::uint16_t slot, std::uint8_t handler, bool is_reply, std::size_t bytes);
+  void deliver(const Message& message);
+
+  int node_;
+  std::array<Entry, kHandlersMax> handlers_{};
+  std::vector<ReplyTarget*> waiting_;  // by slot
+  std::vector<std::uint16_t> free_slots_;
+  std::vector<Message> queue_, delivering_;
+  std::vector<std::vector<std::byte>> free_bytes_;
+};
+
+}  // namespace verbtwin::protocols

@@ -1,0 +1,92 @@
+// TcpRpc: Rpc over TCP connections (backend/sockets.hpp): a message is an 8 B header and its bytes; messages
+// to one peer that are ready together leave in one send call.
+//
+// Belongs to one Worker and its thread; created after it and destroyed before it. It asks the connections
+// what is ready once a round of the worker, and takes at most kReceiveBytes of each that is.
+//
+// A peer is not trusted with lengths: a message is checked against payload_max_b() before anything is kept
+// for it, and memory is taken as its bytes arrive. A peer that sends what this program never does ends the
+// run (std::runtime_error). What waits to be sent is bounded by the calls that coroutines, here and at the
+// peers, may have outstanding; a full connection is written on when it has room.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/sockets.hpp"
+#include "protocols/rpc/rpc.hpp"
+
+namespace verbtwin::protocols {
+
+class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
+ public:
+  static constexpr std::uint32_t kPayloadMaxBytes = std::uint32_t{1} << 20;
+  static constexpr std::size_t kReceiveBytes = std::size_t{64} << 10;
+
+  explicit TcpRpc(Worker& worker);
+
+  // Rpc
+  void set_handler(std::uint8_t id, Handler handler, void* context) override {
+    handlers_[id] = {handler, context};
+  }
+  std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
+  std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
+  std::uint32_t payload_max_b() const override { return kPayloadMaxBytes; }
+
+  // MessageLayer: no completions, but messages that leave with the round.
+  void on_recv(const WorkCompletion&) override {}
+  void on_sent(const WorkCompletion&) override {}
+  bool flush() override;
+
+  // PolledMemory: the connections.
+  bool poll_memory() override;
+
+ private:
+  enum class Kind : std::uint8_t { kCall = 1, kReply = 2 };
+  struct Header {
+    std::uint32_t bytes;
+    std::uint16_t slot;  // the caller's, in a call and in its reply
+    std::uint8_t handler;
+    Kind kind;
+  };
+  static_assert(sizeof(Header) == 8);
+
+  struct Peer {
+    std::vector<std::byte> out;  // from `sent` on: not taken by the connection yet
+    std::size_t sent = 0;
+    bool listed = false;          // in to_flush_
+    bool room_wanted = false;     // the connection was full
+    std::vector<std::byte> part;  // the beginning of a message
+  };
+  struct Waiting {
+    ReplyTarget* target = nullptr;  // null: a free slot
+    std::int32_t node = 0;
+  };
+  struct HandlerEntry {
+    Handler function = nullptr;
+    void* context = nullptr;
+  };
+
+  std::span<std::byte> append(int node, const Header& header);
+  void write(int node);
+  void receive(int node);
+  std::span<const std::byte> take_messages(int node, std::span<const std::byte> bytes);
+  Header checked_header(int node, std::span<const std::byte> bytes) const;
+  void serve(int node, const Header& header, std::span<const std::byte> body);
+  [[noreturn]] static void refuse(int node, const char* what);
+  Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
+
+  Cpu& cpu_;
+  Sockets& sockets_;
+  std::vector<Peer> peers_;  // by node
+  std::vector<std::int32_t> to_flush_;
+  std::array<HandlerEntry, kHandlersMax> handlers_{};
+  std::vector<Waiting> waiting_;  // by slot
+  std::vector<std::uint16_t> free_slots_;
+  std::vector<SocketReady> ready_;
+  std::vector<std::byte> received_;
+};
+
+}  // namespace verbtwin::protocols
