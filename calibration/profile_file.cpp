@@ -19,8 +19,20 @@ using scenarios::Document;
 using scenarios::Finding;
 namespace fs = std::filesystem;
 
+struct KindNames {
+  ProfileKind kind;
+  const char* format;
+  const char* name;
+};
+constexpr KindNames kKinds[] = {{ProfileKind::kNic, "verbtwin-nic-profile", "NIC"},
+                                {ProfileKind::kHost, "verbtwin-host-profile", "host"},
+                                {ProfileKind::kSocket, "verbtwin-socket-profile", "socket"}};
+
+const KindNames& names_of(ProfileKind kind) {
+  return kKinds[static_cast<std::size_t>(kind)];
+}
 const char* format_of(ProfileKind kind) {
-  return kind == ProfileKind::kNic ? "verbtwin-nic-profile" : "verbtwin-host-profile";
+  return names_of(kind).format;
 }
 
 json text_schema(const char* description, std::size_t length_min) {
@@ -122,10 +134,10 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const std::vect
       if (info.kind == kind) known.push_back(info.name);
     }
   }
-  throw UserError("", "no " + std::string(kind == ProfileKind::kNic ? "NIC" : "host") + " profile " +
-                          scenarios::in_quotes(name) + " in " + described(search) +
-                          "; allowed: " + scenarios::listed(known) + (known.empty() ? "" : ", or ") +
-                          "a path ending in .json" + scenarios::did_you_mean(name, known));
+  throw UserError("", "no " + std::string(to_string(kind)) + " profile " + scenarios::in_quotes(name) +
+                          " in " + described(search) + "; allowed: " + scenarios::listed(known) +
+                          (known.empty() ? "" : ", or ") + "a path ending in .json" +
+                          scenarios::did_you_mean(name, known));
 }
 
 /// Where a profile's values come from, in a few words. Parameters are not checked here.
@@ -146,22 +158,30 @@ ProfileInfo info_of(const fs::path& file) {
   const Document document = Document::read(file);
   const json& root = document.root();
   const json format = root.is_object() ? root.value("format", json()) : json();
-  const bool host = format == format_of(ProfileKind::kHost);
-  if (!host && format != format_of(ProfileKind::kNic)) {
-    refuse(document, Finding{"/format", "no profile; allowed: verbtwin-nic-profile, verbtwin-host-profile"});
+  const auto* found =
+      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return format == k.format; });
+  if (found == std::end(kKinds)) {
+    refuse(document, Finding{"/format",
+                             "no profile; allowed: verbtwin-nic-profile, verbtwin-host-profile, "
+                             "verbtwin-socket-profile"});
   }
-  const ProfileKind kind = host ? ProfileKind::kHost : ProfileKind::kNic;
+  const ProfileKind kind = found->kind;
   check_header(document, kind);
   return {file.stem().string(), kind, root.value("description", ""), provenance_of(root), file};
 }
 
 }  // namespace
 
+const char* to_string(ProfileKind kind) {
+  return names_of(kind).name;
+}
+
 json profile_schema(ProfileKind kind) {
   const json format = {{"description", "what the file is"}, {"type", "string"}, {"const", format_of(kind)}};
   const json version = {{"description", "of the format"}, {"type", "integer"}, {"const", 1}};
-  json parameters = kind == ProfileKind::kNic ? parameters_schema(models::nic_parameters())
-                                              : parameters_schema(models::host_parameters());
+  json parameters = kind == ProfileKind::kNic    ? parameters_schema(models::nic_parameters())
+                    : kind == ProfileKind::kHost ? parameters_schema(models::host_parameters())
+                                                 : parameters_schema(models::socket_parameters());
   json schema = object_schema("A verbtwin profile", {{"format", format},
                                                      {"version", version},
                                                      {"name", text_schema("what reports call it", 1)},
@@ -179,6 +199,12 @@ models::NicProfile load_nic_profile(const std::string& name_or_path, const std::
 models::HostProfile load_host_profile(const std::string& name_or_path, const std::vector<fs::path>& search) {
   return read_profile(find_profile(name_or_path, ProfileKind::kHost, search), ProfileKind::kHost,
                       models::host_parameters());
+}
+
+models::SocketProfile load_socket_profile(const std::string& name_or_path,
+                                          const std::vector<fs::path>& search) {
+  return read_profile(find_profile(name_or_path, ProfileKind::kSocket, search), ProfileKind::kSocket,
+                      models::socket_parameters());
 }
 
 std::vector<ProfileInfo> list_profiles(const fs::path& directory) {

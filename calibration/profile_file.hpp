@@ -1,7 +1,8 @@
-// Profile files: NIC and host profiles as JSON, read against the tables of models/profile.hpp.
+// Profile files: NIC, host and socket profiles as JSON, read against the tables of models/profile.hpp and
+// models/socket.hpp.
 //
-// {"format": "verbtwin-nic-profile" or "verbtwin-host-profile", "version": 1, "name": "connectx-4",
-//  "description": "...",
+// {"format": "verbtwin-nic-profile", "verbtwin-host-profile" or "verbtwin-socket-profile", "version": 1,
+//  "name": "connectx-4", "description": "...",
 //  "parameters": {"send_wqe_ns": {"value": 7.0, "unit": "ns", "source": "...", "uncertainty": 0.2}, ...}}
 // `uncertainty` is relative: 0.2 is plus or minus 20 %. Every parameter of the table must stand in the file,
 // and no other.
@@ -16,13 +17,16 @@
 #include <vector>
 
 #include "models/profile.hpp"
+#include "models/socket.hpp"
 
 namespace verbtwin::calibration {
 
 /// The largest relative uncertainty that a profile may state.
 inline constexpr double kUncertaintyMax = 10;
 
-enum class ProfileKind { kNic, kHost };
+enum class ProfileKind { kNic, kHost, kSocket };
+/// "NIC", "host", "socket".
+const char* to_string(ProfileKind kind);
 
 struct ProfileInfo {
   std::string name;  // what a scenario calls it: the file's name without .json
@@ -37,6 +41,8 @@ models::NicProfile load_nic_profile(const std::string& name_or_path,
                                     const std::vector<std::filesystem::path>& search);
 models::HostProfile load_host_profile(const std::string& name_or_path,
                                       const std::vector<std::filesystem::path>& search);
+models::SocketProfile load_socket_profile(const std::string& name_or_path,
+                                          const std::vector<std::filesystem::path>& search);
 
 /// The profiles in a directory by name; their parameters are not looked at.
 std::vector<ProfileInfo> list_profiles(const std::filesystem::path& directory);

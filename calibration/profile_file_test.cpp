@@ -194,10 +194,16 @@ TEST_F(ProfileFiles, DirectoryIsFoundFromTheProgramOrTheEnvironment) {
 TEST(Profiles, ThatComeWithTheProgramAreValid) {
   const fs::path directory = VERBTWIN_SOURCE_DIR "/calibration/profiles";
   for (const ProfileInfo& info : list_profiles(directory)) {
-    if (info.kind == ProfileKind::kNic) {
-      EXPECT_NO_THROW(load_nic_profile(info.name, {directory})) << info.name;
-    } else {
-      EXPECT_NO_THROW(load_host_profile(info.name, {directory})) << info.name;
+    switch (info.kind) {
+      case ProfileKind::kNic:
+        EXPECT_NO_THROW(load_nic_profile(info.name, {directory})) << info.name;
+        break;
+      case ProfileKind::kHost:
+        EXPECT_NO_THROW(load_host_profile(info.name, {directory})) << info.name;
+        break;
+      case ProfileKind::kSocket:
+        EXPECT_NO_THROW(load_socket_profile(info.name, {directory})) << info.name;
+        break;
     }
   }
 }

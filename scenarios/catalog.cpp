@@ -131,6 +131,9 @@ json effective_schema(const Catalog& catalog) {
   require_protocol_of_transactions(schema, catalog);
   add_profiles(properties["cluster"]["properties"]["nic"], catalog.nics);
   add_profiles(properties["cluster"]["properties"]["host"], catalog.hosts);
+  std::vector<std::string> sockets = catalog.sockets;
+  sockets.emplace_back("");  // the transport's own
+  add_profiles(properties["cluster"]["properties"]["sockets"], sockets);
   return schema;
 }
 

@@ -30,6 +30,7 @@ struct Catalog {
   std::vector<CatalogEntry> workloads;
   std::vector<std::string> nics;   // beside these, any path ending in .json
   std::vector<std::string> hosts;  // likewise
+  std::vector<std::string> sockets;
 };
 
 std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries);

@@ -230,6 +230,25 @@ void check_emulation(const ScenarioSource& source, const json& resolved) {
   }
 }
 
+/// The socket profile of a protocol that speaks TCP; others have none.
+std::string sockets_of(const ScenarioSource& source, json& resolved, const Catalog& catalog) {
+  json& name = resolved.at("cluster").at("sockets");
+  const json protocol = resolved.value("protocol", json::object());
+  const json transport = protocol.value("transport", json());
+  if (transport == "ethernet_tcp" || transport == "ipoib_tcp") {
+    if (name == "") name = transport == "ethernet_tcp" ? "ethernet-1g" : "ipoib-qdr";
+    return profile_at(source, "/cluster/sockets", name.get<std::string>(), catalog.sockets);
+  }
+  if (name != "") {
+    source.refuse(Finding{"/cluster/sockets",
+                          "nothing here speaks TCP; allowed: with \"protocol.transport\" ethernet_tcp or "
+                          "ipoib_tcp",
+                          Anchor::kKey});
+  }
+  resolved.at("cluster").erase("sockets");
+  return "";
+}
+
 Network network_of(const ScenarioSource& source, json& network) {
   Network out;
   out.model = network.at("model") == "simgrid" ? NetworkModel::kSimgrid : NetworkModel::kFifo;
@@ -281,6 +300,7 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
     resolved["name"] = one_line(fs::path(source->document().label()).stem().string(), 190);
   resolved.erase("$schema");  // names a place beside the file
   out.cluster = cluster_of(*source, resolved.at("cluster"), catalog);
+  out.cluster.sockets = sockets_of(*source, resolved, catalog);
   out.run = run_of(resolved.at("run"));
   out.name = resolved.at("name").get<std::string>();
   out.description = resolved.at("description").get<std::string>();

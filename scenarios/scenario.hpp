@@ -31,7 +31,8 @@ struct Cluster {
   int replicas = 0;    // the primary counted
   std::string nic;     // a profile's name, or a path ending in .json, usable as it stands
   int nics_per_node = 0;
-  std::string host;  // as `nic`
+  std::string host;     // as `nic`
+  std::string sockets;  // as `nic`; empty: the protocol has no TCP transport
   int qps_per_peer = 0;
   int emulate_nodes = 0;         // 0: no more than there are
   int servers = 0;               // roles.servers; 0: every node is server and client

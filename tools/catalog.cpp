@@ -26,8 +26,17 @@ scenarios::Catalog make_catalog() {
   catalog.workloads = catalog_entries(protocols::workload_entries());
   for (const calibration::ProfileInfo& profile :
        calibration::list_profiles(calibration::profile_directory())) {
-    const bool nic = profile.kind == calibration::ProfileKind::kNic;
-    (nic ? catalog.nics : catalog.hosts).push_back(profile.name);
+    switch (profile.kind) {
+      case calibration::ProfileKind::kNic:
+        catalog.nics.push_back(profile.name);
+        break;
+      case calibration::ProfileKind::kHost:
+        catalog.hosts.push_back(profile.name);
+        break;
+      case calibration::ProfileKind::kSocket:
+        catalog.sockets.push_back(profile.name);
+        break;
+    }
   }
   return catalog;
 }

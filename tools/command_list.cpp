@@ -19,7 +19,7 @@ namespace verbtwin::tools {
 namespace {
 
 constexpr std::size_t kWidthColumns = 80;
-constexpr std::size_t kNameColumns = 20;
+constexpr std::size_t kNameColumns = 24;
 
 struct Row {
   std::string name;
@@ -45,7 +45,7 @@ std::vector<Row> profile_rows() {
   std::vector<Row> rows;
   for (const calibration::ProfileInfo& profile :
        calibration::list_profiles(calibration::profile_directory())) {
-    const char* kind = profile.kind == calibration::ProfileKind::kNic ? "NIC" : "host";
+    const char* kind = calibration::to_string(profile.kind);
     rows.push_back({profile.name, fmt::format("({}; {}) {}", kind, profile.provenance, profile.description)});
   }
   return rows;

@@ -76,7 +76,7 @@ void Drivers::work(int index) {
     if (stage == Stage::kEnd) return;
     bool busy = false;
     for (int i = 0; i < kSteps; ++i) busy |= worker.step();
-    const std::uint64_t activity = sum(cluster_.counts(index));
+    const std::uint64_t activity = sum(cluster_.counts(index)) + cluster_.socket_bytes(index);
     busy |= activity != self.activity.load(std::memory_order_relaxed);
     self.activity.store(activity, std::memory_order_release);
     self.finished_ever.store(program_.finished_ever_of(index), std::memory_order_relaxed);

@@ -29,7 +29,7 @@ class Drivers {
   /// All that was posted has landed; ask once fence() has been called.
   bool fenced() const;
   void fence() { stage_.store(Stage::kFence); }
-  /// Requests posted and messages received so far.
+  /// Requests posted, messages received and bytes moved by TCP so far.
   std::uint64_t activity() const;
   std::uint64_t finished_ever() const;  // transactions or operations
 

@@ -46,6 +46,18 @@ std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   return choices;
 }
 
+/// Where this rank's workers have TCP connections; empty: the protocol has none. What is not as the scenario
+/// says goes into `warning`.
+std::string sockets_host(const scenarios::Scenario& scenario, const ibverbs::Rendezvous& rendezvous,
+                         std::string& warning) {
+  if (scenario.cluster.sockets.empty() || scenario.cluster.nodes == 1) return "";
+  if (scenario.protocol.at("transport") == "ipoib_tcp") {
+    if (const auto ipoib = ibverbs::find_ipoib_interface()) return ipoib->address;
+    warning = fmt::format("no IPoIB interface is up here: ipoib_tcp ran over {}", rendezvous.local_address());
+  }
+  return rendezvous.local_address();
+}
+
 std::string cpu_model() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -55,7 +67,7 @@ std::string cpu_model() {
   return "unknown";
 }
 
-json machine_json(const ibverbs::Cluster& cluster) {
+json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_warning) {
   utsname system{};
   uname(&system);
   json devices = json::array();
@@ -71,7 +83,11 @@ json machine_json(const ibverbs::Cluster& cluster) {
   }
   json machine = {
       {"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
-  if (!cluster.warning().empty()) machine["warning"] = cluster.warning();
+  if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
+  for (const std::string& warning : {cluster.warning(), sockets_warning}) {
+    if (warning.empty()) continue;
+    machine["warning"] = machine.value("warning", "") + (machine.contains("warning") ? "; " : "") + warning;
+  }
   return machine;
 }
 
@@ -86,7 +102,7 @@ class RankRun {
         rendezvous_(rendezvous),
         job_(make_rank_job(scenario, control)),
         cluster_({benchmark_parameters(scenario).shape, options.rank, port_choices(options),
-                  job_->node_memory_bytes()}) {
+                  job_->node_memory_bytes(), sockets_host(scenario, rendezvous, sockets_warning_)}) {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
     window_.end_ps = window_.begin_ps + std::llround(scenario.run.measure_us * 1e6);
     measured_end_ps_ = window_.end_ps;
@@ -118,6 +134,7 @@ class RankRun {
   const RunControl& control_;
   ibverbs::Rendezvous& rendezvous_;
   std::unique_ptr<RankJob> job_;
+  std::string sockets_warning_;
   ibverbs::Cluster cluster_;
   protocols::Window window_;          // the workers read it: not changed while they run
   std::int64_t measured_end_ps_ = 0;  // its end, or when the run was stopped
@@ -199,7 +216,7 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  const std::string machine = machine_json(cluster_).dump();
+  const std::string machine = machine_json(cluster_, sockets_warning_).dump();
   to.put_all(std::span<const char>(machine));
   const std::string job = job_->report();
   to.put_all(std::span<const char>(job));

@@ -50,6 +50,44 @@ History unpack_history(ByteReader& from) {
   return history;
 }
 
+void pack(ByteWriter& to, const protocols::RampStatistics& statistics) {
+  pack(to, static_cast<const WorkerStatistics&>(statistics));
+  to.put(statistics.reads_by_rounds);
+  to.put(statistics.in_place);
+  to.put(statistics.in_place_accepted);
+}
+
+protocols::RampStatistics unpack_ramp_statistics(ByteReader& from) {
+  protocols::RampStatistics statistics;
+  static_cast<WorkerStatistics&>(statistics) = unpack_statistics(from);
+  statistics.reads_by_rounds = from.get<decltype(statistics.reads_by_rounds)>();
+  statistics.in_place = from.get<std::uint64_t>();
+  statistics.in_place_accepted = from.get<std::uint64_t>();
+  return statistics;
+}
+
+void pack(ByteWriter& to, const protocols::RampHistory& history) {
+  to.put<std::uint64_t>(history.size());
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    const protocols::RampHistory::Transaction transaction = history[i];
+    to.put(transaction.timestamp);
+    to.put(transaction.committed);
+    to.put_all(transaction.reads);
+    to.put_all(transaction.writes);
+  }
+}
+
+protocols::RampHistory unpack_ramp_history(ByteReader& from) {
+  protocols::RampHistory history;
+  for (auto n = from.get<std::uint64_t>(); n > 0; --n) {
+    const auto timestamp = from.get<std::uint64_t>();
+    const bool committed = from.get<bool>();
+    const auto reads = from.get_all<protocols::RampRead>();
+    history.add(timestamp, committed, reads, from.get_all<protocols::RampWrite>());
+  }
+  return history;
+}
+
 class Transactions final : public RankJob {
  public:
   Transactions(const scenarios::Scenario& scenario, const RunControl& control)
@@ -121,6 +159,60 @@ class Transactions final : public RankJob {
   std::unique_ptr<protocols::NodeProgram> node_;
 };
 
+class RampTransactions final : public RankJob {
+ public:
+  RampTransactions(const scenarios::Scenario& scenario, const RunControl& control)
+      : system_(ramp_parameters(scenario, control), scenario.workload) {}
+
+  std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
+
+  protocols::Program& make_node(int node, NodeMemory& memory,
+                                const std::vector<WorkerPort*>& ports) override {
+    node_ = std::make_unique<protocols::RampNode>(system_, node, memory, ports);
+    return *node_;
+  }
+
+  std::string report() override {
+    ByteWriter to;
+    to.put(node_->versions_collected_early());
+    for (int thread = 0; thread < node_->threads(); ++thread) {
+      pack(to, node_->statistics(thread));
+      const auto histories = node_->histories(thread);
+      to.put<std::uint64_t>(histories.size());
+      for (const protocols::RampHistory* history : histories) pack(to, *history);
+    }
+    return to.take();
+  }
+
+  nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
+                        const Ask& ask) override {
+    RampInput input{{run, {}, &ramp_names(), {}, 0, 0, {}}, {}, 0};
+    input.transaction_names = system_.workload().transaction_names();
+    std::vector<std::unique_ptr<protocols::RampStatistics>> statistics;
+    std::vector<std::unique_ptr<protocols::RampHistory>> histories;
+    std::vector<const protocols::RampHistory*> history_of;
+    for (const std::string& report : reports) {
+      ByteReader from(report);
+      input.collected_early += from.get<std::uint64_t>();
+      for (int thread = 0; thread < node_->threads(); ++thread) {
+        statistics.push_back(std::make_unique<protocols::RampStatistics>(unpack_ramp_statistics(from)));
+        input.clients.push_back(statistics.back().get());
+        for (auto n = from.get<std::uint64_t>(); n > 0; --n) {
+          histories.push_back(std::make_unique<protocols::RampHistory>(unpack_ramp_history(from)));
+          history_of.push_back(histories.back().get());
+        }
+      }
+    }
+    // Of one rank alone, what it read was written elsewhere.
+    if (ask && system_.parameters().check) input.checks = protocols::run_checks(system_, history_of);
+    return make_result(std::move(input));
+  }
+
+ private:
+  protocols::RampSystem system_;
+  std::unique_ptr<protocols::RampNode> node_;
+};
+
 class MicroBenchmark final : public RankJob {
  public:
   explicit MicroBenchmark(const scenarios::Scenario& scenario)
@@ -172,6 +264,7 @@ class MicroBenchmark final : public RankJob {
 
 std::unique_ptr<RankJob> make_rank_job(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
+  if (is_ramp(scenario)) return std::make_unique<RampTransactions>(scenario, control);
   return std::make_unique<Transactions>(scenario, control);
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -27,6 +28,23 @@ std::int64_t us_to_ps(double us) {
   return std::llround(us * 1e6);
 }
 
+/// The kernel's TCP as the scenario names it, over a link of the kind that its transport says.
+std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& scenario,
+                                                    const RunControl& control,
+                                                    const std::vector<std::filesystem::path>& search) {
+  if (scenario.cluster.sockets.empty()) return std::nullopt;
+  const models::SocketProfile profile =
+      control.sockets != nullptr ? *control.sockets
+                                 : calibration::load_socket_profile(scenario.cluster.sockets, search);
+  const bool own_link = profile.link_gbps > 0;
+  if (own_link == (scenario.protocol.at("transport") == "ethernet_tcp")) return profile;
+  throw UserError("/cluster/sockets",
+                  own_link ? "has a link of its own, and ipoib_tcp uses the RDMA NIC's; allowed: a socket "
+                             "profile with link_gbps 0"
+                           : "uses the RDMA NIC's link, and ethernet_tcp has its own; allowed: a socket "
+                             "profile with link_gbps above 0");
+}
+
 sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   const scenarios::Cluster& c = scenario.cluster;
   const std::vector<std::filesystem::path> search{calibration::profile_directory()};
@@ -34,6 +52,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.shape = shape_of(c);
   p.nic = control.nic != nullptr ? *control.nic : calibration::load_nic_profile(c.nic, search);
   p.host = control.host != nullptr ? *control.host : calibration::load_host_profile(c.host, search);
+  p.sockets = socket_profile(scenario, control, search);
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/profile.hpp"
+#include "models/socket.hpp"
 #include "protocols/occ/options.hpp"
 #include "protocols/ramp/options.hpp"
 #include "scenarios/scenario.hpp"
@@ -23,6 +24,7 @@ struct RunControl {
   const std::atomic<bool>* stop = nullptr;         // set: end early, mark the result partial
   const models::NicProfile* nic = nullptr;         // in place of the profiles that the scenario names
   const models::HostProfile* host = nullptr;       // likewise
+  const models::SocketProfile* sockets = nullptr;  // likewise
   protocols::OccOptions::Sabotage sabotage;        // tests only
   protocols::RampOptions::Sabotage ramp_sabotage;  // likewise
 };

@@ -76,6 +76,8 @@ class Cluster {
 
   std::vector<PortDescription> descriptions() const;
   const std::string& warning() const { return area_.warning(); }
+  /// Where this node's workers have TCP connections; empty: they have none.
+  std::string sockets_host() const { return sockets_ ? sockets_->address().host : ""; }
 
  private:
   class Worker;

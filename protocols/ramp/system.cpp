@@ -6,6 +6,7 @@
 
 #include "backend/user_error.hpp"
 #include "protocols/checks/read_atomic.hpp"
+#include "protocols/checks/serializability.hpp"
 #include "protocols/ramp/client.hpp"
 #include "protocols/ramp/rpc_layers.hpp"
 #include "protocols/ramp/server.hpp"
@@ -273,7 +274,16 @@ std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories hist
     fill_initial_value(key, value);
     return value_digest(value);
   };
-  return {check_read_atomic(histories, initial_digest)};
+  std::vector<CheckReport> reports = {check_read_atomic(histories, initial_digest)};
+  if (system.parameters().options.algorithm == RampAlgorithm::kS2pl) {
+    // Its timestamps are the order in which versions replaced each other.
+    const std::vector<History> numbered = number_versions(histories);
+    std::vector<const History*> each;
+    for (const History& history : numbered) each.push_back(&history);
+    reports.push_back(
+        check_serializable(each, [&](RecordId record) { return initial_digest(record.packed); }));
+  }
+  return reports;
 }
 
 }  // namespace verbtwin::protocols

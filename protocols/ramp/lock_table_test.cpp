@@ -1,0 +1,53 @@
+#include "protocols/ramp/lock_table.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace verbtwin::protocols {
+namespace {
+
+using Deadlock = RampOptions::Deadlock;
+using Verdict = LockTable::Verdict;
+
+LockClaim claim(std::uint64_t client, std::uint64_t since_ps, bool exclusive) {
+  LockClaim c;
+  c.client = client;
+  c.since_ps = since_ps;
+  c.exclusive = exclusive;
+  return c;
+}
+std::vector<std::uint64_t> released(LockTable& table, std::uint64_t client) {
+  std::vector<LockClaim> granted;
+  table.release(0, client, granted);
+  std::vector<std::uint64_t> clients;
+  for (const LockClaim& one : granted) clients.push_back(one.client);
+  return clients;
+}
+
+TEST(LockTable, SharedLocksGoTogetherAndNoWaitRefusesTheRest) {
+  LockTable table(1, Deadlock::kNoWait);
+  EXPECT_EQ(table.lock(0, claim(1, 10, false)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(0, claim(2, 20, false)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(0, claim(3, 1, true)), Verdict::kRefused);
+  EXPECT_THAT(released(table, 1), testing::IsEmpty());
+  EXPECT_EQ(table.lock(0, claim(3, 1, true)), Verdict::kRefused);
+  EXPECT_THAT(released(table, 2), testing::IsEmpty());
+  EXPECT_EQ(table.lock(0, claim(3, 1, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(0, claim(1, 30, false)), Verdict::kRefused);
+}
+
+TEST(LockTable, TheOlderWaitsTheYoungerDies) {
+  LockTable table(1, Deadlock::kWaitDie);
+  EXPECT_EQ(table.lock(0, claim(1, 10, false)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(0, claim(2, 20, true)), Verdict::kRefused);
+  EXPECT_EQ(table.lock(0, claim(3, 5, true)), Verdict::kWaits);
+  // Behind a writer that waits, and younger: no overtaking, and no waiting for an older one.
+  EXPECT_EQ(table.lock(0, claim(4, 7, false)), Verdict::kRefused);
+  EXPECT_EQ(table.lock(0, claim(5, 3, false)), Verdict::kWaits);
+  EXPECT_EQ(table.lock(0, claim(6, 2, false)), Verdict::kWaits);
+  EXPECT_THAT(released(table, 1), testing::ElementsAre(3));
+  EXPECT_THAT(released(table, 3), testing::ElementsAre(5, 6));
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols

@@ -1,0 +1,170 @@
+#include "protocols/ramp/version_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "protocols/fake_backend_for_test.hpp"
+#include "protocols/ramp/bloom.hpp"
+
+namespace verbtwin::protocols {
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000'000;
+using Found = VersionStore::Found;
+
+class VersionStoreTest : public testing::Test {
+ protected:
+  static RampLayout layout_for(std::uint64_t versions) {
+    RampLayout l;
+    l.keys = l.slots = 4;
+    l.value_b = 16;
+    l.metadata_max_b = 8;
+    l.places = l.slots + versions;
+    l.stride_b = 128;
+    l.total_b = l.places * l.stride_b;
+    return l;
+  }
+  explicit VersionStoreTest(std::uint64_t versions = 64)
+      : layout(layout_for(versions)), memory(layout.total_b), store(layout, 0, memory, {4 * kSecond, true}) {}
+
+  void prepare(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps = 0) {
+    std::vector<std::byte> value(layout.value_b, static_cast<std::byte>(timestamp));
+    store.prepare(key, timestamp, {}, value, now_ps);
+  }
+  void put(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps = 0) {
+    prepare(key, timestamp, now_ps);
+    store.commit(key, timestamp, now_ps);
+  }
+  VersionStore::View last(std::uint64_t key) {
+    VersionStore::View seen;
+    store.read_last(key, [&](const VersionStore::View& view) { seen = view; });
+    return seen;
+  }
+  std::pair<Found, std::uint64_t> newest_of(std::uint64_t key, std::vector<std::uint64_t> timestamps,
+                                            std::int64_t now_ps = 0) {
+    std::uint64_t seen = 0;
+    const Found found = store.read_newest_of(key, timestamps, now_ps,
+                                             [&](const VersionStore::View& v) { seen = v.timestamp; });
+    return {found, seen};
+  }
+  VersionHead head_at(std::uint64_t place) {
+    VersionHead head;
+    std::memcpy(&head, memory.local().data() + layout.place_offset(place), sizeof head);
+    return head;
+  }
+
+  RampLayout layout;
+  FakeMemory memory;
+  VersionStore store;
+};
+
+TEST_F(VersionStoreTest, APreparedVersionIsSeenOnceItIsCommitted) {
+  EXPECT_EQ(last(1).timestamp, 0U);
+  prepare(1, 10);
+  EXPECT_EQ(last(1).timestamp, 0U);
+  store.commit(1, 10, 0);
+  EXPECT_EQ(last(1).timestamp, 10U);
+  EXPECT_EQ(last(1).value[0], std::byte{10});
+  EXPECT_EQ(last(2).timestamp, 0U);
+}
+
+TEST_F(VersionStoreTest, ALateCommitOfAnOlderVersionChangesNothingButIsThere) {
+  prepare(1, 10);
+  put(1, 20);
+  store.commit(1, 10, 0);
+  EXPECT_EQ(last(1).timestamp, 20U);
+  EXPECT_EQ(newest_of(1, {10}), std::pair(Found::kYes, std::uint64_t{10}));
+  EXPECT_EQ(newest_of(1, {10, 20, 30}), std::pair(Found::kYes, std::uint64_t{20}));
+  EXPECT_EQ(newest_of(1, {15}).first, Found::kNone);
+  EXPECT_EQ(newest_of(1, {0, 15}), std::pair(Found::kYes, std::uint64_t{0}));
+}
+
+TEST_F(VersionStoreTest, WhatAReaderAsksForIsCommitted) {
+  prepare(1, 10);
+  EXPECT_EQ(newest_of(1, {10}), std::pair(Found::kYes, std::uint64_t{10}));
+  EXPECT_EQ(last(1).timestamp, 10U);
+  store.commit(1, 10, 0);  // the writer's own comes behind
+  EXPECT_EQ(last(1).last_commit, 10U);
+}
+
+TEST_F(VersionStoreTest, OnlyTheCurrentVersionIsValidInPlace) {
+  EXPECT_EQ(head_at(last(1).place).flags, 0U);
+  prepare(1, 10);
+  EXPECT_EQ(head_at(1).flags, kInvalidVersion);  // the first one, which is about to go
+  const std::uint64_t place = layout.slots;      // the first that is given to anybody
+  EXPECT_EQ(head_at(place).flags, kInvalidVersion);
+  store.commit(1, 10, 0);
+  EXPECT_EQ(last(1).place, place);
+  EXPECT_EQ(head_at(place).flags, 0U);
+  EXPECT_EQ(head_at(place).key, 1U);
+  put(1, 20);
+  EXPECT_EQ(head_at(place).flags, kInvalidVersion);
+  EXPECT_EQ(head_at(last(1).place).flags, 0U);
+}
+
+TEST_F(VersionStoreTest, OverwrittenVersionsGoWhenTheirTimeHasCome) {
+  put(1, 10);
+  put(1, 20, kSecond);
+  put(2, 30, 4 * kSecond);
+  EXPECT_EQ(newest_of(1, {10}).first, Found::kYes);
+  put(2, 40, 5 * kSecond);
+  EXPECT_EQ(newest_of(1, {10}).first, Found::kCollected);
+  EXPECT_EQ(newest_of(1, {5, 20}).second, 20U);
+  EXPECT_EQ(newest_of(1, {5, 7}).first, Found::kCollected);  // may have been
+  EXPECT_EQ(last(1).timestamp, 20U);
+  EXPECT_EQ(store.collected(), 1U);
+  EXPECT_EQ(store.collected_early(), 0U);
+  // The place is another key's now.
+  EXPECT_EQ(last(2).place, layout.slots);
+  EXPECT_EQ(head_at(layout.slots).key, 2U);
+}
+
+class SmallVersionStoreTest : public VersionStoreTest {
+ protected:
+  SmallVersionStoreTest() : VersionStoreTest(3) {}
+};
+
+TEST_F(SmallVersionStoreTest, WithoutRoomTheOldestGoesEarly) {
+  put(1, 10);
+  put(1, 20);
+  put(1, 30);
+  EXPECT_EQ(newest_of(1, {10}).first, Found::kYes);
+  put(2, 40);
+  EXPECT_EQ(newest_of(1, {10}).first, Found::kCollected);
+  EXPECT_EQ(newest_of(1, {20}).first, Found::kYes);
+  EXPECT_EQ(store.collected_early(), 1U);
+}
+
+TEST_F(VersionStoreTest, ManyThreadsKeepTheNewestOfEachKey) {
+  constexpr std::uint64_t kEach = 5000;
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (std::uint64_t i = 1; i <= kEach; ++i) {
+        const std::uint64_t timestamp = i << 8 | thread;
+        put(i % 4, timestamp, static_cast<std::int64_t>(i) * kSecond);
+        store.read_last(i % 4, [&](const VersionStore::View& view) {
+          EXPECT_GE(view.timestamp, timestamp);
+          EXPECT_EQ(view.value[0], view.value[15]);
+        });
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::uint64_t key = 0; key < 4; ++key) EXPECT_EQ(last(key).timestamp & 0xFF, 3U);
+}
+
+TEST(Bloom, HoldsWhatWasAddedAndLittleElse) {
+  std::vector<std::byte> filter(32);
+  for (std::uint64_t key = 0; key < 8; ++key) bloom_add(filter, 4, key);
+  int wrong = 0;
+  for (std::uint64_t key = 0; key < 8; ++key) EXPECT_TRUE(bloom_holds(filter, 4, key));
+  for (std::uint64_t key = 8; key < 10'008; ++key) wrong += bloom_holds(filter, 4, key) ? 1 : 0;
+  EXPECT_LT(wrong, 50);  // (1 - e^(-4*8/256))^4 = 0.02 %: 2
+}
+
+}  // namespace
+}  // namespace verbtwin::protocols
