@@ -84,6 +84,7 @@ struct RampNode::Thread {
         server(shared.server, worker),
         random(s.parameters().seed, number(0)),
         backoff(~s.parameters().seed, number(0)) {
+    statistics.user_aborts.resize(s.workload().transaction_names().size());  // a server's too
     make_transports(shared);
     if (s.is_client(p.node())) make_clients(shared);
   }
@@ -182,7 +183,6 @@ void RampNode::Thread::make_transports(Shared& shared) {
 
 void RampNode::Thread::make_clients(Shared& shared) {
   const RampParameters& p = system.parameters();
-  statistics.user_aborts.resize(system.workload().transaction_names().size());
   engine.emplace(RampEngine{system.layout(), p.options, worker, *gets, *puts, local,
                             shared.addresses ? &*shared.addresses : nullptr, shared.memory.lkey(), statistics,
                             p.check});
