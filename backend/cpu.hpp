@@ -29,6 +29,7 @@ enum class Cost : std::uint8_t {
   kRpcReceive,   // take one message apart, find its handler or its waiter
   kIndexLookup,  // hash look-up in local memory
   kCacheLookup,  // location cache look-up
+  kMemoryMiss,   // wait for memory that no cache holds; lines asked for together are waited for once
   kLocalAtomic,  // CPU compare-and-swap on a contended word
   kCopyBlock,    // copy 64 B between buffers
   kTransactionBegin,

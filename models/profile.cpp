@@ -104,6 +104,8 @@ constexpr Parameter<H> kHostParameters[] = {
      "take one RPC message apart and find who it is for"},
     {"index_lookup_ns", "ns", 0, 10000, &H::index_lookup_ns, "hash look-up in local memory"},
     {"cache_lookup_ns", "ns", 0, 10000, &H::cache_lookup_ns, "location cache look-up"},
+    {"memory_miss_ns", "ns", 0, 10000, &H::memory_miss_ns,
+     "wait for memory that no cache holds; lines asked for together are waited for once"},
     {"local_atomic_ns", "ns", 0, 10000, &H::local_atomic_ns, "CPU compare-and-swap on a shared word"},
     {"cores_per_socket", "count", 1, 4096, &H::cores_per_socket,
      "cores that share a socket, in the order of the worker threads"},

@@ -107,6 +107,7 @@ struct HostProfile {
   double rpc_receive_ns = 0;
   double index_lookup_ns = 0;
   double cache_lookup_ns = 0;
+  double memory_miss_ns = 0;
   double local_atomic_ns = 0;
   double cores_per_socket = 0;
   double lock_ns = 0;

@@ -27,6 +27,7 @@ CpuPrices prices_of(const models::HostProfile& profile, int busy_cores) {
   price(Cost::kRpcReceive, profile.rpc_receive_ns);
   price(Cost::kIndexLookup, profile.index_lookup_ns);
   price(Cost::kCacheLookup, profile.cache_lookup_ns);
+  price(Cost::kMemoryMiss, profile.memory_miss_ns);
   price(Cost::kLocalAtomic, profile.local_atomic_ns);
   price(Cost::kCopyBlock, profile.copy_block_ns);
   price(Cost::kTransactionBegin, profile.transaction_begin_ns);

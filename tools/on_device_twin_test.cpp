@@ -179,7 +179,7 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
   meeting.port = port;
   ibverbs::Rendezvous rendezvous(meeting);
   const protocols::System system(system_parameters(scenario, {}), scenario.workload);
-  ibverbs::Cluster cluster({system.parameters().shape, rank, {{}}, system.node_memory_bytes()});
+  ibverbs::Cluster cluster({system.parameters().shape, rank, {{}}, system.node_memory_bytes(), ""});
   RecordingPort recording(cluster.port(0));
   std::atomic<bool> stop{false};
   {

@@ -112,6 +112,7 @@ void OccEngine::serve_unlock(RpcRequest& request) {
 void OccEngine::serve_update_backup(RpcRequest& request) {
   const auto commit = argument<CommitRequest>(request);
   cpu_.charge_cycles(node_.cycles.commit);
+  cpu_.charge(Cost::kMemoryMiss);  // nobody reads a backup's records
   store_.update_backup(RecordId{commit.record}, commit.slot, commit.version,
                        request.arguments().subspan(sizeof commit));
   answer(request, Verdict::kPassed);

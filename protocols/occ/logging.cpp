@@ -187,8 +187,7 @@ void OccEngine::RemoteLog::reclaim() {
   reclaiming_ = true;
   WorkerPort& port = engine_.worker_.port();
   if (node_ == port.node()) {
-    const std::uint64_t head = engine_.store_.reclaim(port.node(), port.thread(), writer.certain());
-    const ReclaimReply reply{head};
+    const ReclaimReply reply{engine_.truncate(node_, writer.certain())};
     on_reply(std::as_bytes(std::span(&reply, 1)));
     return;
   }

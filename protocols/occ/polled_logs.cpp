@@ -88,10 +88,15 @@ bool OccEngine::take_answer(int node) {
 /// Applies what is certain of a peer's log, as far as it has been read here: room that were given back before
 /// would be written over unread. Returns how far the log is truncated.
 std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
-  const int thread = worker_.port().thread();
-  if (polled_logs_.empty() || node == store_.node()) return store_.reclaim(node, thread, certain);
-  const std::uint64_t read = polled_logs_[static_cast<std::size_t>(node)].reader.head();
-  return store_.reclaim(node, thread, std::min(certain, read));
+  if (!polled_logs_.empty() && node != store_.node()) {
+    certain = std::min(certain, polled_logs_[static_cast<std::size_t>(node)].reader.head());
+  }
+  const NodeStore::Reclaimed done = store_.reclaim(node, worker_.port().thread(), certain);
+  // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there.
+  cpu_.charge(Cost::kRpcReceive, done.entries);
+  cpu_.charge(Cost::kMemoryMiss, done.entries);
+  cpu_.charge(Cost::kCopyBlock, done.lines);
+  return done.head;
 }
 
 /// Locks every record of a LOCK record, or none: then the entry is closed.

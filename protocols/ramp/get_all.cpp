@@ -193,7 +193,7 @@ void RampClient::needed_by_filters(const Item& item) {
   for (const Item& other : reads()) {
     if (other.timestamp <= item.timestamp) continue;
     cpu_.charge(Cost::kCacheLookup);
-    if (bloom_holds(other.metadata, engine_.options.bloom_hashes, item.key))
+    if (bloom_holds(other.metadata, engine_.options.bloom_bits, engine_.options.bloom_hashes, item.key))
       wanted_.push_back(other.timestamp);
   }
 }

@@ -69,7 +69,7 @@ void RampClient::fill_metadata(const Item& item, std::span<std::byte> metadata) 
     std::ranges::fill(metadata, std::byte{0});
     for (const Item& other : written) {
       if (!engine_.options.sabotage.drop_siblings)
-        bloom_add(metadata.first(engine_.options.bloom_bits / 8), engine_.options.bloom_hashes, other.key);
+        bloom_add(metadata, engine_.options.bloom_bits, engine_.options.bloom_hashes, other.key);
     }
   }
 }

@@ -1,5 +1,5 @@
-// RpcLayers: what carries a worker's calls, side by side: to its own node, datagrams, polled buffers, sockets; and the
-// locks that other workers of its node granted.
+// RpcLayers: what carries a worker's calls, side by side: to its own node, datagrams, polled buffers,
+// sockets; and the locks that other workers of its node granted.
 //
 // Belongs to one Worker, which it hands its messages to; what it points to outlives it.
 #pragma once

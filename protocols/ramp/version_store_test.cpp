@@ -159,10 +159,10 @@ TEST_F(VersionStoreTest, ManyThreadsKeepTheNewestOfEachKey) {
 
 TEST(Bloom, HoldsWhatWasAddedAndLittleElse) {
   std::vector<std::byte> filter(32);
-  for (std::uint64_t key = 0; key < 8; ++key) bloom_add(filter, 4, key);
+  for (std::uint64_t key = 0; key < 8; ++key) bloom_add(filter, 256, 4, key);
   int wrong = 0;
-  for (std::uint64_t key = 0; key < 8; ++key) EXPECT_TRUE(bloom_holds(filter, 4, key));
-  for (std::uint64_t key = 8; key < 10'008; ++key) wrong += bloom_holds(filter, 4, key) ? 1 : 0;
+  for (std::uint64_t key = 0; key < 8; ++key) EXPECT_TRUE(bloom_holds(filter, 256, 4, key));
+  for (std::uint64_t key = 8; key < 10'008; ++key) wrong += bloom_holds(filter, 256, 4, key) ? 1 : 0;
   EXPECT_LT(wrong, 50);  // (1 - e^(-4*8/256))^4 = 0.02 %: 2
 }
 

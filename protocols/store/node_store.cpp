@@ -39,15 +39,19 @@ std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const
   }
 }
 
-std::uint64_t NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
+NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
   LogReader& reader = readers_[static_cast<std::size_t>(sender_node * threads_ + sender_thread)];
   const std::span<std::byte> memory = ring(sender_node, sender_thread);
+  Reclaimed done;
   while (reader.head() < certain) {
     const auto body = reader.next(layout_.log(), memory);
     if (!body) break;  // not all of it is here yet
     apply(*body);
+    ++done.entries;
+    done.lines += (body->size() + kCacheLineBytes - 1) / kCacheLineBytes;
   }
-  return reader.head();
+  done.head = reader.head();
+  return done;
 }
 
 void NodeStore::drain_logs() {

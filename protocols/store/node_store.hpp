@@ -41,8 +41,14 @@ class NodeStore {
   void update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
                      std::span<const std::byte> value);
 
-  /// Applies a sender's entries up to position `certain`; returns how far the log has been applied.
-  std::uint64_t reclaim(int sender_node, int sender_thread, std::uint64_t certain);
+  /// What reclaim() did: how far the log has been applied, and with how much work.
+  struct Reclaimed {
+    std::uint64_t head = 0;
+    std::uint64_t entries = 0;
+    std::uint64_t lines = 0;  // of 64 B, of the entries
+  };
+  /// Applies a sender's entries up to position `certain`.
+  Reclaimed reclaim(int sender_node, int sender_thread, std::uint64_t certain);
   /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.
   void drain_logs();
   std::span<const LoggedWrite> logged() const { return logged_; }

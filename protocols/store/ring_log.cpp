@@ -90,6 +90,7 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   if (!has_room(bytes)) return std::nullopt;
   const std::uint64_t start = entry_start(spec_, tail_);
   tail_ = start + bytes;
+  last_b_ = bytes;
   uncertain_.push_back({++entries_, false, tail_});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }

@@ -87,11 +87,19 @@ class LogWriter {
   std::uint64_t certain() const { return certain_; }
   /// A backup could apply something.
   bool can_reclaim() const { return certain_ > head_; }
-  /// Half full, and it could.
-  bool wants_reclaim() const { return tail_ - head_ > spec_.ring_b / 2 && can_reclaim(); }
+  /// It could, and a request is worth its while: for some entries at a time, so that a run is in its steady
+  /// state soon, which a ring's half would take milliseconds to fill; or the ring is half full. (With LOCK
+  /// records every record says how far its log may be applied, and only the room has to be asked for.)
+  bool wants_reclaim() const {
+    const std::uint64_t half_b = spec_.ring_b / 2;
+    const std::uint64_t enough_b = spec_.answers > 0 ? half_b : std::min(half_b, kReclaimEntries * last_b_);
+    return tail_ - head_ > enough_b && can_reclaim();
+  }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
  private:
+  static constexpr std::uint64_t kReclaimEntries = 8;  // like the last one
+
   struct Uncertain {
     std::uint16_t number;
     bool certain;
@@ -100,6 +108,7 @@ class LogWriter {
 
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
+  std::uint64_t last_b_ = 0;                         // the last entry's length
   std::uint64_t promised_ = 0;                       // bytes
   std::uint16_t entries_ = 0;                        // the last one's number; wraps
   std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none

@@ -200,6 +200,21 @@ TEST(LogWriter, AsksForAReclaimWhenHalfFullAndSomethingIsCertain) {
   EXPECT_FALSE(writer.wants_reclaim());
 }
 
+TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
+  const auto wants_after = [](LogSpec spec, int entries) {
+    LogWriter writer(spec);
+    for (int i = 0; i < entries; ++i) writer.make_certain(writer.reserve(64)->frame);
+    return writer.wants_reclaim();
+  };
+  const LogSpec spec{16384, 128};
+  EXPECT_FALSE(wants_after(spec, 8));
+  EXPECT_TRUE(wants_after(spec, 9));
+  LogSpec lock_records = spec;
+  lock_records.answers = 8;
+  EXPECT_FALSE(wants_after(lock_records, 128));
+  EXPECT_TRUE(wants_after(lock_records, 129));
+}
+
 TEST(LogWriter, CertainIsAPrefix) {
   LogWriter writer({4096, 128});
   std::vector<LogWriter::Place> places;
