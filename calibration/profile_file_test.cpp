@@ -118,7 +118,8 @@ TEST_F(ProfileFiles, ListIsSortedAndNamesKinds) {
   write("c.json", std::string("{}"));
   EXPECT_EQ(error_of([&] { list_profiles(dir_); }),
             (dir_ / "c.json").string() +
-                ":1:1: /format: no profile; allowed: verbtwin-nic-profile, verbtwin-host-profile");
+                ":1:1: /format: no profile; allowed: verbtwin-nic-profile, verbtwin-host-profile, "
+                "verbtwin-socket-profile");
   EXPECT_EQ(error_of([&] { list_profiles(dir_ / "none"); }),
             (dir_ / "none").string() + ": cannot be read: No such file or directory");
 }

@@ -136,7 +136,8 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
             "device_context, emulate_nodes, host, "
             "network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, sockets, tear_ns, threads; did you mean \"nodes\"?");
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads; did you mean "
+            "\"nodes\"?");
   EXPECT_EQ(error_of_set("cluster.nodes.x=80"),
             "--set cluster.nodes.x=80: /cluster/nodes/x: unknown key \"x\"; /cluster/nodes is no object");
   EXPECT_EQ(error_of_set("cluster.nodes"),
@@ -145,7 +146,7 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
             "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, device_context, "
             "emulate_nodes, host, network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, sockets, tear_ns, threads");
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads");
   EXPECT_EQ(error_of_set("cluster={\"nodes\": }"),
             "--set cluster={\"nodes\": }: /cluster: value:1:11: syntax error: unexpected '}'; expected '[', "
             "'{', or a "
@@ -168,7 +169,8 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
             "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, "
             "emulate_nodes, host, "
             "network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, sockets, tear_ns, threads; did you mean \"nodes\"?")
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads; did you mean "
+            "\"nodes\"?")
       << "not that nodes is missing";
   EXPECT_EQ(
       error_of(R"({"extra": []})"),

@@ -58,21 +58,22 @@ constexpr Limit kLimits[] = {
 
 }  // namespace
 
-std::string describe_bottleneck(std::string_view resource, double utilization, std::string_view busiest) {
+std::string describe_bottleneck(std::string_view resource, double utilization, std::string_view busiest,
+                                std::string_view role) {
+  const std::string use = fmt::format("{} in use{}", format_percent(utilization),
+                                      role.empty() ? "" : fmt::format(" on the {}", role));
   if (resource == "round_trips") {
     return fmt::format(
-        "Nothing is saturated (the busiest resource{} is {} in use): transactions wait for round trips; more "
+        "Nothing is saturated (the busiest resource{} is {}): transactions wait for round trips; more "
         "coroutines would help.",
-        busiest.empty() ? "" : fmt::format(", {},", busiest), format_percent(utilization));
+        busiest.empty() ? "" : fmt::format(", {},", busiest), use);
   }
   const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
                                    [&](const Limit& entry) { return entry.resource == resource; });
   if (limit == std::end(kLimits)) {
-    return fmt::format("{} is the limit ({} in use).", resource.empty() ? "Something unnamed" : resource,
-                       format_percent(utilization));
+    return fmt::format("{} is the limit ({}).", resource.empty() ? "Something unnamed" : resource, use);
   }
-  return fmt::format("{} ({} in use): to go faster, {}.", limit->what, format_percent(utilization),
-                     limit->remedy);
+  return fmt::format("{} ({}): to go faster, {}.", limit->what, use, limit->remedy);
 }
 
 }  // namespace verbtwin::tools

@@ -140,22 +140,59 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
 /// How much of the window each instance of a resource was in use.
 struct Shares {
   double mean = 0, max = 0;
+  double servers = 0,
+         clients = 0;       // means, where nodes have roles; 0 where instances are not told apart by node
+  double busiest_role = 0;  // the mean of the role that is busier
 };
 
-Shares shares_of(const std::vector<std::int64_t>& before_ps, const std::vector<std::int64_t>& after_ps,
-                 std::int64_t window_ps) {
+double mean_of(std::span<const double> values) {
+  return values.empty()
+             ? 0
+             : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// What is full on the servers limits a run whose clients have it idle. Instances are in the order of nodes,
+/// but for links, of which a role uses one direction: as many as the smaller role has may be all that limits.
+void add_roles(const scenarios::Cluster& cluster, std::string_view resource, std::vector<double> each,
+               Shares& shares) {
+  const auto nodes = static_cast<std::size_t>(cluster.nodes),
+             servers = static_cast<std::size_t>(cluster.servers);
+  if (servers == 0 || servers >= nodes || each.size() % nodes != 0) return;
+  const std::size_t of_servers = each.size() / nodes * servers;
+  if (resource.ends_with("link")) {
+    std::ranges::sort(each, std::ranges::greater{});
+    shares.busiest_role = mean_of(std::span(each).first(std::min(of_servers, each.size() - of_servers) / 2));
+    return;
+  }
+  shares.servers = mean_of(std::span(each).first(of_servers));
+  shares.clients = mean_of(std::span(each).subspan(of_servers));
+  shares.busiest_role = std::max(shares.servers, shares.clients);
+}
+
+Shares shares_of(const RunInput& input, std::string_view resource, const std::vector<std::int64_t>& before_ps,
+                 const std::vector<std::int64_t>& after_ps) {
   Shares shares;
-  if (after_ps.empty() || window_ps == 0) return shares;
+  if (after_ps.empty() || input.window_ps == 0) return shares;
+  std::vector<double> each;
   for (std::size_t i = 0; i < after_ps.size(); ++i) {
     const std::int64_t earlier = i < before_ps.size() ? before_ps[i] : 0;
     // A queue that grows makes a resource look busier than the window is long: it is full.
-    const double share =
-        std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(window_ps));
-    shares.mean += share;
-    shares.max = std::max(shares.max, share);
+    each.push_back(
+        std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(input.window_ps)));
   }
-  shares.mean /= static_cast<double>(after_ps.size());
+  shares.mean = shares.busiest_role = mean_of(each);
+  shares.max = *std::ranges::max_element(each);
+  add_roles(input.scenario->cluster, resource, std::move(each), shares);
   return shares;
+}
+
+json utilization_json(const std::string& name, const Shares& shares) {
+  json entry = {{"name", name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}};
+  if (shares.servers > 0 || shares.clients > 0) {
+    entry["utilization_servers"] = shares.servers;
+    entry["utilization_clients"] = shares.clients;
+  }
+  return entry;
 }
 
 /// Adds what the parts of resources take, and names the cause of `limit` instead of it where one part makes
@@ -168,10 +205,9 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
   std::map<std::string, Shares> by_name;  // a part of several resources counts where it takes most
   for (std::size_t i = 0; i < input.after->parts.size(); ++i) {
     const sim::Usage::Part& after = input.after->parts[i];
-    const Shares shares = shares_of(input.before->parts[i].busy_ps, after.busy_ps, input.window_ps);
+    const Shares shares = shares_of(input, after.name, input.before->parts[i].busy_ps, after.busy_ps);
     Shares& most = by_name[after.name];
-    most.mean = std::max(most.mean, shares.mean);
-    most.max = std::max(most.max, shares.max);
+    if (shares.mean > most.mean) most = shares;
     if (after.of == limit && judged(shares) >= largest) {
       largest = judged(shares);
       cause = after.name;
@@ -181,7 +217,7 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
   const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
   if (input.scenario->backend == "sim") by_name["qp_cache"];  // a real device does not tell
   for (const auto& [name, shares] : by_name) {
-    resources.push_back({{"name", name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
+    resources.push_back(utilization_json(name, shares));
     if (name == "qp_cache") resources.back()["hit_ratio"] = hit_ratio(hits, misses);
   }
   return cause;
@@ -190,25 +226,25 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
 /// `one_machine`: what is full on one machine limits the run, the others face it.
 void add_resources(const RunInput& input, bool one_machine, json& result) {
   constexpr double kSaturated = 0.8;
-  const auto judged = [&](const Shares& shares) { return one_machine ? shares.max : shares.mean; };
+  const auto judged = [&](const Shares& shares) { return one_machine ? shares.max : shares.busiest_role; };
   json& resources = result["resources"] = json::array();
-  std::string busiest = "none";
+  std::string busiest = "none", role;
   double busiest_share = 0, core_share = 0;
   for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
     const sim::Usage::Resource& after = input.after->resources[r];
-    const Shares shares = shares_of(input.before->resources[r].busy_ps, after.busy_ps, input.window_ps);
-    resources.push_back(
-        {{"name", after.name}, {"utilization_mean", shares.mean}, {"utilization_max", shares.max}});
+    const Shares shares = shares_of(input, after.name, input.before->resources[r].busy_ps, after.busy_ps);
+    resources.push_back(utilization_json(after.name, shares));
     if (after.name == "core") core_share = judged(shares);
     if (judged(shares) > busiest_share) {
       busiest = after.name;
       busiest_share = judged(shares);
+      role = shares.servers == shares.clients ? "" : shares.servers > shares.clients ? "servers" : "clients";
     }
   }
   // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
   std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
   const double waiting =
-      judged(shares_of(input.before->lock_wait_ps, input.after->lock_wait_ps, input.window_ps));
+      judged(shares_of(input, "doorbell", input.before->lock_wait_ps, input.after->lock_wait_ps));
   const bool cores_hold_it = busiest_share < kSaturated || busiest == "core";
   if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) {
     limit = busiest = "doorbell";
@@ -216,6 +252,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   }
   limit = add_parts(input, limit, busiest_share, judged, resources);
   result["bottleneck"] = {{"resource", limit}, {"utilization", busiest_share}, {"busiest", busiest}};
+  if (!role.empty()) result["bottleneck"]["role"] = role;
 }
 
 void add_run(const RunInput& input, json& result) {

@@ -247,16 +247,29 @@ void Summary::verbs() {
 void Summary::resources() {
   const auto resources = result_.find("resources");
   if (resources == result_.end() || resources->empty()) return;
-  const std::size_t bar_columns = std::min<std::size_t>(24, width_ - kLabelColumns - 33);
-  heading(
-      fmt::format("{:<{}}{:<{}}{:>9}{:>9}", "resource", kLabelColumns, "in use", bar_columns, "mean", "max"));
+  std::size_t label_columns = kLabelColumns;  // "socket_interrupts" is longer
+  for (const Json& resource : *resources) {
+    if (resource.contains("hit_ratio")) continue;
+    label_columns = std::max(label_columns, resource.value("name", "").size() + 1);
+  }
+  const std::size_t bar_columns = std::min<std::size_t>(24, width_ - label_columns - 33);
+  const bool roles =
+      std::ranges::any_of(*resources, [](const Json& one) { return one.contains("utilization_servers"); });
+  heading(fmt::format("{:<{}}{:<{}}{:>9}{:>9}{}", "resource", label_columns, "in use", bar_columns, "mean",
+                      "max", roles ? "  servers  clients" : ""));
   for (const Json& resource : *resources) {
     if (resource.contains("hit_ratio")) continue;
     const double mean = number(resource, "utilization_mean");
     const double max = number(resource, "utilization_max");
     const Color color = max >= 0.9 ? kRed : max >= 0.7 ? kYellow : kGreen;
-    line(fmt::format("{:<{}}{}{:>9}{:>9}", resource.value("name", ""), kLabelColumns,
-                     paint(color, format_bar(mean, bar_columns)), format_percent(mean), format_percent(max)));
+    std::string by_role;
+    if (resource.contains("utilization_servers")) {
+      by_role = fmt::format("{:>9}{:>9}", format_percent(number(resource, "utilization_servers")),
+                            format_percent(number(resource, "utilization_clients")));
+    }
+    line(fmt::format("{:<{}}{}{:>9}{:>9}{}", resource.value("name", ""), label_columns,
+                     paint(color, format_bar(mean, bar_columns)), format_percent(mean), format_percent(max),
+                     by_role));
   }
   // A cache is judged by what it misses, not by the time it is in use.
   for (const Json& resource : *resources) {
@@ -304,7 +317,7 @@ void Summary::bottleneck() {
   line();
   labelled("bottleneck",
            describe_bottleneck(bottleneck.value("resource", ""), number(bottleneck, "utilization"),
-                               bottleneck.value("busiest", "")));
+                               bottleneck.value("busiest", ""), bottleneck.value("role", "")));
 }
 
 void Summary::simulator() {

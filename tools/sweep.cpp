@@ -71,6 +71,8 @@ void add_resources(Cells& cells, const json& result) {
     const auto name = resource.value("name", "");
     add(cells, name + "_utilization_mean", resource.value("utilization_mean", json()));
     add(cells, name + "_utilization_max", resource.value("utilization_max", json()));
+    add(cells, name + "_utilization_servers", resource.value("utilization_servers", json()));
+    add(cells, name + "_utilization_clients", resource.value("utilization_clients", json()));
     add(cells, name + "_hit_ratio", resource.value("hit_ratio", json()));
   }
   add(cells, "bottleneck", value_at(result, "bottleneck.resource"));

@@ -8,11 +8,18 @@
 #include <string_view>
 
 #include "protocols/checks/ramp_transactions.hpp"
+#include "protocols/workloads/draws.hpp"
 
 namespace verbtwin::protocols {
 namespace {
 
 using Transaction = RampTransactions::Transaction;
+
+/// Timestamps agree in most of their bits, which the map must not take for its hash.
+struct Spread {
+  std::size_t operator()(std::uint64_t x) const { return spread(x); }
+};
+using Numbers = tsl::robin_map<std::uint64_t, std::uint64_t, Spread>;
 
 std::string version(std::uint64_t key, std::uint64_t timestamp) {
   return fmt::format("{}@{}", key, timestamp);
@@ -45,7 +52,7 @@ class Writers {
   }
 
  private:
-  tsl::robin_map<std::uint64_t, std::uint32_t> writers_;
+  tsl::robin_map<std::uint64_t, std::uint32_t, Spread> writers_;
 };
 
 /// Judges one transaction's reads after the other.
@@ -81,7 +88,7 @@ class ReadJudge {
   const Writers& known_writers_;
   const InitialKeyDigest& initial_digest_;
   Findings& findings_;
-  tsl::robin_map<std::uint64_t, std::uint64_t> initial_;  // key: what its first reader saw
+  Numbers initial_;  // key: what its first reader saw
   std::uint32_t reader_ = 0;
   std::vector<std::uint32_t> writers_;  // of what the transaction read
 };
@@ -148,7 +155,7 @@ void ReadJudge::judge_fractures() {
 /// One client's transactions in its order: lastCommit never goes down.
 void judge_client(const RampTransactions& transactions, std::uint32_t begin, std::uint32_t end,
                   Findings& findings) {
-  tsl::robin_map<std::uint64_t, std::uint64_t> known;  // key: the newest version known to be committed
+  Numbers known;  // key: the newest version known to be committed
   for (std::uint32_t number = begin; number < end; ++number) {
     const Transaction& transaction = transactions[number];
     if (!transaction.committed) continue;

@@ -94,6 +94,16 @@ TEST(ReadAtomic, TimestampsAreUniqueAndNotZero) {
   EXPECT_EQ(check(readers).violations, 0U) << "readers need none";
 }
 
+TEST(ReadAtomic, TakesManyTimestampsThatDifferInTheirHighBitsOnly) {
+  TestRampHistories histories(2);
+  for (std::uint64_t i = 1; i <= 100'000; ++i) {
+    histories.write(i << 32, {i % 7}).read({{i % 7, i << 32}}, 1);
+  }
+  const CheckReport report = check(histories);
+  EXPECT_EQ(report.violations, 0U);
+  EXPECT_EQ(report.transactions, 200'000U);
+}
+
 TEST(ReadAtomic, WhatAClientIsToldNeverGoesBack) {
   TestRampHistories histories(2);
   histories.write(5, {kX}).write(7, {kX});

@@ -36,7 +36,7 @@ inline void bloom_add(std::span<std::byte> filter, std::uint32_t bits, std::uint
 inline bool bloom_holds(std::span<const std::byte> filter, std::uint32_t bits, std::uint32_t hashes,
                         std::uint64_t key) {
   return detail::all_bloom_bits(
-      filter, hashes, key, [&](std::size_t at, std::byte bit) { return (filter[at] & bit) != std::byte{0}; });
+      bits, hashes, key, [&](std::size_t at, std::byte bit) { return (filter[at] & bit) != std::byte{0}; });
 }
 
 }  // namespace verbtwin::protocols

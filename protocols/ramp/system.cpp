@@ -49,7 +49,10 @@ void RampSystem::lay_out() {
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
         std::max<std::size_t>(datagrams_.packet_b, lines(message_b + std::size_t{64})));
-    datagrams_.packets_per_call = group_max + 1;
+    // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
+    // Without coalescing an RPC layer counts 8 packets for each of these.
+    datagrams_.coalescing = false;
+    datagrams_.packets_per_call = (group_max + 7) / 8;
     datagrams_b_ = lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }
   if (options.uses_buffers()) {

@@ -92,7 +92,8 @@ class LogWriter {
   /// records every record says how far its log may be applied, and only the room has to be asked for.)
   bool wants_reclaim() const {
     const std::uint64_t half_b = spec_.ring_b / 2;
-    const std::uint64_t enough_b = spec_.answers > 0 ? half_b : std::min(half_b, kReclaimEntries * last_b_);
+    const std::uint64_t some_b = std::max<std::uint64_t>(spec_.ring_b / 16, kReclaimEntries * last_b_);
+    const std::uint64_t enough_b = spec_.answers > 0 ? half_b : std::min(half_b, some_b);
     return tail_ - head_ > enough_b && can_reclaim();
   }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }

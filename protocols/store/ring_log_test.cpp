@@ -207,8 +207,10 @@ TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
     return writer.wants_reclaim();
   };
   const LogSpec spec{16384, 128};
-  EXPECT_FALSE(wants_after(spec, 8));
-  EXPECT_TRUE(wants_after(spec, 9));
+  EXPECT_FALSE(wants_after(spec, 16)) << "a sixteenth of the ring";
+  EXPECT_TRUE(wants_after(spec, 17));
+  EXPECT_FALSE(wants_after({4096, 128}, 8)) << "eight entries";
+  EXPECT_TRUE(wants_after({4096, 128}, 9));
   LogSpec lock_records = spec;
   lock_records.answers = 8;
   EXPECT_FALSE(wants_after(lock_records, 128));
