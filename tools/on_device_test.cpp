@@ -35,11 +35,12 @@ class OnDevice : public testing::Test {
  protected:
   /// launch --local 3 of the scenario for soft-RoCE, with these flags behind; `under` is what runs it.
   std::unique_ptr<ChildProcess> launch(const std::vector<std::string>& flags,
-                                       const std::vector<std::string>& under = {}) {
+                                       const std::vector<std::string>& under = {},
+                                       const std::string& scenario = "smallbank-3-rxe.json") {
     std::vector<std::string> arguments = under;
-    arguments.insert(arguments.end(), {VERBTWIN_BINARY, "launch", "--local", "3",
-                                       VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json", "--quiet",
-                                       "--out", (directory_ / "result").string()});
+    arguments.insert(arguments.end(),
+                     {VERBTWIN_BINARY, "launch", "--local", "3", VERBTWIN_SOURCE_DIR "/scenarios/" + scenario,
+                      "--quiet", "--out", (directory_ / "result").string()});
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     return std::make_unique<ChildProcess>(directory_, arguments);
   }
@@ -124,6 +125,30 @@ INSTANTIATE_TEST_SUITE_P(OnDevice, EveryProtocol, testing::ValuesIn(protocol_nam
                                name.begin(), name.end(), [](char c) { return std::isalnum(c) == 0; }, '_');
                            return name;
                          });
+
+TEST_F(OnDevice, TheRampFamilyIsReadAtomic) {
+  const std::vector<std::vector<std::string>> variants = {
+      {},
+      {"--set", "protocol.get=get_plus"},
+      {"--set", "protocol={\"name\": \"ramp-fast\"}"},
+      {"--set", "protocol={\"name\": \"ramp-small\"}"},
+      {"--set", "protocol={\"name\": \"ramp-hybrid\"}", "--set", "protocol.put=put_plus"},
+      {"--set", "protocol={\"name\": \"ramp-fast\", \"transport\": \"ethernet_tcp\"}"},
+      {"--set", "protocol={\"name\": \"s2pl\", \"deadlock\": \"wait_die\"}"}};
+  for (const std::vector<std::string>& flags : variants) {
+    SCOPED_TRACE(flags.empty() ? "get_star, put_plus" : flags[1]);
+    EXPECT_EQ(launch(flags, {}, "ramp-3-rxe.json")->wait(), 0) << err();
+    const json r = result();
+    EXPECT_EQ(r.at("partial"), false);
+    EXPECT_GT(r.at("committed"), 100);
+    ASSERT_FALSE(r.at("checks").empty());
+    for (const json& check : r.at("checks")) {
+      EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
+      EXPECT_GT(check.at("transactions"), 100);
+    }
+    if (flags.empty()) EXPECT_GT(r.at("in_place_reads").at("accepted"), 100);
+  }
+}
 
 TEST_F(OnDevice, PrimitivesAreMeasured) {
   ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out",

@@ -76,7 +76,7 @@ TEST(Ramp, EveryVariantIsReadAtomicUnderContentionAndDelay) {
       // Slow links now and then: messages of one transaction are far apart.
       if (seed % 2 == 0) overrides.push_back("cluster.network.switch_ns=3000");
       if (seed % 3 == 0) add(overrides, {"cluster.roles.servers=4", "cluster.roles.clients=1"});
-      expect_read_atomic(try_run(kContended, overrides), 20);
+      expect_read_atomic(try_run(kContended, overrides), 5);
     }
   }
 }

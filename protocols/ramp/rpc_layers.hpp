@@ -30,9 +30,14 @@ class RpcLayers final : public MessageLayer, public PolledMemory {
   void prefetch_recv(std::uint64_t wr_id) const override { datagrams->prefetch_recv(wr_id); }
 
   bool flush() override {
-    const bool more = local->deliver();
+    bool more = local->deliver();
     if (datagrams != nullptr) datagrams->flush();
-    if (buffers != nullptr) buffers->flush();
+    // What lands between a round's look at memory and its end would otherwise wake nobody.
+    if (buffers != nullptr) {
+      buffers->flush();
+      more = buffers->waiting() || more;
+    }
+    more = (grants != nullptr && grants->has_grants()) || more;
     if (sockets != nullptr) sockets->flush();
     return more;
   }

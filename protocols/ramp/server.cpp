@@ -186,10 +186,15 @@ void RampServer::release_key(std::uint64_t key, std::uint64_t client) {
   }
 }
 
+bool RampServer::has_grants() const {
+  auto& mailbox = node_.mailboxes[static_cast<std::size_t>(worker_.port().thread())];
+  return std::atomic_ref(mailbox.full).load(std::memory_order_acquire) != 0;
+}
+
 bool RampServer::take_grants() {
-  RampServerNode::Mailbox& mailbox = node_.mailboxes[static_cast<std::size_t>(worker_.port().thread())];
   cpu_.charge(Cost::kPollSlot);
-  if (std::atomic_ref(mailbox.full).load(std::memory_order_acquire) == 0) return false;
+  if (!has_grants()) return false;
+  RampServerNode::Mailbox& mailbox = node_.mailboxes[static_cast<std::size_t>(worker_.port().thread())];
   std::vector<LockClaim> granted;
   {
     const SpinLock lock(mailbox.spin);

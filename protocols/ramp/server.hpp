@@ -47,6 +47,7 @@ class RampServer {
   void serve(Rpc& rpc);
   /// Answers for locks that other workers granted. True: there were any.
   bool take_grants();
+  bool has_grants() const;
 
  private:
   struct Door {

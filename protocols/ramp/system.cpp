@@ -49,9 +49,10 @@ void RampSystem::lay_out() {
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
         std::max<std::size_t>(datagrams_.packet_b, lines(message_b + std::size_t{64})));
-    datagrams_.packets_per_call = group_max + 1;
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
+    // Without coalescing an RPC layer counts 8 packets for each of these.
     datagrams_.coalescing = false;
+    datagrams_.packets_per_call = (group_max + 7) / 8;
     datagrams_b_ = lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }
   if (options.uses_buffers()) {
@@ -86,7 +87,7 @@ struct RampNode::Thread {
         server(shared.server, worker),
         random(s.parameters().seed, number(0)),
         backoff(~s.parameters().seed, number(0)) {
-    statistics.user_aborts.resize(s.workload().transaction_names().size());
+    statistics.user_aborts.resize(s.workload().transaction_names().size());  // a server's too
     make_transports(shared);
     if (s.is_client(p.node())) make_clients(shared);
   }
