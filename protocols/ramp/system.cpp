@@ -87,7 +87,7 @@ struct RampNode::Thread {
         server(shared.server, worker),
         random(s.parameters().seed, number(0)),
         backoff(~s.parameters().seed, number(0)) {
-    statistics.user_aborts.resize(s.workload().transaction_names().size());  // a server's too
+    statistics.user_aborts.resize(s.workload().transaction_names().size());
     make_transports(shared);
     if (s.is_client(p.node())) make_clients(shared);
   }
