@@ -1,6 +1,8 @@
 // The shipped sweeps of scenarios/ramp, every point of them shortened and with fewer clients.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -37,6 +39,30 @@ TEST_P(RampScenarios, EveryPointRunsAndIsReadAtomic) {
     EXPECT_EQ(violations(row.result), 0U) << findings(row.result);
     EXPECT_EQ(row.result.at("checks").at(0).at("name"), "read-atomic");
   }
+}
+
+TEST(RampRoles, TheBusierRoleTellsWhatLimits) {
+  const auto limit_of = [](const char* workload, const char* get) {
+    const std::string text = R"({"name": "roles",
+      "cluster": {"nodes": 6, "roles": {"servers": 2, "clients": 4}, "threads": 7, "coroutines": 2, "replicas": 1,
+                  "nic": "connectx-2", "nics_per_node": 1, "host": "ramp-qdr-host"},
+      "protocol": {"name": "ramp-fast", "transport": "rdma_write", "put": "put_plus"},
+      "run": {"warmup_us": 200, "measure_us": 1000, "check": "read-atomic"}, )" +
+                             fmt::format(R"("workload": {}}})", workload);
+    const json result = run(text.c_str(), {std::string("protocol.get=") + get});
+    EXPECT_EQ(result.at("bottleneck").value("role", ""), "servers") << result.at("bottleneck");
+    for (const json& resource : result.at("resources")) {
+      if (resource.at("name") != "core") continue;
+      EXPECT_NEAR(resource.at("utilization_mean").get<double>() * 6,
+                  resource.at("utilization_servers").get<double>() * 2 +
+                      resource.at("utilization_clients").get<double>() * 4,
+                  1e-9);
+    }
+    return result.at("bottleneck").at("resource").get<std::string>();
+  };
+  EXPECT_EQ(limit_of(R"({"name": "ycsb-groups", "mix": "C"})", "get_plus"), "pcie_down");
+  EXPECT_EQ(limit_of(R"({"name": "read-write-mix", "keys": 1000, "read_ratio": 1})", "get_star"),
+            "nic_response");
 }
 
 std::vector<std::string> shipped() {

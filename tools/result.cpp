@@ -207,9 +207,8 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
     const sim::Usage::Part& after = input.after->parts[i];
     const Shares shares = shares_of(input, after.name, input.before->parts[i].busy_ps, after.busy_ps);
     Shares& most = by_name[after.name];
-    const double max = std::max(most.max, shares.max);
-    if (shares.mean > most.mean) most = shares;
-    most.max = max;
+    for (double Shares::*part : {&Shares::mean, &Shares::max, &Shares::servers, &Shares::clients})
+      most.*part = std::max(most.*part, shares.*part);
     if (after.of == limit && judged(shares) >= largest) {
       largest = judged(shares);
       cause = after.name;

@@ -178,5 +178,16 @@ TEST(Bottleneck, NamesAResourceItDoesNotKnow) {
   EXPECT_EQ(describe_bottleneck("switch_fabric", 1.0), "switch_fabric is the limit (100.0 % in use).");
 }
 
+TEST(Summary, TellsServersFromClients) {
+  nlohmann::json result = canned_result();
+  result["resources"][0]["utilization_servers"] = 0.99;
+  result["resources"][0]["utilization_clients"] = 0.25;
+  result["bottleneck"]["role"] = "servers";
+  const std::string text = render_summary(result, {});
+  EXPECT_NE(text.find("mean      max  servers  clients"), std::string::npos) << text;
+  EXPECT_NE(text.find("93.1 %   97.4 %   99.0 %   25.0 %"), std::string::npos) << text;
+  EXPECT_NE(text.find("(93.1 % in use on the servers)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace verbtwin::tools
