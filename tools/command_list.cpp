@@ -29,7 +29,7 @@ struct Row {
 std::string render(std::string_view title, const std::vector<Row>& rows) {
   std::string text = fmt::format("{}\n", title);
   for (const Row& row : rows) {
-    text += fmt::format("  {:<{}}{}\n", row.name, kNameColumns - 2,
+    text += fmt::format("  {:<{}} {}\n", row.name, kNameColumns - 3,
                         wrap(row.description, kNameColumns, kWidthColumns));
   }
   return text;
