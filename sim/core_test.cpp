@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -235,6 +236,32 @@ TEST(Core, CompletionsThatAreLeftWakeTheWorkerAgain) {
   cluster.clock().run_until(100'000 * kNs, [] { return true; });
   EXPECT_EQ(taken, 5);
   EXPECT_EQ(writer.worker.starts_ps.size(), 6U);
+}
+
+/// Interrupts that want `share_percent` of a core for 20 ms; the worker's steps in the last 10 of them, each
+/// 1 us.
+std::size_t late_steps_beside_interrupts(int share_percent) {
+  constexpr std::int64_t kUs = 1000 * kNs;
+  Rig rig([&](int) {
+    rig.core.charge_cycles(2000);
+    return true;
+  });
+  rig.core.drive(rig.worker);
+  std::int64_t waiting_ps = 0;
+  for (std::int64_t at_ps = 10 * kUs; at_ps <= 20'000 * kUs; at_ps += 10 * kUs) {
+    rig.run_until(at_ps);
+    waiting_ps += rig.core.take_softirq_delay_ps();
+    const std::int64_t ps = 10 * kUs * share_percent / 100;
+    rig.core.interrupt(at_ps, ps, share_percent < 100 ? at_ps : at_ps + 10 * kUs + waiting_ps);
+  }
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rig.worker.starts_ps, [](std::int64_t at_ps) { return at_ps >= 10'000 * kUs; }));
+}
+
+TEST(Core, InterruptsWithoutEndLeaveTheWorkerHalfOfTheCore) {
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(0)), 10'000, 10);
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(80)), 2'000, 20) << "they go first";
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(100)), 5'000, 20);
 }
 
 }  // namespace
