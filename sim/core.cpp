@@ -78,6 +78,7 @@ void Core::run() {
   charged_ps_ = 0;
   stepping_ = true;
   next_wr_id_ = 0;
+  if (worker_->looks_next()) unseen_ps_ = kNever;
   const bool more = worker_->step();
   stepping_ = false;
   // A step takes time, or a worker that only ever retries would hold the clock still.
@@ -100,6 +101,7 @@ void Core::run() {
       next_ps = cq->first_visible_ps();
       next_wr_id_ = cq->first()->wr_id;
     }
+    next_ps = std::min(next_ps, unseen_ps_);
     next_ps = next_ps == kNever ? kNever : std::max(next_ps, busy_until_ps_);
   }
   if (next_ps != kNever) schedule(next_ps);

@@ -52,6 +52,7 @@ class Core final : public Cpu {
   /// There will be something to do at `at_ps`: a completion with this wr_id.
   void wake(std::int64_t at_ps, std::uint64_t wr_id) {
     next_wr_id_ = wr_id;
+    unseen_ps_ = std::min(unseen_ps_, at_ps);
     if (stepping_) return;  // the end of the step looks for itself
     if (at_ps < busy_until_ps_) at_ps = busy_until_ps_;
     if (at_ps < scheduled_ps_) schedule(at_ps);
@@ -102,6 +103,7 @@ class Core final : public Cpu {
   std::int64_t softirq_since_ps_ = 0, softirq_until_ps_ = 0;  // one piece of work after another
   std::int64_t softirq_delay_ps_ = 0;
   std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
+  std::int64_t unseen_ps_ = kNever;     // the first wake behind the worker's last look
   std::int64_t busy_ps_ = 0;
   std::int64_t waited_ps_ = 0;    // for locks
   std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none

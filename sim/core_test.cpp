@@ -31,7 +31,9 @@ struct Scripted final : Steppable {
     starts_ps.push_back(cpu->now_ps());
     return script(static_cast<int>(starts_ps.size()));
   }
+  bool looks_next() const override { return looks; }
   Cpu* cpu = nullptr;
+  bool looks = true;
   std::function<bool(int)> script;  // given the number of the step, from 1
   std::vector<std::int64_t> starts_ps;
 };
@@ -100,6 +102,30 @@ TEST(Core, WorkThatTakesNoTimeMovesTheClockOn) {
   rig.run_until(1000 * kNs);
   ASSERT_EQ(rig.worker.starts_ps.size(), 5U);
   for (std::size_t i = 1; i < 5; ++i) EXPECT_GT(rig.worker.starts_ps[i], rig.worker.starts_ps[i - 1]);
+}
+
+/// A worker whose second step ends the round that its first began, each 100 ns long, and who wakes it when.
+std::vector<std::int64_t> starts_of_a_round_of_two_steps(std::vector<std::int64_t> wakes_ps) {
+  Rig rig([&](int step) {
+    rig.core.charge_cycles(200);
+    rig.worker.looks = step != 1;
+    return step == 1;
+  });
+  rig.core.drive(rig.worker);
+  for (const std::int64_t at_ps : wakes_ps) {
+    rig.run_until(at_ps);
+    rig.wake(at_ps);
+  }
+  rig.run_until(10'000 * kNs);
+  return rig.worker.starts_ps;
+}
+
+TEST(Core, WhatArrivesInTheMiddleOfARoundIsNotSleptOver) {
+  EXPECT_THAT(starts_of_a_round_of_two_steps({}), ElementsAre(0, 100 * kNs));
+  EXPECT_THAT(starts_of_a_round_of_two_steps({50 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs));
+  EXPECT_THAT(starts_of_a_round_of_two_steps({50 * kNs, 60 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs))
+      << "one look sees both";
+  EXPECT_THAT(starts_of_a_round_of_two_steps({150 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs));
 }
 
 TEST(Core, ASleepingWorkerIsWokenOnTime) {
