@@ -76,6 +76,9 @@ class Steppable {
   /// Does ONE item of work (a completion, a ready coroutine, a flush) if there is any. Returns true if more
   /// can be done at once, without waiting for a completion.
   virtual bool step() = 0;
+  /// True if the next step looks for everything that can have arrived; false in the middle of a round. A
+  /// binding that lets workers sleep must not let one sleep over what arrived behind its last look.
+  virtual bool looks_next() const { return true; }
   /// The wr_id of the completion that the next step will take, 0 if that is not known yet. For prefetch().
   virtual std::uint64_t next_wr_id() const { return 0; }
   /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it

@@ -121,6 +121,13 @@ class InterruptQueue {
   Taken take(std::int64_t at_ps, std::uint64_t payload_b);
   /// More work for the core behind what it has.
   void owe(std::int64_t at_ps, std::int64_t ps);
+  /// The core did something else for `ps`: what is to come waits, if there is work.
+  void give_way(std::int64_t at_ps, std::int64_t ps) {
+    if (done_ps_ > at_ps) done_ps_ += ps;
+  }
+
+  /// All work so far is done.
+  std::int64_t done_ps() const { return done_ps_; }
 
   std::int64_t busy_ps() const { return busy_ps_; }
   std::uint64_t interrupts() const { return interrupts_; }

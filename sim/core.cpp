@@ -58,10 +58,19 @@ void Core::prefetch(int steps) const {
   for (const SimCompletionQueue* cq : cqs_) __builtin_prefetch(cq);
 }
 
+void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_until_ps) {
+  busy_ps_ += ps;
+  if (now_ps - ps > softirq_until_ps_) softirq_since_ps_ = now_ps - ps;
+  softirq_until_ps_ = std::max({softirq_until_ps_, now_ps, backlog_until_ps});
+  if (shares_with_ksoftirqd(now_ps)) return;  // the worker's steps take twice their time
+  busy_until_ps_ = std::max(busy_until_ps_, now_ps - ps) + ps;
+}
+
 void Core::run() {
   if (calendar_.now_ps() != scheduled_ps_) return;
   scheduled_ps_ = kNever;
-  if (busy_until_ps_ > calendar_.now_ps()) {  // interrupts came in between
+  const bool shared = shares_with_ksoftirqd(calendar_.now_ps());
+  if (busy_until_ps_ > calendar_.now_ps() && !shared) {  // interrupts came in between
     schedule(busy_until_ps_);
     return;
   }
@@ -69,12 +78,18 @@ void Core::run() {
   charged_ps_ = 0;
   stepping_ = true;
   next_wr_id_ = 0;
+  if (worker_->looks_next()) unseen_ps_ = kNever;
   const bool more = worker_->step();
   stepping_ = false;
   // A step takes time, or a worker that only ever retries would hold the clock still.
   if (more && charged_ps_ == 0) charged_ps_ = 1000;
   busy_until_ps_ = now_ps();
   busy_ps_ += charged_ps_;
+  if (shared) {  // ksoftirqd had the other half of that time, instead of all of it
+    busy_until_ps_ += charged_ps_;
+    softirq_until_ps_ += charged_ps_;
+    softirq_delay_ps_ += charged_ps_;
+  }
 
   std::int64_t next_ps = kNever;
   if (more) {
@@ -86,6 +101,7 @@ void Core::run() {
       next_ps = cq->first_visible_ps();
       next_wr_id_ = cq->first()->wr_id;
     }
+    next_ps = std::min(next_ps, unseen_ps_);
     next_ps = next_ps == kNever ? kNever : std::max(next_ps, busy_until_ps_);
   }
   if (next_ps != kNever) schedule(next_ps);

@@ -1,12 +1,20 @@
 // Core: the simulated core of one worker. It runs the worker's steps one after another, each for as long as
 // it charged, and sleeps without events while there is nothing to do.
 //
+// Interrupts interrupt: their work goes first. But the kernel bounds that: __do_softirq (kernel/softirq.c)
+// stops after MAX_SOFTIRQ_TIME, 2 ms, or ten rounds, of which each ends after net.core.netdev_budget_usecs, 2
+// ms too (Documentation/admin-guide/sysctl/net.rst), and leaves the rest to the thread ksoftirqd. To the
+// scheduler that is a thread like the worker, of the same weight
+// (Documentation/scheduler/sched-design-CFS.rst): each gets half of the core until no interrupt's work is
+// left.
+//
 // Owned by the Cluster; one thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu.hpp"
@@ -44,6 +52,7 @@ class Core final : public Cpu {
   /// There will be something to do at `at_ps`: a completion with this wr_id.
   void wake(std::int64_t at_ps, std::uint64_t wr_id) {
     next_wr_id_ = wr_id;
+    unseen_ps_ = std::min(unseen_ps_, at_ps);
     if (stepping_) return;  // the end of the step looks for itself
     if (at_ps < busy_until_ps_) at_ps = busy_until_ps_;
     if (at_ps < scheduled_ps_) schedule(at_ps);
@@ -52,11 +61,13 @@ class Core final : public Cpu {
   /// Nothing to do and no time at which there will be: a thread that waits here has given its core away.
   bool asleep_at(std::int64_t now_ps) const { return scheduled_ps_ == kNever && busy_until_ps_ <= now_ps; }
 
-  /// An interrupt took `ps` of this core's time up to now, or takes them next if the core is at work.
-  void interrupt(std::int64_t now_ps, std::int64_t ps) {
-    busy_until_ps_ = std::max(busy_until_ps_, now_ps - ps) + ps;
-    busy_ps_ += ps;
-  }
+  /// An interrupt took `ps` of this core's time up to now, or takes them next if the core is at work. What is
+  /// left for interrupts keeps a core busy until `backlog_until_ps`.
+  void interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_until_ps);
+
+  /// What the worker got of the core, since the last call, while interrupts' work was waiting: that is later
+  /// by as much.
+  std::int64_t take_softirq_delay_ps() { return std::exchange(softirq_delay_ps_, 0); }
 
   /// run() is coming up (Calendar).
   void prefetch(int steps) const;
@@ -69,6 +80,12 @@ class Core final : public Cpu {
 
  private:
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t kSoftirqBudgetPs = 2'000'000'000;  // MAX_SOFTIRQ_TIME
+
+  /// The soft interrupt has had its budget and work is left: ksoftirqd does it.
+  bool shares_with_ksoftirqd(std::int64_t now_ps) const {
+    return softirq_until_ps_ > now_ps && now_ps - softirq_since_ps_ >= kSoftirqBudgetPs;
+  }
 
   void schedule(std::int64_t at_ps) {
     scheduled_ps_ = at_ps;
@@ -83,7 +100,10 @@ class Core final : public Cpu {
   bool stepping_ = false;
   std::int64_t step_start_ps_ = 0;
   std::int64_t busy_until_ps_ = 0;
+  std::int64_t softirq_since_ps_ = 0, softirq_until_ps_ = 0;  // one piece of work after another
+  std::int64_t softirq_delay_ps_ = 0;
   std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
+  std::int64_t unseen_ps_ = kNever;     // the first wake behind the worker's last look
   std::int64_t busy_ps_ = 0;
   std::int64_t waited_ps_ = 0;    // for locks
   std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -30,7 +31,9 @@ struct Scripted final : Steppable {
     starts_ps.push_back(cpu->now_ps());
     return script(static_cast<int>(starts_ps.size()));
   }
+  bool looks_next() const override { return looks; }
   Cpu* cpu = nullptr;
+  bool looks = true;
   std::function<bool(int)> script;  // given the number of the step, from 1
   std::vector<std::int64_t> starts_ps;
 };
@@ -99,6 +102,30 @@ TEST(Core, WorkThatTakesNoTimeMovesTheClockOn) {
   rig.run_until(1000 * kNs);
   ASSERT_EQ(rig.worker.starts_ps.size(), 5U);
   for (std::size_t i = 1; i < 5; ++i) EXPECT_GT(rig.worker.starts_ps[i], rig.worker.starts_ps[i - 1]);
+}
+
+/// A worker whose second step ends the round that its first began, each 100 ns long, and who wakes it when.
+std::vector<std::int64_t> starts_of_a_round_of_two_steps(std::vector<std::int64_t> wakes_ps) {
+  Rig rig([&](int step) {
+    rig.core.charge_cycles(200);
+    rig.worker.looks = step != 1;
+    return step == 1;
+  });
+  rig.core.drive(rig.worker);
+  for (const std::int64_t at_ps : wakes_ps) {
+    rig.run_until(at_ps);
+    rig.wake(at_ps);
+  }
+  rig.run_until(10'000 * kNs);
+  return rig.worker.starts_ps;
+}
+
+TEST(Core, WhatArrivesInTheMiddleOfARoundIsNotSleptOver) {
+  EXPECT_THAT(starts_of_a_round_of_two_steps({}), ElementsAre(0, 100 * kNs));
+  EXPECT_THAT(starts_of_a_round_of_two_steps({50 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs));
+  EXPECT_THAT(starts_of_a_round_of_two_steps({50 * kNs, 60 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs))
+      << "one look sees both";
+  EXPECT_THAT(starts_of_a_round_of_two_steps({150 * kNs}), ElementsAre(0, 100 * kNs, 200 * kNs));
 }
 
 TEST(Core, ASleepingWorkerIsWokenOnTime) {
@@ -235,6 +262,32 @@ TEST(Core, CompletionsThatAreLeftWakeTheWorkerAgain) {
   cluster.clock().run_until(100'000 * kNs, [] { return true; });
   EXPECT_EQ(taken, 5);
   EXPECT_EQ(writer.worker.starts_ps.size(), 6U);
+}
+
+/// Interrupts that want `share_percent` of a core for 20 ms; the worker's steps in the last 10 of them, each
+/// 1 us.
+std::size_t late_steps_beside_interrupts(int share_percent) {
+  constexpr std::int64_t kUs = 1000 * kNs;
+  Rig rig([&](int) {
+    rig.core.charge_cycles(2000);
+    return true;
+  });
+  rig.core.drive(rig.worker);
+  std::int64_t waiting_ps = 0;
+  for (std::int64_t at_ps = 10 * kUs; at_ps <= 20'000 * kUs; at_ps += 10 * kUs) {
+    rig.run_until(at_ps);
+    waiting_ps += rig.core.take_softirq_delay_ps();
+    const std::int64_t ps = 10 * kUs * share_percent / 100;
+    rig.core.interrupt(at_ps, ps, share_percent < 100 ? at_ps : at_ps + 10 * kUs + waiting_ps);
+  }
+  return static_cast<std::size_t>(
+      std::ranges::count_if(rig.worker.starts_ps, [](std::int64_t at_ps) { return at_ps >= 10'000 * kUs; }));
+}
+
+TEST(Core, InterruptsWithoutEndLeaveTheWorkerHalfOfTheCore) {
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(0)), 10'000, 10);
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(80)), 2'000, 20) << "they go first";
+  EXPECT_NEAR(static_cast<double>(late_steps_beside_interrupts(100)), 5'000, 20);
 }
 
 }  // namespace

@@ -228,6 +228,9 @@ void SocketNetwork::handle(std::uint32_t index) {
   switch (event.stage) {
     case Stage::kInMemory: {
       const std::size_t vector = vector_of(end.node(), end.thread(), event.node);
+      if (Core* core = worker_core(end.node(), vector)) {
+        queues_[vector].give_way(calendar_.now_ps(), core->take_softirq_delay_ps());
+      }
       const auto taken = queues_[vector].take(calendar_.now_ps(), event.bytes);
       schedule(taken.done_ps, {Stage::kInQueue, &end, event.node, event.bytes, taken.cpu_ps});
       return;
@@ -262,11 +265,17 @@ std::size_t SocketNetwork::vector_of(int node, int thread, int peer) const {
   return static_cast<std::size_t>(node) * vectors_ + connection % vectors_;
 }
 
-void SocketNetwork::interrupt(int node, std::size_t vector, std::int64_t cpu_ps) {
+/// The core that serves a vector, or null if no worker has it.
+Core* SocketNetwork::worker_core(int node, std::size_t vector) const {
   const auto place = static_cast<int>(vector % vectors_) % cores_per_node_;
   const int core = cores_per_node_ - 1 - place;
-  if (core >= shape_.threads) return;  // a core that no worker has
-  cores_[static_cast<std::size_t>(node * shape_.threads + core)]->interrupt(calendar_.now_ps(), cpu_ps);
+  if (core >= shape_.threads) return nullptr;
+  return cores_[static_cast<std::size_t>(node * shape_.threads + core)].get();
+}
+
+void SocketNetwork::interrupt(int node, std::size_t vector, std::int64_t cpu_ps) {
+  Core* core = worker_core(node, vector);
+  if (core != nullptr) core->interrupt(calendar_.now_ps(), cpu_ps, queues_[vector].done_ps());
 }
 
 /// An ACK without data: sent by the core that received, and an interrupt's work for the other side.

@@ -6,10 +6,11 @@
 //
 // Who pays: the calls and the way out to the NIC (TCP, IP, driver) run on the caller's core. What is received
 // is taken by the core of the interrupt vector that the connection is dealt to: from the node's last core
-// downwards, so that vectors meet cores without a worker first; a worker's core loses that time. A core whose
-// worker finds nothing to do sleeps, and data wakes it as the scheduler would. Streams neither lose nor
-// reorder anything, connections are warm (no slow start), and back-pressure is the window: bytes sent and not
-// yet read, with what the reader frees reaching the sender one way later.
+// downwards, so that vectors meet cores without a worker first; a worker's core loses that time, but only
+// half of it once interrupts have had it for long (Core). A core whose worker finds nothing to do sleeps, and
+// data wakes it as the scheduler would. Streams neither lose nor reorder anything, connections are warm (no
+// slow start), and back-pressure is the window: bytes sent and not yet read, with what the reader frees
+// reaching the sender one way later.
 //
 // A packet is two events: it is in memory (interrupt), and it is in the socket's queue.
 #pragma once
@@ -68,6 +69,7 @@ class SocketNetwork final : private EventHandler {
   void schedule(std::int64_t at_ps, const Event& event);
   std::int64_t cross(int from, int to, std::uint32_t wire_b, std::int64_t at_ps);
   std::size_t vector_of(int node, int thread, int peer) const;
+  Core* worker_core(int node, std::size_t vector) const;
   void interrupt(int node, std::size_t vector, std::int64_t cpu_ps);
   void acknowledge(End& receiver, int peer);
 

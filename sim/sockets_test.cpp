@@ -238,6 +238,49 @@ TEST(SimulatedSockets, InterruptsTakeAWorkersTimeWhereNoCoreIsFree) {
   EXPECT_GE(core_busy_ps(2), 2'004'000);
 }
 
+/// A node that receives more than the core of its interrupts can take, and a worker on that core that would
+/// work for ever: each gets half of it.
+TEST(SimulatedSockets, AWorkerWhereInterruptsNeverEndGetsHalfOfTheCore) {
+  SocketProfile profile = models::round_sockets();
+  profile.receive_packet_ns = 5000;
+  ClusterParameters parameters = nodes(2, profile);
+  parameters.shape.threads = 2;
+  parameters.host.cores_per_socket = 1;  // two cores a machine: the worker's is the one of the interrupts
+  Cluster cluster(parameters);
+  const std::vector<std::byte> message(64);
+  std::vector<std::byte> buffer(65'536);
+  Scripted sender, receiver, worker, idle;
+  sender.work = [&] {
+    cluster.port(0, 0).sockets().send(1, message);
+    return true;
+  };
+  receiver.work = [&] {
+    std::array<SocketReady, 2> ready;
+    if (cluster.port(1, 0).sockets().poll(ready) > 0) cluster.port(1, 0).sockets().receive(0, buffer);
+    return true;
+  };
+  std::int64_t worked_ps = 0;
+  worker.work = [&] {
+    cluster.port(1, 1).cpu().charge_cycles(10'000);
+    worked_ps += 10 * kMicrosecondPs;
+    return true;
+  };
+  cluster.drive(0, 0, sender);
+  cluster.drive(0, 1, idle);
+  cluster.drive(1, 0, receiver);
+  cluster.drive(1, 1, worker);
+  const auto interrupts_ps = [&] {
+    const Usage usage = cluster.usage();
+    return std::ranges::find(usage.resources, "socket_interrupts", &Usage::Resource::name)->busy_ps[1];
+  };
+  cluster.clock().run_until(20'000 * kMicrosecondPs, [] { return true; });
+  const std::int64_t worked_before_ps = worked_ps, interrupts_before_ps = interrupts_ps();
+  cluster.clock().run_until(40'000 * kMicrosecondPs, [] { return true; });
+  const auto share = [](std::int64_t ps) { return static_cast<double>(ps) / (20'000. * kMicrosecondPs); };
+  EXPECT_NEAR(share(worked_ps - worked_before_ps), 0.5, 0.02);
+  EXPECT_NEAR(share(interrupts_ps() - interrupts_before_ps), 0.5, 0.05);
+}
+
 /// An interrupt in the middle of a step makes what follows later by the time it took.
 TEST(SimulatedSockets, AnInterruptedStepEndsLater) {
   const auto second_step_ps = [](double receive_packet_ns) {

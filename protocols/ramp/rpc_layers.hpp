@@ -30,14 +30,9 @@ class RpcLayers final : public MessageLayer, public PolledMemory {
   void prefetch_recv(std::uint64_t wr_id) const override { datagrams->prefetch_recv(wr_id); }
 
   bool flush() override {
-    bool more = local->deliver();
+    const bool more = local->deliver();
     if (datagrams != nullptr) datagrams->flush();
-    // What lands between a round's look at memory and its end would otherwise wake nobody.
-    if (buffers != nullptr) {
-      buffers->flush();
-      more = buffers->waiting() || more;
-    }
-    more = (grants != nullptr && grants->has_grants()) || more;
+    if (buffers != nullptr) buffers->flush();
     if (sockets != nullptr) sockets->flush();
     return more;
   }

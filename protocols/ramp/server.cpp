@@ -186,15 +186,10 @@ void RampServer::release_key(std::uint64_t key, std::uint64_t client) {
   }
 }
 
-bool RampServer::has_grants() const {
-  auto& mailbox = node_.mailboxes[static_cast<std::size_t>(worker_.port().thread())];
-  return std::atomic_ref(mailbox.full).load(std::memory_order_acquire) != 0;
-}
-
 bool RampServer::take_grants() {
   cpu_.charge(Cost::kPollSlot);
-  if (!has_grants()) return false;
   RampServerNode::Mailbox& mailbox = node_.mailboxes[static_cast<std::size_t>(worker_.port().thread())];
+  if (std::atomic_ref(mailbox.full).load(std::memory_order_acquire) == 0) return false;
   std::vector<LockClaim> granted;
   {
     const SpinLock lock(mailbox.spin);

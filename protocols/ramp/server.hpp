@@ -47,7 +47,6 @@ class RampServer {
   void serve(Rpc& rpc);
   /// Answers for locks that other workers granted. True: there were any.
   bool take_grants();
-  bool has_grants() const;
 
  private:
   struct Door {

@@ -206,18 +206,21 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
     const std::int64_t start_ps = cpu.now_ps();
     system.workload().draw(random, group);
     for (int attempts = 0;; ++attempts) {
+      const std::int64_t attempt_ps = cpu.now_ps();
       auto attempt = client.run(group, start_ps);
       const bool committed = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
       if (committed) break;
       if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
       if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
-      // As transactions of the other family do: not before the others, and not in step with them.
-      const std::uint32_t yields = 1 + (attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8)));
-      for (std::uint32_t i = 0; i < yields; ++i) {
+      // Not before the others, and not in step with them. What is waited for is locks held for about as long
+      // as an attempt takes, over whatever transport (binary exponential backoff, that being the slot).
+      const std::uint32_t slots = attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8));
+      const std::int64_t again_ps = cpu.now_ps() + slots * (cpu.now_ps() - attempt_ps);
+      do {
         auto yield = worker.yield();
         co_await yield;
-      }
+      } while (cpu.now_ps() < again_ps);
     }
     count(client, group.type, start_ps, window);
   }

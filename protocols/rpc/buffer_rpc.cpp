@@ -131,15 +131,6 @@ bool BufferRpc::poll() {
   return any;
 }
 
-bool BufferRpc::waiting() const {
-  for (const int node : speakers_) {
-    const std::uint32_t number = peers_[static_cast<std::size_t>(node)].received;
-    if (atomic_word(landings_ + place(node, number)).load(std::memory_order_relaxed) >> 32 == number + 1)
-      return true;
-  }
-  return false;
-}
-
 bool BufferRpc::take(int node) {
   Peer& from = peer(node);
   std::byte* at = landings_ + place(node, from.received);

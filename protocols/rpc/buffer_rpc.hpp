@@ -47,8 +47,6 @@ class BufferRpc final : public Rpc {
 
   /// Once a round: takes a message of each peer that has one. True: there were any.
   bool poll();
-  /// Whether a message has landed since: a worker polls once a round, and rounds may be long.
-  bool waiting() const;
   /// Sends what has been written.
   void flush();
 

@@ -32,7 +32,7 @@ std::size_t Worker::unfinished() const {
 }
 
 bool Worker::step() {
-  if (polled_at_ == polled_end_ && round_ == 0) {
+  if (looks_next()) {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
     memory_has_more_ = polled_memory_ != nullptr && polled_memory_->poll_memory();

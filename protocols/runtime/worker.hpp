@@ -129,6 +129,7 @@ class Worker final : public Steppable {
   ~Worker() override;
 
   bool step() override;
+  bool looks_next() const override { return polled_at_ == polled_end_ && round_ == 0; }
   std::uint64_t next_wr_id() const override {
     return polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
   }

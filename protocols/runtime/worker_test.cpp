@@ -73,6 +73,18 @@ TEST_F(WorkerTest, SpawnedCoroutinesRunInOrderFromTheNextStepOn) {
   EXPECT_EQ(worker.unfinished(), 0U);
 }
 
+TEST_F(WorkerTest, LooksForArrivalsWhenARoundBegins) {
+  std::vector<int> out;
+  EXPECT_TRUE(worker.looks_next());
+  worker.spawn(note(out, 1));
+  worker.spawn(note(out, 2));
+  EXPECT_TRUE(worker.looks_next());
+  EXPECT_TRUE(worker.step());
+  EXPECT_FALSE(worker.looks_next()) << "the second of the round is to come";
+  EXPECT_FALSE(worker.step());
+  EXPECT_TRUE(worker.looks_next());
+}
+
 TEST_F(WorkerTest, YieldLetsTheOthersGoFirst) {
   std::vector<int> out;
   worker.spawn(note_and_yield(worker, out, 1, 3));
