@@ -151,7 +151,9 @@ TEST_F(OnDevice, TheRampFamilyIsReadAtomic) {
       EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
       EXPECT_GT(check.at("transactions"), 100);
     }
-    if (in_place) EXPECT_GT(r.at("in_place_reads").at("accepted"), 100);
+    if (in_place) {
+      EXPECT_GT(r.at("in_place_reads").at("accepted"), 100);
+    }
   }
 }
 
