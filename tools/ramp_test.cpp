@@ -129,7 +129,9 @@ TEST(Ramp, VersionsThatGoAtOnceAreReadAgainNeverReturned) {
     overrides.push_back("protocol.collect_after_ms=0");
     const json result = try_run(kContended, overrides);
     expect_read_atomic(result, 100);
-    if (variant.name.starts_with("ramp-small")) EXPECT_GT(result.at("aborts").at("version_collected"), 0);
+    if (variant.name.starts_with("ramp-small")) {
+      EXPECT_GT(result.at("aborts").at("version_collected"), 0);
+    }
   }
 }
 
