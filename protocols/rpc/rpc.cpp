@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
 namespace verbtwin::protocols {
 
 void Reply::on_reply(std::span<const std::byte> reply) {
   assert(reply.size() <= buffer_.size());
   size_ = std::min(reply.size(), buffer_.size());
-  std::memcpy(buffer_.data(), reply.data(), size_);
+  std::ranges::copy(reply.first(size_), buffer_.begin());  // both may be empty
   group_->complete(WcStatus::kSuccess);
 }
 
