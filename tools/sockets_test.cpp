@@ -101,7 +101,7 @@ TEST(Sockets, OverEthernetTheServersLinksAreTheLimit) {
 
 TEST(Sockets, OverIpoibTheCoreThatTakesInterruptsIsTheLimit) {
   const json result = run({"protocol.transport=ipoib_tcp"});
-  EXPECT_GT(utilization_max(result, "socket_interrupts"), 0.95);
+  EXPECT_GT(utilization_max(result, "socket_interrupts"), 0.8) << "a worker has the rest of that core";
   EXPECT_LT(utilization_max(result, "link"), 0.3);
   EXPECT_EQ(utilization_max(result, "socket_link"), -1) << "it has no link of its own";
   SocketProfile wider = sockets("ipoib-qdr");
