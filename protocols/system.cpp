@@ -34,13 +34,17 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   parameters_.options.rpc.packets_per_call =
       std::max(parameters_.options.rpc.packets_per_call,
                static_cast<std::uint32_t>(written_b / parameters_.options.rpc.packet_b + 1));
-  // Images, look-up results and RPC replies of every record; an entry for each primary and backup of every
-  // write, which hold each value once per replica.
+  // Images, look-up results and RPC replies of every record; and all that is written in the log of every
+  // backup, and once more in LOCK records.
+  const bool lock_records = options.validation.lock == LockKind::kLogRecord;
   const auto replicas = static_cast<std::size_t>(parameters_.replicas);
   const std::size_t logs = workload_->writes_max() * replicas;
-  const std::size_t log_b = options.validation.lock == LockKind::kLogRecord ? 96 : 48;  // heads, answers
+  const std::size_t log_b = lock_records ? 96 : 48;  // heads, answers
+  const std::size_t backups = std::min(workload_->partitions_written_max() * (replicas - 1),
+                                       static_cast<std::size_t>(parameters_.shape.nodes));
+  const std::size_t copies = backups + (lock_records ? 1 : 0);
   arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
-             replicas * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
+             copies * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
   arena_b_ = (arena_b_ + 63) & ~std::size_t{63};
   rpc_b_ = UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc);
   rpc_b_ = (rpc_b_ + 63) & ~std::size_t{63};
@@ -49,6 +53,13 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
 }
 
 System::~System() = default;
+
+/// A transaction's entry names records of all nodes; the coordinator's log is no log of its records' backups.
+KeepLogged System::keep_logged() const {
+  if (!parameters_.check) return KeepLogged::kNothing;
+  const bool coordinators = parameters_.options.logging.placement == LogPlacement::kCoordinator;
+  return coordinators ? KeepLogged::kAll : KeepLogged::kBackedUp;
+}
 
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
 /// several; in a ring that has room for one of each coroutine and for all of a transaction.
@@ -87,7 +98,7 @@ LogSpec System::log_spec() const {
 struct NodeProgram::Shared {
   Shared(const System& s, int node, NodeMemory& memory)
       : system(s),
-        store(s.layout(), node, s.parameters().shape.threads, memory, s.parameters().check),
+        store(s.layout(), node, s.parameters().shape.threads, memory, s.keep_logged()),
         cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start,
               s.workload()),
         occ{s.parameters().options, s.cycles(), s.workload(), store, cache} {}

@@ -46,6 +46,7 @@ class System {
   std::size_t node_memory_bytes() const { return layout_->total_bytes(); }
   std::size_t arena_bytes() const { return arena_b_; }
   std::size_t rpc_bytes() const { return rpc_b_; }
+  KeepLogged keep_logged() const;
 
  private:
   LogSpec log_spec() const;

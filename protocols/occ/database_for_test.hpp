@@ -39,7 +39,7 @@ class Initial final : public InitialValues, public Popularity {
 struct Node {
   Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
        const Initial& initial)
-      : store(layout, number, 1, cluster.memory(number), true),
+      : store(layout, number, 1, cluster.memory(number), KeepLogged::kBackedUp),
         cache(options.location_cache_b, options.location_cache_start, initial),
         occ{options, cycles, initial, store, cache},
         worker(cluster.port(number),

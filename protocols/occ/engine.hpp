@@ -130,6 +130,7 @@ class OccEngine final : public PolledMemory {
   NumberMap<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
   std::vector<PolledLog> polled_logs_;          // by node; none without LOCK records
   std::vector<std::uint32_t> entry_of_node_;    // while log entries are built: number + 1, by node
+  std::vector<int> log_nodes_;                  // likewise: who gets the transaction's entries
   std::vector<Access> reads_, writes_;          // of the transaction that is being recorded
 };
 

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -103,6 +104,25 @@ TEST_P(TransactionTest, BackupsLogEveryWrite) {
     EXPECT_EQ(logged, 1) << to_string(id);
     EXPECT_EQ(load_word(db.record(id, 1) + 8), 1U) << "and apply it to their copy";
     EXPECT_EQ(load_word(db.record(id, 1) + kRecordHeaderBytes), 1010 + id.key());
+  }
+}
+
+TEST_P(TransactionTest, EachBackupsLogTellsTheWholeTransaction) {
+  ASSERT_TRUE(run(0, {.reads = {}, .writes = all, .add = 10, .seen = {}}).committed);
+  for (int backup = 0; backup < kNodes; ++backup) {
+    const NodeStore& store = db.node(backup).store;
+    LogReader reader;
+    std::vector<RecordId> logged;
+    while (const auto entry = reader.take(store.layout().log(), store.ring(0, 0))) {
+      const std::span<const std::byte> body = log_entry_body(entry->data());
+      const LogKind kind = log_head(body).kind;
+      if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) continue;
+      for_each_logged(log_writes(body), [&](const LogRecord& record, std::span<const std::byte> value) {
+        logged.push_back(RecordId{record.record});
+        EXPECT_EQ(load_word(value.data()), 1010 + logged.back().key());
+      });
+    }
+    EXPECT_THAT(logged, testing::ElementsAreArray(all)) << "in the log of node " << backup;
   }
 }
 

@@ -6,7 +6,8 @@
 
 namespace verbtwin::protocols {
 
-NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, bool keep_logged)
+NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory,
+                     KeepLogged keep_logged)
     : layout_(layout),
       node_(node),
       threads_(threads),
@@ -69,19 +70,23 @@ void NodeStore::drain_logs() {
 void NodeStore::apply(std::span<const std::byte> body) {
   const LogKind kind = log_head(body).kind;
   if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;  // a primary's: it is installed
-  for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte>) {
+  const auto rank_of = [this](RecordId record) {
+    return layout_.rank_of(node_, static_cast<int>(record.partition()));
+  };
+  for_each_logged(log_writes(body), [&](const LogRecord& logged, std::span<const std::byte>) {
     const RecordId record{logged.record};
-    const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
+    const int rank = rank_of(record);
     if (rank > 0) prefetch(record_copy(record.table(), rank, logged.slot));
   });
-  for_each_logged(log_writes(body), [this](const LogRecord& logged, std::span<const std::byte> value) {
+  for_each_logged(log_writes(body), [&](const LogRecord& logged, std::span<const std::byte> value) {
     const RecordId record{logged.record};
-    if (keep_logged_) {
+    const bool backed_up = rank_of(record) > 0;
+    if (keep_logged_ == KeepLogged::kAll || (keep_logged_ == KeepLogged::kBackedUp && backed_up)) {
       const std::scoped_lock guard(logged_mutex_);
       logged_.push_back({{record, writes_of(logged.version), written_digest(logged.version, value)},
                          static_cast<std::uint32_t>(node_)});
     }
-    update_backup(record, logged.slot, logged.version, value);
+    if (backed_up) update_backup(record, logged.slot, logged.version, value);
   });
 }
 

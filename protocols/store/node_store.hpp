@@ -19,11 +19,13 @@
 
 namespace verbtwin::protocols {
 
+/// What a node remembers of what its logs held, for the checks: of the records that it backs up, or of all.
+enum class KeepLogged : std::uint8_t { kNothing, kBackedUp, kAll };
+
 class NodeStore {
  public:
-  /// `layout` and `memory` are not owned and outlive the store. `keep_logged`: remember what the logs held
-  /// (checks).
-  NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, bool keep_logged);
+  /// `layout` and `memory` are not owned and outlive the store.
+  NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, KeepLogged keep_logged);
 
   const StoreLayout& layout() const { return layout_; }
   int node() const { return node_; }
@@ -67,7 +69,7 @@ class NodeStore {
   NodeMemory& node_memory_;
   std::span<std::byte> memory_;  // the records aside
   std::uint32_t lkey_;
-  bool keep_logged_;
+  KeepLogged keep_logged_;
   /// By the sender's thread, then its node. Workers ask their peers of the same index, so that each map is
   /// one worker's.
   std::vector<NumberMap<LogReader>> readers_;

@@ -25,14 +25,10 @@ bool is_plausible(const LogSpec& spec, std::uint64_t bytes) {
   return bytes % 8 == 0 && bytes >= 2 * kLogFrameBytes && bytes <= spec.entry_max_b;
 }
 
-std::uint64_t body_hash(std::span<const std::byte> entry) {
-  return value_digest(body_of(entry)) & kHashMask;
-}
-
 /// The frame at the other end says the same, and what is between is what was framed.
 bool is_whole(std::span<std::byte> entry, std::uint64_t frame) {
   std::byte* end = entry.data() + entry.size() - kLogFrameBytes;
-  return atomic_word(end).load(std::memory_order_acquire) == frame && body_hash(entry) == (frame & kHashMask);
+  return atomic_word(end).load(std::memory_order_acquire) == frame && log_entry_digest(entry) == (frame & kHashMask);
 }
 
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
@@ -43,6 +39,10 @@ std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
 }
 
 }  // namespace
+
+std::uint64_t log_entry_digest(std::span<const std::byte> entry) {
+  return value_digest(body_of(entry)) & kHashMask;
+}
 
 void close_lock_entry(std::byte* entry) {
   const std::uint64_t frame = load_word(entry);
@@ -76,8 +76,8 @@ bool is_lock_entry(const LogSpec& spec, std::byte* entry, std::uint64_t frame) {
   return kind == LogKind::kLock || kind == LogKind::kClosedLock;
 }
 
-void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame) {
-  frame |= body_hash(entry);
+void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame, std::uint64_t digest) {
+  frame |= digest;
   store_word(entry.data(), frame);
   store_word(entry.data() + entry.size() - kLogFrameBytes, frame);
 }

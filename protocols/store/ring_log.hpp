@@ -52,8 +52,13 @@ static_assert(sizeof(LogHead) == sizeof(LogRecord));
 
 inline constexpr std::size_t kLogFrameBytes = 8;
 
-/// Closes an entry whose body stands between its two frame words; `frame` is what reserve() gave.
-void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame);
+/// What the frames say about an entry's body, which stands between the two.
+std::uint64_t log_entry_digest(std::span<const std::byte> entry);
+/// Closes an entry: `frame` is what reserve() gave, `digest` that of its body.
+void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame, std::uint64_t digest);
+inline void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame) {
+  seal_log_entry(entry, frame, log_entry_digest(entry));
+}
 
 inline constexpr std::size_t log_entry_bytes(std::size_t records, std::size_t value_bytes_padded) {
   return 2 * kLogFrameBytes + records * sizeof(LogRecord) + value_bytes_padded;

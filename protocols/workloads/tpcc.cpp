@@ -65,6 +65,7 @@ class Tpcc final : public Workload {
   // larger: a cursor, new-order, order, customer and lines of each district.
   std::size_t records_max() const override { return full_mix_ ? kDeliveredRows : 6 + 2 * kLinesMax; }
   std::size_t writes_max() const override { return full_mix_ ? kDeliveredRows : 4 + 2 * kLinesMax; }
+  std::size_t partitions_written_max() const override { return 1 + kLinesMax; }
   std::size_t written_b_max() const override {
     if (full_mix_) {
       return kDistricts * (sizeof(DeliveryCursor) + sizeof(NewOrder) + sizeof(Order) + sizeof(Customer) +

@@ -48,6 +48,8 @@ class Workload : public InitialValues, public Popularity {
   /// Records that one transaction touches at most, and those it writes.
   virtual std::size_t records_max() const = 0;
   virtual std::size_t writes_max() const = 0;
+  /// Partitions that it writes to at most.
+  virtual std::size_t partitions_written_max() const { return writes_max(); }
   /// Bytes of the values that one transaction writes at most, each padded to 8.
   virtual std::size_t written_b_max() const;
 
