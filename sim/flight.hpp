@@ -64,6 +64,7 @@ struct alignas(64) Transport::Flight {
   union {
     Atomic atomic{};
     std::array<std::byte, 88> small;  // an inline payload
+    RungList rung;                    // of a doorbell
   };
 };
 

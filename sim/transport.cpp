@@ -135,17 +135,15 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
 
 void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
                      std::uint32_t blocks, std::int64_t rung_ps) {
-  const models::Moment rung = now().plus_delay(rung_ps - calendar_.now_ps());
-  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
-  const models::Moment fetched =
-      qp.port_.nic.fetch_wqes(rung, list.size(), blocks, points_to_payload(list.front()));
+  std::uint32_t first = kNone, last = kNone;
   for (const SendWr& wr : list) {
     VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
     ++count.count;
     count.bytes += wr.sge.length;
     const std::uint32_t index = new_flight(qp, wr, position++);
     Flight& f = flight(index);
-    f.wqe = ++wqe;
+    (last == kNone ? first : flight(last).next) = index;
+    last = index;
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
@@ -156,6 +154,32 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
       keep_payload(f, wr);
     }
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
+  }
+  flight(last).next = kNone;
+  const RungList rung{first, static_cast<std::uint32_t>(list.size()), blocks,
+                      points_to_payload(list.front())};
+  const std::int64_t ahead_ps = rung_ps - calendar_.now_ps();
+  if (ahead_ps <= kAheadMaxPs) {
+    take_list(qp, rung, now().plus_delay(ahead_ps));
+  } else {
+    const std::uint32_t index = take_flight();
+    Flight& f = flight(index);
+    f.stage = Stage::kRung;
+    f.origin = qp.number_;
+    f.epoch = qp.epoch_;
+    f.rung = rung;
+    calendar_.schedule(rung_ps, handler_, index);
+  }
+}
+
+/// The NIC has been told of these requests.
+void Transport::take_list(SimQueuePair& qp, const RungList& rung, models::Moment at) {
+  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
+  const models::Moment fetched = qp.port_.nic.fetch_wqes(at, rung.requests, rung.blocks, rung.points);
+  for (std::uint32_t index = rung.first, next = kNone; index != kNone; index = next) {
+    Flight& f = flight(index);
+    next = f.next;
+    f.wqe = ++wqe;
     if (qp.waiting_first_ != kNone) {
       wait_behind(qp, index);
     } else if (must_wait(qp, f)) {
@@ -167,12 +191,36 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
   }
 }
 
-void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
-  const std::uint32_t index = new_flight(qp, wr, position);
+/// A doorbell that has had to wait for its time: its queue pair may have failed, or begun anew, since.
+void Transport::rung(std::uint32_t index) {
+  const Flight& doorbell = flight(index);
+  const RungList list = doorbell.rung;
+  SimQueuePair* qp = find(doorbell.origin);
+  const bool alive = qp != nullptr && qp->epoch_ == doorbell.epoch;
+  release(index);
+  if (alive && qp->state_ == QpState::kRts) {
+    take_list(*qp, list, now());
+    return;
+  }
+  for (std::uint32_t request = list.first, next = kNone; request != kNone; request = next) {
+    next = flight(request).next;
+    if (!alive) {
+      release(request);
+    } else {
+      flush(*qp, request, calendar_.now_ps());
+    }
+  }
+}
+
+void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps) {
   flight(index).status = WcStatus::kWrFlushErr;
   flight(index).stage = Stage::kLocalCompletion;
-  qp.last_flush_ps_ = std::max(qp.last_flush_ps_, qp.core_.now_ps());
+  qp.last_flush_ps_ = std::max(qp.last_flush_ps_, at_ps);
   calendar_.schedule(qp.last_flush_ps_, handler_, index);
+}
+
+void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
+  flush(qp, new_flight(qp, wr, position), qp.core_.now_ps());
 }
 
 void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
@@ -410,6 +458,9 @@ void Transport::handle(std::uint32_t index) {
     case Stage::kLine:
       access_line(index);
       break;
+    case Stage::kRung:
+      rung(index);
+      break;
   }
 }
 
@@ -476,11 +527,7 @@ void Transport::unanswered(std::uint32_t index) {
 void Transport::enter_error(SimQueuePair& qp, models::Moment ready) {
   qp.state_ = QpState::kError;
   while (qp.waiting_first_ != kNone) {
-    const std::uint32_t index = take_waiting(qp);
-    flight(index).status = WcStatus::kWrFlushErr;
-    flight(index).stage = Stage::kLocalCompletion;
-    qp.last_flush_ps_ = std::max({qp.last_flush_ps_, ready.at(), calendar_.now_ps()});
-    calendar_.schedule(qp.last_flush_ps_, handler_, index);
+    flush(qp, take_waiting(qp), std::max(ready.at(), calendar_.now_ps()));
   }
   while (qp.receives_.size() > 0) {
     WorkCompletion wc;

@@ -76,6 +76,11 @@ class Transport final : public EventHandler {
 
  private:
   struct Flight;
+  /// Requests that a doorbell tells of, chained by their `next`.
+  struct RungList {
+    std::uint32_t first, requests, blocks;
+    bool points;  // Nic::fetch_wqes
+  };
   enum class Stage : std::uint8_t {
     kRequestOnWire,  // as a SimGrid communication
     kTouch,
@@ -85,6 +90,7 @@ class Transport final : public EventHandler {
     kUnanswered,
     kWindow,  // not a request: a queue pair whose requests wait may send the next
     kLine,    // a cache line of a torn access
+    kRung,    // a doorbell that a core rings in the middle of a long step
   };
 
   Flight& flight(std::uint32_t index) const;
@@ -93,6 +99,9 @@ class Transport final : public EventHandler {
   void keep_payload(Flight& f, const SendWr& wr);
   std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
 
+  void take_list(SimQueuePair& qp, const RungList& rung, models::Moment at);
+  void rung(std::uint32_t index);
+  void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
   void wait_behind(SimQueuePair& qp, std::uint32_t index);
@@ -138,6 +147,11 @@ class Transport final : public EventHandler {
   models::Moment now() const { return {calendar_.now_ps(), 0}; }
 
   static constexpr std::uint32_t kChunk = 4096;
+  /// A core's step is worked out when it begins, and rings doorbells later than that. One that is no further
+  /// ahead than the latencies of a NIC is told of at once, its lead carried as a delay (models::Moment): an
+  /// event less. One that is further ahead waits for its time, as its requests would stand in front of others
+  /// that come before them.
+  static constexpr std::int64_t kAheadMaxPs = 1'000'000;
 
   Calendar& calendar_;
   Calendar::HandlerId handler_;
@@ -148,7 +162,7 @@ class Transport final : public EventHandler {
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
-  std::vector<const Memory*> memories_;  // by endpoint; of those that have a queue pair
+  std::vector<const Memory*> memories_;                 // by endpoint; of those that have a queue pair
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   std::uint64_t resets_ = 0;
   Tear tear_;
