@@ -1,0 +1,134 @@
+#include "sim/transport.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "models/profiles_for_test.hpp"
+#include "sim/cluster.hpp"
+
+namespace verbtwin::sim {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr std::int64_t kMicrosecondPs = 1'000'000;
+constexpr std::uint64_t kMicrosecondCycles = 2'000;
+
+/// A worker of node 0 that sends to node 1 when it begins, and then notes what completes, and when.
+class Sender final : public Steppable {
+ public:
+  Sender(Cluster& cluster, int thread) : port_(cluster.port(0, thread)), cq_(port_.device().create_cq(128)) {
+    port_.use_cq(*cq_);
+  }
+  bool step() override {
+    if (begin) std::exchange(begin, {})(*this);
+    WorkCompletion wc;
+    while (cq_->poll({&wc, 1}) == 1) {
+      statuses.push_back(wc.status);
+      last_ps = port_.cpu().now_ps();
+    }
+    return false;
+  }
+  void charge_us(std::uint64_t us) { port_.cpu().charge_cycles(us * kMicrosecondCycles); }
+  void write(int times, std::uint32_t bytes, std::uint32_t key_off_by = 0) {
+    const RemoteMemory remote = port_.memory().remote(1, 0);
+    SendWr wr;
+    wr.opcode = Opcode::kRdmaWrite;
+    wr.flags = kSignaled;
+    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
+    wr.remote_addr = remote.addr;
+    wr.rkey = remote.rkey + key_off_by;
+    port_.rc_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+  }
+
+  std::function<void(Sender&)> begin;
+  std::vector<WcStatus> statuses;
+  std::int64_t last_ps = 0;
+
+ private:
+  WorkerPort& port_;
+  std::unique_ptr<CompletionQueue> cq_;
+};
+
+struct Senders {
+  Senders() : cluster(parameters()), first(cluster, 0), second(cluster, 1) {}
+  static ClusterParameters parameters() {
+    ClusterParameters p;
+    p.shape.nodes = 2;
+    p.shape.threads = 2;
+    p.nic = models::round_nic();
+    p.host = models::free_host();
+    p.host.clock_ghz = 2;
+    return p;
+  }
+  void run() {
+    cluster.drive(0, 0, first);
+    cluster.drive(0, 1, second);
+    cluster.clock().run_until(1000 * kMicrosecondPs, [] { return true; });
+  }
+  Cluster cluster;
+  Sender first, second;
+};
+
+/// When a worker's small WRITE at 5 us has completed, beside another that does this.
+std::int64_t small_write_ps(const std::function<void(Sender&)>& beside) {
+  Senders senders;
+  senders.first.begin = beside;
+  senders.second.begin = [](Sender& s) {
+    s.charge_us(5);
+    s.write(1, 8);
+  };
+  senders.run();
+  return senders.second.last_ps;
+}
+
+TEST(Transport, WhatACoreWillSendLaterStandsInFrontOfNobody) {
+  const std::int64_t alone_ps = small_write_ps({});
+  EXPECT_GT(alone_ps, 5 * kMicrosecondPs);
+  EXPECT_GT(small_write_ps([](Sender& s) {
+              s.charge_us(5);
+              s.write(100, 4096);
+            }),
+            alone_ps + 5 * kMicrosecondPs)
+      << "what is sent at the same time is in the way";
+  EXPECT_EQ(small_write_ps([](Sender& s) {
+              s.charge_us(50);
+              s.write(100, 4096);
+            }),
+            alone_ps);
+}
+
+TEST(Transport, ADoorbellIsHeardAtItsTime) {
+  Senders senders;
+  const auto send_after = [](std::uint64_t us) {
+    return [us](Sender& s) {
+      s.charge_us(us);
+      s.write(3, 64);
+    };
+  };
+  senders.first.begin = send_after(0);
+  senders.second.begin = send_after(40);
+  senders.run();
+  EXPECT_EQ(senders.second.statuses.size(), 3U);
+  EXPECT_EQ(senders.second.last_ps - senders.first.last_ps, 40 * kMicrosecondPs);
+}
+
+TEST(Transport, WhatWaitsForItsDoorbellWhenTheQueuePairFailsIsFlushed) {
+  Senders senders;
+  senders.first.begin = [](Sender& s) {
+    s.write(1, 8, 1);  // no such key: the refusal comes in long before the next doorbell
+    s.charge_us(50);
+    s.write(2, 8);
+  };
+  senders.run();
+  EXPECT_THAT(senders.first.statuses,
+              ElementsAre(WcStatus::kRemAccessErr, WcStatus::kWrFlushErr, WcStatus::kWrFlushErr));
+}
+
+}  // namespace
+}  // namespace verbtwin::sim
