@@ -108,13 +108,26 @@ std::string profile_at(const ScenarioSource& source, const std::string& pointer,
 }
 
 /// A platform file says itself what these fields say of a topology.
-constexpr const char* kTopologyFields[] = {"topology",  "link_gbps",  "cable_ns",
-                                           "switch_ns", "leaf_ports", "spines"};
-constexpr const char* kFatTreeFields[] = {"leaf_ports", "spines"};
+constexpr const char* kTopologyFields[] = {"topology",   "link_gbps", "cable_ns",     "switch_ns",
+                                           "leaf_ports", "spines",    "dimensions",   "groups",
+                                           "chassis",    "routers",   "router_ports", "group_cables"};
+/// What only one topology has.
+struct ShapeFields {
+  const char* topology;
+  const char* name;
+  std::vector<const char*> fields;
+};
+const std::vector<ShapeFields>& shape_fields() {
+  static const std::vector<ShapeFields> all{
+      {"fat_tree", "a fat tree", {"leaf_ports", "spines"}},
+      {"torus", "a torus", {"dimensions"}},
+      {"dragonfly", "a dragonfly", {"groups", "chassis", "routers", "router_ports", "group_cables"}}};
+  return all;
+}
 
 /// Refuses the first of `fields` that the network has: `why` they cannot stand there.
 void refuse_fields(const ScenarioSource& source, const json& network, std::span<const char* const> fields,
-                   const char* why) {
+                   const std::string& why) {
   for (const char* field : fields) {
     if (!network.contains(field)) continue;
     source.refuse(Finding{std::string("/cluster/network/") + field, in_quotes(field) + why, Anchor::kKey});
@@ -127,9 +140,11 @@ void check_network(const ScenarioSource& source, const json& given) {
     refuse_fields(source, network, kTopologyFields,
                   " and \"platform\" exclude each other; allowed: one of them");
   }
-  if (network.value("topology", "") != "fat_tree") {
-    refuse_fields(source, network, kFatTreeFields,
-                  " is of a fat tree; allowed: with \"topology\": \"fat_tree\"");
+  for (const ShapeFields& shape : shape_fields()) {
+    if (network.value("topology", "") == shape.topology) continue;
+    refuse_fields(
+        source, network, shape.fields,
+        std::string(" is of ") + shape.name + "; allowed: with \"topology\": " + in_quotes(shape.topology));
   }
 }
 
@@ -262,13 +277,45 @@ Network network_of(const ScenarioSource& source, json& network) {
   out.link_gbps = network.at("link_gbps").get<double>();
   out.cable_ns = network.at("cable_ns").get<double>();
   out.switch_ns = network.at("switch_ns").get<double>();
-  if (out.topology == "fat_tree") {
-    out.leaf_ports = network.at("leaf_ports").get<int>();
-    out.spines = network.at("spines").get<int>();
-  } else {
-    for (const char* field : kFatTreeFields) network.erase(field);
+  for (const ShapeFields& shape : shape_fields()) {
+    if (out.topology == shape.topology) continue;
+    for (const char* field : shape.fields) network.erase(field);
   }
+  out.leaf_ports = network.value("leaf_ports", 0);
+  out.spines = network.value("spines", 0);
+  out.dimensions = network.value("dimensions", std::vector<int>());
+  out.groups = network.value("groups", 0);
+  out.chassis = network.value("chassis", 0);
+  out.routers = network.value("routers", 0);
+  out.router_ports = network.value("router_ports", 0);
+  out.group_cables = network.value("group_cables", 0);
   return out;
+}
+
+/// A torus and a dragonfly are as large as they are said to be.
+void check_places(const ScenarioSource& source, const Cluster& cluster) {
+  const Network& n = cluster.network;
+  const std::int64_t ports = std::int64_t{cluster.nodes} * cluster.nics_per_node;
+  const auto need = [&](const char* pointer, std::int64_t places) {
+    if (places >= ports) return;
+    source.refuse(Finding{
+        pointer, "out of range: " + std::to_string(places) + " places for " + std::to_string(ports) +
+                     " NIC ports (nodes x nics_per_node); allowed: at least " + std::to_string(ports)});
+  };
+  if (n.topology == "torus") {
+    std::int64_t places = 1;
+    for (const int size : n.dimensions) places = std::min<std::int64_t>(places * size, 1 << 20);
+    need("/cluster/network/dimensions", places);
+  } else if (n.topology == "dragonfly") {
+    const std::int64_t routers = std::int64_t{n.chassis} * n.routers;
+    need("/cluster/network/groups", n.groups * routers * n.router_ports);
+    if (n.groups > routers) {
+      source.refuse(Finding{"/cluster/network/groups",
+                            "out of range: " + std::to_string(n.groups) + "; allowed: integer, 1 to " +
+                                std::to_string(routers) +
+                                " (the routers of a group, each of which holds the cables to one other)"});
+    }
+  }
 }
 
 Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& catalog) {
@@ -286,6 +333,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
   out.network = network_of(source, cluster.at("network"));
+  check_places(source, out);
   return out;
 }
 

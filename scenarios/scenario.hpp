@@ -8,20 +8,22 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace verbtwin::scenarios {
 
 enum class NetworkModel { kFifo, kSimgrid };
 
 struct Network {
-  std::string topology;  // "star" or "fat_tree"; empty where a platform file takes its place
+  std::string topology;  // star, fat_tree, torus or dragonfly; empty where a platform file takes its place
   std::string platform;  // path of a SimGrid XML file, usable as it stands; or empty
   NetworkModel model{};
   double link_gbps = 0;  // 0: the NIC's own
   double cable_ns = 0;   // these three are 0 with a platform file
   double switch_ns = 0;
-  int leaf_ports = 0;  // fat_tree
-  int spines = 0;
+  int leaf_ports = 0, spines = 0;                                                // fat_tree
+  std::vector<int> dimensions;                                                   // torus
+  int groups = 0, chassis = 0, routers = 0, router_ports = 0, group_cables = 0;  // dragonfly
 };
 
 struct Cluster {

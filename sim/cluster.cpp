@@ -122,7 +122,10 @@ std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
   star.link_gbps = p.link_gbps > 0 ? p.link_gbps : p.nic.link_gbps;
   star.cable_ps = p.cable_ps;
   star.switch_ps = p.switch_ps;
-  if (p.leaf_ports > 0) return Platform::fat_tree({star, p.leaf_ports, p.spines});
+  if (const auto* tree = std::get_if<FatTree>(&p.topology)) return Platform::fat_tree(star, *tree);
+  if (const auto* torus = std::get_if<Torus>(&p.topology)) return Platform::torus(star, *torus);
+  if (const auto* dragonfly = std::get_if<Dragonfly>(&p.topology))
+    return Platform::dragonfly(star, *dragonfly);
   return Platform::star(star);
 }
 

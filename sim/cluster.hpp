@@ -37,7 +37,7 @@ struct ClusterParameters {
   std::int64_t cable_ps = 25'000;
   std::int64_t switch_ps = 130'000;
   double link_gbps = 0;                    // 0: the NIC's
-  int leaf_ports = 0, spines = 0;          // of a fat tree; 0: a star
+  Topology topology;                       // where no file says it
   bool message_per_communication = false;  // network.model = simgrid
   bool shared_contexts = false;            // a device context per NIC and not per thread
   int busy_threads = 0;                    // of each machine, the first ones, as turbo counts them; 0: all

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include <simgrid/forward.h>
@@ -45,11 +46,28 @@ struct StarParameters {
 };
 
 /// Two levels: leaf switches with `leaf_ports` NIC ports each, and one cable from every leaf to every spine.
-struct FatTreeParameters {
-  StarParameters ports;
+struct FatTree {
   int leaf_ports = 32;
   int spines = 16;
 };
+
+/// A port at each place of a grid that closes on itself, with a router of its own and a cable to either
+/// neighbour in each dimension; ports fill the first dimension first.
+struct Torus {
+  std::vector<int> dimensions;
+};
+
+/// Cray's Cascade (Faanes et al., SC 2012): in a chassis every router has a cable to every other, in a group
+/// to the routers in its place in the other chassis; groups are joined pair by pair, by `group_cables` that
+/// one router of each holds: at most as many groups as a group has routers.
+struct Dragonfly {
+  int groups = 1, chassis = 1, routers = 1;  // in all, in a group, in a chassis
+  int router_ports = 1;
+  int group_cables = 1;
+};
+
+/// What stands between the ports; none: one switch.
+using Topology = std::variant<std::monostate, FatTree, Torus, Dragonfly>;
 
 class Platform {
  public:
@@ -58,7 +76,15 @@ class Platform {
 
   /// SimGrid's fat tree with its routing (D-mod-k: the target decides which spine): from leaf to leaf in four
   /// links, within a leaf in two. Every link out of a switch has that switch's latency and the cable's.
-  static std::unique_ptr<Platform> fat_tree(const FatTreeParameters& parameters);
+  static std::unique_ptr<Platform> fat_tree(const StarParameters& ports, const FatTree& tree);
+
+  /// SimGrid's torus with its routing, one dimension after the other. Every hop takes the cable's latency and
+  /// that of the router behind it. What a port sends and what passes by share its router's links.
+  static std::unique_ptr<Platform> torus(const StarParameters& ports, const Torus& torus);
+
+  /// SimGrid's dragonfly with its minimal routing: at most one cable between groups on the way. Latencies are
+  /// a fat tree's.
+  static std::unique_ptr<Platform> dragonfly(const StarParameters& ports, const Dragonfly& dragonfly);
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
   /// for anything SimGrid cannot load, for too few hosts and for nodes that no route connects.
@@ -99,6 +125,9 @@ class Platform {
   class EngineScope;
 
   Platform();
+  template <typename MakeZone>
+  static std::unique_ptr<Platform> of_cluster(const StarParameters& ports, std::size_t places,
+                                              const MakeZone& make_zone, bool has_switches);
   void finish(std::vector<simgrid::s4u::Host*> hosts, int endpoints_per_node);
   void announce(const simgrid::s4u::Link& link);
   static void connect_signals();

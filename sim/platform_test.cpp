@@ -83,27 +83,29 @@ std::string refusal(const std::string& text, int nodes = 2) {
   return message;
 }
 
+StarParameters six_nodes() {
+  return {.nodes = 6, .nics_per_node = 2, .link_gbps = 100, .cable_ps = 25'000, .switch_ps = 130'000};
+}
+
+/// Of the links from one endpoint to another, all of 100 Gb/s.
+std::vector<std::int64_t> latencies_ps(Platform& platform, int from, int to) {
+  Route route;
+  platform.route(from, to, route);
+  std::vector<std::int64_t> all;
+  for (const std::uint32_t link : route.links) {
+    EXPECT_DOUBLE_EQ(platform.link(link).bandwidth_bytes_per_s, 12.5e9);
+    all.push_back(platform.link(link).latency_ps);
+  }
+  return all;
+}
+
 TEST(FatTree, LeavesAreTwoLinksApartAndSpinesFour) {
-  FatTreeParameters tree;
-  tree.ports = {.nodes = 6, .nics_per_node = 2, .link_gbps = 100, .cable_ps = 25'000, .switch_ps = 130'000};
-  tree.leaf_ports = 4;
-  tree.spines = 2;
-  const auto platform = Platform::fat_tree(tree);
+  const auto platform = Platform::fat_tree(six_nodes(), {.leaf_ports = 4, .spines = 2});
   ASSERT_EQ(platform->endpoints(), 12);
   EXPECT_EQ(platform->endpoint(5, 1), 11);
-  const auto latencies_ps = [&](int from, int to) {
-    Route route;
-    platform->route(from, to, route);
-    std::vector<std::int64_t> all;
-    for (const std::uint32_t link : route.links) {
-      EXPECT_DOUBLE_EQ(platform->link(link).bandwidth_bytes_per_s, 12.5e9);
-      all.push_back(platform->link(link).latency_ps);
-    }
-    return all;
-  };
-  EXPECT_THAT(latencies_ps(0, 3), ElementsAre(25'000, 155'000)) << "one leaf";
-  EXPECT_THAT(latencies_ps(0, 4), ElementsAre(25'000, 155'000, 155'000, 155'000));
-  EXPECT_THAT(latencies_ps(11, 0), ElementsAre(25'000, 155'000, 155'000, 155'000));
+  EXPECT_THAT(latencies_ps(*platform, 0, 3), ElementsAre(25'000, 155'000)) << "one leaf";
+  EXPECT_THAT(latencies_ps(*platform, 0, 4), ElementsAre(25'000, 155'000, 155'000, 155'000));
+  EXPECT_THAT(latencies_ps(*platform, 11, 0), ElementsAre(25'000, 155'000, 155'000, 155'000));
   EXPECT_THAT(link_names(*platform, 7, 7), IsEmpty());
 
   // Nobody shares a port's own links; between leaves the target decides which of the spines.
@@ -111,6 +113,51 @@ TEST(FatTree, LeavesAreTwoLinksApartAndSpinesFour) {
   EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 0, 5)[1]);
   EXPECT_EQ(link_names(*platform, 0, 4)[1], link_names(*platform, 1, 4)[1]) << "a cable to a spine is shared";
   EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 4, 0)[2]) << "each direction is its own";
+}
+
+TEST(Torus, AHopIsALinkAndGoesTheShorterWayRound) {
+  const auto platform = Platform::torus(six_nodes(), {{4, 3}});
+  ASSERT_EQ(platform->endpoints(), 12);
+  EXPECT_THAT(latencies_ps(*platform, 0, 1), ElementsAre(155'000));
+  EXPECT_THAT(latencies_ps(*platform, 0, 3), ElementsAre(155'000)) << "round the edge";
+  EXPECT_THAT(latencies_ps(*platform, 0, 2), SizeIs(2));
+  EXPECT_THAT(latencies_ps(*platform, 0, 8), SizeIs(1)) << "round the second dimension";
+  EXPECT_THAT(latencies_ps(*platform, 0, 6), SizeIs(3));
+  EXPECT_THAT(link_names(*platform, 5, 5), IsEmpty());
+  EXPECT_EQ(link_names(*platform, 0, 2)[1], link_names(*platform, 1, 2)[0]) << "what passes by shares links";
+  EXPECT_NE(link_names(*platform, 0, 1)[0], link_names(*platform, 1, 0)[0]) << "each direction is its own";
+}
+
+TEST(Torus, MayHaveMorePlacesThanPorts) {
+  const auto platform = Platform::torus(six_nodes(), {{2, 2, 2, 2}});
+  EXPECT_EQ(platform->endpoints(), 12);
+  EXPECT_THAT(latencies_ps(*platform, 0, 11), SizeIs(3)) << "11 is 1011";
+}
+
+TEST(Dragonfly, RoutersChassisAndGroupsAreEachALinkFurther) {
+  const Dragonfly shape{.groups = 2, .chassis = 2, .routers = 2, .router_ports = 2, .group_cables = 1};
+  const auto platform = Platform::dragonfly(six_nodes(), shape);
+  ASSERT_EQ(platform->endpoints(), 12);
+  EXPECT_THAT(latencies_ps(*platform, 0, 1), ElementsAre(25'000, 155'000)) << "one router";
+  EXPECT_THAT(latencies_ps(*platform, 0, 2), ElementsAre(25'000, 155'000, 155'000)) << "one chassis";
+  EXPECT_THAT(latencies_ps(*platform, 0, 4), ElementsAre(25'000, 155'000, 155'000))
+      << "its place in the next";
+  EXPECT_THAT(latencies_ps(*platform, 0, 6), ElementsAre(25'000, 155'000, 155'000, 155'000)) << "one group";
+  // Group 0 holds its cable to group 1 at router 1, group 1 its to group 0 at router 0.
+  EXPECT_THAT(latencies_ps(*platform, 2, 8), ElementsAre(25'000, 155'000, 155'000));
+  EXPECT_THAT(latencies_ps(*platform, 0, 8), ElementsAre(25'000, 155'000, 155'000, 155'000));
+  EXPECT_THAT(link_names(*platform, 7, 7), IsEmpty());
+  EXPECT_EQ(link_names(*platform, 2, 8)[1], link_names(*platform, 3, 9)[1])
+      << "a cable between groups is shared";
+}
+
+TEST(Dragonfly, CablesBetweenGroupsAddUp) {
+  const auto platform = Platform::dragonfly(
+      six_nodes(), {.groups = 2, .chassis = 1, .routers = 2, .router_ports = 3, .group_cables = 3});
+  Route route;
+  platform->route(3, 6, route);
+  ASSERT_THAT(route.links, SizeIs(3));
+  EXPECT_DOUBLE_EQ(platform->link(route.links[1]).bandwidth_bytes_per_s, 3 * 12.5e9);
 }
 
 TEST(Platform, StarHasAnUpAndADownLinkPerNic) {

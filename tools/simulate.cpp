@@ -45,6 +45,14 @@ std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& s
                              "profile with link_gbps above 0");
 }
 
+sim::Topology topology_of(const scenarios::Network& n) {
+  if (n.topology == "fat_tree") return sim::FatTree{n.leaf_ports, n.spines};
+  if (n.topology == "torus") return sim::Torus{n.dimensions};
+  if (n.topology == "dragonfly")
+    return sim::Dragonfly{n.groups, n.chassis, n.routers, n.router_ports, n.group_cables};
+  return {};
+}
+
 sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   const scenarios::Cluster& c = scenario.cluster;
   const std::vector<std::filesystem::path> search{calibration::profile_directory()};
@@ -58,10 +66,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
   p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
-  if (c.network.topology == "fat_tree") {
-    p.leaf_ports = c.network.leaf_ports;
-    p.spines = c.network.spines;
-  }
+  p.topology = topology_of(c.network);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;
   p.busy_threads = scenario.workload.value("issuing_threads", 0);
