@@ -248,6 +248,20 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"spines": 5}})"),
             "s.json:4:39: /cluster/network/spines: \"spines\" is of a fat tree; allowed: with \"topology\": "
             "\"fat_tree\"");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "torus", "groups": 5}})"),
+            "s.json:4:58: /cluster/network/groups: \"groups\" is of a dragonfly; allowed: with \"topology\": "
+            "\"dragonfly\"");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 10, "network": {"topology": "torus", "dimensions": [3, 3]}})"),
+            "s.json:4:59: /cluster/network/dimensions: out of range: 9 places for 10 NIC ports (nodes x "
+            "nics_per_node); allowed: at least 10");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "torus", "dimensions": [3, 0]}})"),
+            "");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "dragonfly", "groups": 9}})"),
+            "s.json:4:61: /cluster/network/groups: out of range: 9; allowed: integer, 1 to 8 (the routers of a "
+            "group, each of which holds the cables to one other)");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 200, "network": {"topology": "dragonfly"}})"),
+            "s.json:4:24: /cluster/network/groups: out of range: 128 places for 200 NIC ports (nodes x "
+            "nics_per_node); allowed: at least 200");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"platform": "p.xml", "cable_ns": 5}})"),
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "
