@@ -8,6 +8,7 @@
 
 #include "protocols/checks/history.hpp"
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -45,8 +46,8 @@ std::uint32_t BufferRpc::Shape::ring() const {
   return std::bit_ceil(2 * calls_per_peer);
 }
 std::uint32_t BufferRpc::Shape::place_b() const {
-  const std::size_t bytes = sizeof(Message) + padded(payload_max_b) + sizeof(std::uint64_t);
-  return static_cast<std::uint32_t>((bytes + 63) & ~std::size_t{63});
+  return static_cast<std::uint32_t>(
+      whole_lines(sizeof(Message) + padded(payload_max_b) + sizeof(std::uint64_t)));
 }
 
 std::size_t BufferRpc::memory_bytes(const ClusterShape& cluster, const Shape& shape) {
