@@ -115,7 +115,7 @@ class RampClient {
     if (timestamp >> kClientBits > sequence_) sequence_ = timestamp >> kClientBits;
   }
   void end_phase(RampPhase phase);
-  void record(bool committed);
+  void record();
 
   static constexpr int kClientBits = 30;
   static constexpr std::uint64_t kNotRead = ~std::uint64_t{0};

@@ -16,10 +16,7 @@ TcpRpc::TcpRpc(Worker& worker)
       sockets_(worker.port().sockets()),
       peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
       ready_(2 * peers_.size()),
-      received_(kReceiveBytes) {
-  worker.set_messages(*this);
-  worker.set_polled_memory(*this);
-}
+      received_(kReceiveBytes) {}
 
 std::span<std::byte> TcpRpc::append(int node, const Header& header) {
   assert(header.bytes <= kPayloadMaxBytes);
@@ -52,14 +49,13 @@ std::span<std::byte> TcpRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
   return append(origin.node, {static_cast<std::uint32_t>(bytes), origin.slot, 0, Kind::kReply});
 }
 
-bool TcpRpc::flush() {
+void TcpRpc::flush() {
   for (const std::int32_t node : to_flush_) {
     peer(node).listed = false;
     // Behind what did not fit: it leaves when there is room.
     if (!peer(node).room_wanted) write(node);
   }
   to_flush_.clear();
-  return false;
 }
 
 void TcpRpc::write(int node) {
@@ -82,7 +78,7 @@ void TcpRpc::write(int node) {
   sockets_.want_room(node, full);
 }
 
-bool TcpRpc::poll_memory() {
+bool TcpRpc::poll() {
   const std::size_t count = sockets_.poll(ready_);
   for (std::size_t i = 0; i < count; ++i) {
     if (ready_[i].readable) receive(ready_[i].node);

@@ -1,8 +1,8 @@
 // TcpRpc: Rpc over TCP connections (backend/sockets.hpp): a message is an 8 B header and its bytes; messages
 // to one peer that are ready together leave in one send call.
 //
-// Belongs to one Worker and its thread; created after it and destroyed before it. It asks the connections
-// what is ready once a round of the worker, and takes at most kReceiveBytes of each that is.
+// Belongs to one Worker and its thread; created after it and destroyed before it. Each round asks the
+// connections once what is ready, and takes at most kReceiveBytes of each that is.
 //
 // A peer is not trusted with lengths: a message is checked against payload_max_b() before anything is kept
 // for it, and memory is taken as its bytes arrive. A peer that sends what this program never does ends the
@@ -20,14 +20,13 @@
 
 namespace verbtwin::protocols {
 
-class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
+class TcpRpc final : public Rpc {
  public:
   static constexpr std::uint32_t kPayloadMaxBytes = std::uint32_t{1} << 20;
   static constexpr std::size_t kReceiveBytes = std::size_t{64} << 10;
 
   explicit TcpRpc(Worker& worker);
 
-  // Rpc
   void set_handler(std::uint8_t id, Handler handler, void* context) override {
     handlers_[id] = {handler, context};
   }
@@ -35,13 +34,10 @@ class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
   std::uint32_t payload_max_b() const override { return kPayloadMaxBytes; }
 
-  // MessageLayer: no completions, but messages that leave with the round.
-  void on_recv(const WorkCompletion&) override {}
-  void on_sent(const WorkCompletion&) override {}
-  bool flush() override;
-
-  // PolledMemory: the connections.
-  bool poll_memory() override;
+  /// Once a round: takes what the connections that are ready have. True: there were any.
+  bool poll();
+  /// Sends what has been written.
+  void flush();
 
  private:
   enum class Kind : std::uint8_t { kCall = 1, kReply = 2 };
