@@ -10,13 +10,12 @@
 // peers, may have outstanding; a full connection is written on when it has room.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backend/sockets.hpp"
-#include "protocols/rpc/rpc.hpp"
+#include "protocols/rpc/call_slots.hpp"
 
 namespace verbtwin::protocols {
 
@@ -56,14 +55,6 @@ class TcpRpc final : public Rpc {
     bool room_wanted = false;     // the connection was full
     std::vector<std::byte> part;  // the beginning of a message
   };
-  struct Waiting {
-    ReplyTarget* target = nullptr;  // null: a free slot
-    std::int32_t node = 0;
-  };
-  struct HandlerEntry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
 
   std::span<std::byte> append(int node, const Header& header);
   void write(int node);
@@ -78,9 +69,8 @@ class TcpRpc final : public Rpc {
   Sockets& sockets_;
   std::vector<Peer> peers_;  // by node
   std::vector<std::int32_t> to_flush_;
-  std::array<HandlerEntry, kHandlersMax> handlers_{};
-  std::vector<Waiting> waiting_;  // by slot
-  std::vector<std::uint16_t> free_slots_;
+  HandlerTable<const RpcCall> handlers_;
+  CallSlots calls_;
   std::vector<SocketReady> ready_;
   std::vector<std::byte> received_;
 };
