@@ -108,16 +108,22 @@ class MicroBenchmark final : public Job {
   std::vector<std::unique_ptr<protocols::BenchmarkNode>> nodes_;
 };
 
+template <typename Parameters>
+Parameters common_parameters(const scenarios::Scenario& scenario) {
+  Parameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.coroutines = scenario.cluster.coroutines;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  return p;
+}
+
 }  // namespace
 
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
                                               const RunControl& control) {
-  protocols::SystemParameters p;
-  p.shape = shape_of(scenario.cluster);
-  p.coroutines = scenario.cluster.coroutines;
+  auto p = common_parameters<protocols::SystemParameters>(scenario);
   p.replicas = scenario.cluster.replicas;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
   p.options = protocols::OccOptions::from_json(scenario.protocol);
   p.options.sabotage = control.sabotage;
   return p;
@@ -130,12 +136,8 @@ bool is_ramp(const scenarios::Scenario& scenario) {
 }
 
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
-  protocols::RampParameters p;
-  p.shape = shape_of(scenario.cluster);
+  auto p = common_parameters<protocols::RampParameters>(scenario);
   p.servers = scenario.cluster.servers;
-  p.coroutines = scenario.cluster.coroutines;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
   p.options = protocols::RampOptions::from_json(scenario.protocol);
   p.options.sabotage = control.ramp_sabotage;
   return p;
