@@ -7,6 +7,7 @@
 #include "protocols/checks/final_state.hpp"
 #include "protocols/checks/logs.hpp"
 #include "protocols/checks/serializability.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -27,8 +28,8 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   const bool entries_by_message = options.logging.primitive == Primitive::kRpc;
   const std::size_t message_b =
       std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
-  parameters_.options.rpc.packet_b = std::max(
-      parameters_.options.rpc.packet_b, static_cast<std::uint32_t>((message_b + 63) & ~std::size_t{63}));
+  parameters_.options.rpc.packet_b =
+      std::max(parameters_.options.rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));
   // What a transaction writes may go to one peer by messages, all at a time.
   const std::size_t written_b = workload_->writes_max() * 32 + workload_->written_b_max();
   parameters_.options.rpc.packets_per_call =
@@ -45,9 +46,9 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   const std::size_t copies = backups + (lock_records ? 1 : 0);
   arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
              copies * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
-  arena_b_ = (arena_b_ + 63) & ~std::size_t{63};
-  rpc_b_ = UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc);
-  rpc_b_ = (rpc_b_ + 63) & ~std::size_t{63};
+  arena_b_ = whole_lines(arena_b_);
+  rpc_b_ =
+      whole_lines(UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc));
   layout_ = std::make_unique<StoreLayout>(tables, log, parameters_.shape.nodes, parameters_.shape.threads,
                                           parameters_.replicas, rpc_b_ + coroutines * arena_b_);
 }
@@ -69,9 +70,8 @@ LogSpec System::log_spec() const {
   log.ring_b = parameters_.options.log_ring_b;
   const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
   const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
-  const auto lines = [](std::size_t bytes) { return (bytes + 63) & ~std::size_t{63}; };
   const std::size_t all_b =
-      lines(log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b);
+      whole_lines(log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b);
   std::size_t value_max_b = 0;
   for (const TableSpec& table : workload_->tables())
     value_max_b = std::max<std::size_t>(value_max_b, (table.value_b + 7) & ~7U);

@@ -5,7 +5,7 @@
 
 #include "backend/conformance/sockets.hpp"
 #include "models/profiles_for_test.hpp"
-#include "sim/cluster.hpp"
+#include "sim/watched_cluster_for_test.hpp"
 
 namespace verbtwin::sim {
 namespace {
@@ -27,50 +27,17 @@ ClusterParameters nodes(int count, const SocketProfile& sockets) {
   return parameters;
 }
 
-/// Three nodes with a worker each. A test looks every few microseconds, between two steps of every worker.
 class SimulatedSockets final : public SocketBinding {
  public:
-  explicit SimulatedSockets(const SocketProfile& sockets) : cluster_(nodes(kEndpoints, sockets)) {
-    for (int node = 0; node < kEndpoints; ++node) {
-      Watcher& watcher = watchers_[static_cast<std::size_t>(node)];
-      watcher.binding = this;
-      watcher.cpu = &cluster_.port(node, 0).cpu();
-      cluster_.drive(node, 0, watcher);
-    }
-    advance(kLookPs);
-  }
-  Sockets& sockets(int endpoint) override { return cluster_.port(endpoint, 0).sockets(); }
-  bool run_until(const std::function<bool()>& done) override {
-    for (int look = 0; !done(); ++look) {
-      if (look == 100'000) return false;
-      advance(kLookPs);
-    }
-    return true;
-  }
-  void settle() override { advance(3000 * kMicrosecondPs); }
+  explicit SimulatedSockets(const SocketProfile& sockets)
+      : watched_(nodes(kEndpoints, sockets), 20 * kMicrosecondPs) {}
+
+  Sockets& sockets(int endpoint) override { return watched_.cluster().port(endpoint, 0).sockets(); }
+  bool run_until(const std::function<bool()>& done) override { return watched_.run_until(done); }
+  void settle() override { watched_.advance(3000 * kMicrosecondPs); }
 
  private:
-  static constexpr std::int64_t kLookPs = 20 * kMicrosecondPs;
-
-  /// Works until the next look; then its clock is the calendar's.
-  struct Watcher final : Steppable {
-    bool step() override {
-      const std::int64_t left_ps = binding->look_ps_ - cpu->now_ps();
-      cpu->charge_cycles(static_cast<std::uint64_t>(std::max<std::int64_t>(1, left_ps / 1000)));
-      return true;
-    }
-    SimulatedSockets* binding = nullptr;
-    Cpu* cpu = nullptr;
-  };
-
-  void advance(std::int64_t span_ps) {
-    look_ps_ = cluster_.calendar().now_ps() + span_ps;
-    cluster_.clock().run_until(look_ps_, [] { return true; });
-  }
-
-  std::int64_t look_ps_ = 0;
-  std::array<Watcher, kEndpoints> watchers_;
-  Cluster cluster_;
+  WatchedCluster watched_;
 };
 
 SocketCase simulated(const std::string& name, const std::function<void(SocketProfile&)>& change,

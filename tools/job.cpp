@@ -23,17 +23,27 @@ ClusterShape shape_of(const scenarios::Cluster& c) {
 
 namespace {
 
-class Transactions final : public Job {
+/// A System that all nodes share, and a Node of it on each.
+template <typename System, typename Node>
+class SystemJob : public Job {
  public:
-  Transactions(const scenarios::Scenario& scenario, const RunControl& control)
-      : system_(system_parameters(scenario, control), scenario.workload) {}
+  SystemJob(const auto& parameters, const nlohmann::json& workload) : system_(parameters, workload) {}
 
   std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
 
   protocols::Program& add_node(int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports) override {
-    nodes_.push_back(std::make_unique<protocols::NodeProgram>(system_, node, memory, ports));
+    nodes_.push_back(std::make_unique<Node>(system_, node, memory, ports));
     return *nodes_.back();
   }
+
+ protected:
+  System system_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+class Transactions final : public SystemJob<protocols::System, protocols::NodeProgram> {
+ public:
+  using SystemJob::SystemJob;
 
   nlohmann::json result(const RunInput& run) override {
     TransactionsInput input{run, {}, &occ_names(), {}, 0, 0, {}};
@@ -48,23 +58,11 @@ class Transactions final : public Job {
     if (system_.parameters().check) input.checks = protocols::run_checks(system_, nodes_);
     return make_result(input);
   }
-
- private:
-  protocols::System system_;
-  std::vector<std::unique_ptr<protocols::NodeProgram>> nodes_;
 };
 
-class RampTransactions final : public Job {
+class RampTransactions final : public SystemJob<protocols::RampSystem, protocols::RampNode> {
  public:
-  RampTransactions(const scenarios::Scenario& scenario, const RunControl& control)
-      : system_(ramp_parameters(scenario, control), scenario.workload) {}
-
-  std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
-
-  protocols::Program& add_node(int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports) override {
-    nodes_.push_back(std::make_unique<protocols::RampNode>(system_, node, memory, ports));
-    return *nodes_.back();
-  }
+  using SystemJob::SystemJob;
 
   nlohmann::json result(const RunInput& run) override {
     RampInput input{{run, {}, &ramp_names(), {}, 0, 0, {}}, {}, 0};
@@ -81,10 +79,6 @@ class RampTransactions final : public Job {
     if (system_.parameters().check) input.checks = protocols::run_checks(system_, histories);
     return make_result(std::move(input));
   }
-
- private:
-  protocols::RampSystem system_;
-  std::vector<std::unique_ptr<protocols::RampNode>> nodes_;
 };
 
 class MicroBenchmark final : public Job {
@@ -114,16 +108,22 @@ class MicroBenchmark final : public Job {
   std::vector<std::unique_ptr<protocols::BenchmarkNode>> nodes_;
 };
 
+template <typename Parameters>
+Parameters common_parameters(const scenarios::Scenario& scenario) {
+  Parameters p;
+  p.shape = shape_of(scenario.cluster);
+  p.coroutines = scenario.cluster.coroutines;
+  p.seed = scenario.run.seed;
+  p.check = scenario.run.check != "none";
+  return p;
+}
+
 }  // namespace
 
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
                                               const RunControl& control) {
-  protocols::SystemParameters p;
-  p.shape = shape_of(scenario.cluster);
-  p.coroutines = scenario.cluster.coroutines;
+  auto p = common_parameters<protocols::SystemParameters>(scenario);
   p.replicas = scenario.cluster.replicas;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
   p.options = protocols::OccOptions::from_json(scenario.protocol);
   p.options.sabotage = control.sabotage;
   return p;
@@ -136,12 +136,8 @@ bool is_ramp(const scenarios::Scenario& scenario) {
 }
 
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
-  protocols::RampParameters p;
-  p.shape = shape_of(scenario.cluster);
+  auto p = common_parameters<protocols::RampParameters>(scenario);
   p.servers = scenario.cluster.servers;
-  p.coroutines = scenario.cluster.coroutines;
-  p.seed = scenario.run.seed;
-  p.check = scenario.run.check != "none";
   p.options = protocols::RampOptions::from_json(scenario.protocol);
   p.options.sabotage = control.ramp_sabotage;
   return p;
@@ -153,8 +149,9 @@ protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& s
 
 std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
-  if (is_ramp(scenario)) return std::make_unique<RampTransactions>(scenario, control);
-  return std::make_unique<Transactions>(scenario, control);
+  if (is_ramp(scenario))
+    return std::make_unique<RampTransactions>(ramp_parameters(scenario, control), scenario.workload);
+  return std::make_unique<Transactions>(system_parameters(scenario, control), scenario.workload);
 }
 
 }  // namespace verbtwin::tools

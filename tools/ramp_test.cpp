@@ -1,5 +1,5 @@
-// Whole simulated runs of the RAMP family: every protocol with every access method under contention and
-// delay, what rounds and verbs they take, and faults that the check must find.
+// Whole simulated runs of the RAMP family: what rounds and verbs they take, and faults that the check must
+// find. Every protocol, access method and transport under contention: ramp_contention_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,132 +8,12 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
-#include "tools/runs_for_test.hpp"
+#include "tools/ramp_runs_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {
 
 using testing::HasSubstr;
-
-// Few keys and many writers; NICs that access lines one by one, in any order.
-constexpr const char* kContended = R"({
-  "cluster": {"nodes": 5, "threads": 2, "coroutines": 4, "nics_per_node": 1, "roles": {"servers": 2, "clients": 3},
-              "tear_ns": 300},
-  "protocol": {"name": "ramp-fast"},
-  "workload": {"name": "read-write-mix", "operations": 4, "read_ratio": 0.5, "keys": 8, "value_b": 160},
-  "run": {"warmup_us": 0, "measure_us": 150, "seed": 1}
-})";
-
-struct Variant {
-  std::string name;
-  Overrides overrides;
-};
-
-std::vector<Variant> variants() {
-  std::vector<Variant> all;
-  for (const std::string protocol : {"ramp-fast", "ramp-small", "ramp-hybrid"}) {
-    for (const std::string transport : {"send_recv", "rdma_write"}) {
-      for (const std::string get : {"rpc", "get_plus", "get_star"}) {
-        for (const std::string put : {"rpc", "put_plus"}) {
-          if (get == "get_star" && protocol != "ramp-fast") continue;
-          all.push_back({protocol + " " + transport + " " + get + " " + put,
-                         {"protocol.name=" + protocol, "protocol.transport=" + transport,
-                          "protocol.get=" + get, "protocol.put=" + put}});
-        }
-      }
-    }
-  }
-  for (const std::string transport : {"send_recv", "rdma_write"}) {
-    for (const std::string deadlock : {"no_wait", "wait_die"}) {
-      all.push_back(
-          {"s2pl " + transport + " " + deadlock,
-           {"protocol.name=s2pl", "protocol.transport=" + transport, "protocol.deadlock=" + deadlock}});
-    }
-  }
-  return all;
-}
-
-void add(Overrides& to, const Overrides& more) {
-  to.insert(to.end(), more.begin(), more.end());
-}
-
-void expect_read_atomic(const json& result, std::uint64_t committed_min) {
-  if (result.is_null()) return;
-  EXPECT_EQ(violations(result), 0U) << findings(result);
-  ASSERT_FALSE(result.at("checks").empty());
-  EXPECT_EQ(result.at("checks")[0].at("name"), "read-atomic");
-  EXPECT_GE(result.at("checks")[0].at("transactions").get<std::uint64_t>(), committed_min);
-  EXPECT_EQ(result.at("datagrams_dropped"), 0);
-  EXPECT_EQ(result.at("aborts").at("verb_failed"), 0);
-}
-
-/// Far more transactions want the hot keys than can have them, over a transport whose round trip is long:
-/// they get through only if who was refused stays away for as long as others need.
-TEST(Ramp, LockingWithoutWaitingGetsThroughOverTcp) {
-  const json result = run(R"({
-    "cluster": {"nodes": 6, "threads": 7, "coroutines": 8, "nics_per_node": 1,
-                "roles": {"servers": 2, "clients": 4}, "nic": "connectx-2", "host": "ramp-qdr-host"},
-    "protocol": {"name": "s2pl", "transport": "ipoib_tcp", "deadlock": "no_wait"},
-    "workload": {"name": "ycsb-groups", "mix": "A"},
-    "run": {"warmup_us": 500, "measure_us": 2000, "check": "read-atomic", "seed": 1}
-  })");
-  expect_read_atomic(result, 224);
-}
-
-/// A worker on every core, one of which serves a server's interrupts.
-TEST(Ramp, WorkersOnTheInterruptsCoreAreNotStarved) {
-  const json result = run(R"({
-    "cluster": {"nodes": 12, "threads": 8, "coroutines": 1, "nics_per_node": 1,
-                "roles": {"servers": 4, "clients": 8}, "nic": "connectx-2", "host": "ramp-qdr-host"},
-    "protocol": {"name": "s2pl", "transport": "ipoib_tcp", "deadlock": "wait_die"},
-    "workload": {"name": "ycsb-groups", "mix": "B"},
-    "run": {"warmup_us": 10000, "measure_us": 10000, "check": "read-atomic", "seed": 1}
-  })");
-  expect_read_atomic(result, 64);
-  EXPECT_GT(result.at("committed"), 64) << "each client's, of a transaction in 0.3 ms";
-}
-
-TEST(Ramp, EveryVariantIsReadAtomicUnderContentionAndDelay) {
-  for (const Variant& variant : variants()) {
-    for (int seed = 1; seed <= 20; ++seed) {
-      SCOPED_TRACE(variant.name + " seed " + std::to_string(seed));
-      Overrides overrides = variant.overrides;
-      overrides.push_back("run.seed=" + std::to_string(seed));
-      // Slow links now and then: messages of one transaction are far apart.
-      if (seed % 2 == 0) overrides.push_back("cluster.network.switch_ns=3000");
-      if (seed % 3 == 0) add(overrides, {"cluster.roles.servers=4", "cluster.roles.clients=1"});
-      expect_read_atomic(try_run(kContended, overrides), 5);
-    }
-  }
-}
-
-TEST(Ramp, NodesThatAreBothServeThemselves) {
-  constexpr const char* kSymmetric = R"({
-    "cluster": {"nodes": 3, "threads": 2, "coroutines": 4, "nics_per_node": 1, "tear_ns": 300},
-    "protocol": {"name": "ramp-fast"},
-    "workload": {"name": "read-write-mix", "operations": 4, "read_ratio": 0.5, "keys": 12},
-    "run": {"warmup_us": 0, "measure_us": 300, "seed": 1}
-  })";
-  for (const Variant& variant : variants()) {
-    SCOPED_TRACE(variant.name);
-    expect_read_atomic(try_run(kSymmetric, variant.overrides), 50);
-  }
-  expect_read_atomic(try_run(kSymmetric, {"cluster.nodes=1"}), 100);
-}
-
-TEST(Ramp, VersionsThatGoAtOnceAreReadAgainNeverReturned) {
-  for (const Variant& variant : variants()) {
-    if (variant.name.starts_with("s2pl")) continue;  // keeps none anyway
-    SCOPED_TRACE(variant.name);
-    Overrides overrides = variant.overrides;
-    overrides.push_back("protocol.collect_after_ms=0");
-    const json result = try_run(kContended, overrides);
-    expect_read_atomic(result, 100);
-    if (variant.name.starts_with("ramp-small")) {
-      EXPECT_GT(result.at("aborts").at("version_collected"), 0);
-    }
-  }
-}
 
 TEST(Ramp, RunsAreRepeatable) {
   const Overrides star = {"protocol.get=get_star", "protocol.put=put_plus"};
@@ -227,10 +107,7 @@ std::uint64_t violations_with(const std::function<void(Sabotage&)>& sabotage,
                               const Overrides& overrides = {}) {
   RunControl control;
   sabotage(control.ramp_sabotage);
-  Overrides all = {"run.measure_us=600"};
-  add(all, overrides);
-  const json result = run(kContended, all, control);
-  return violations(result);
+  return violations(run(kContended, joined({"run.measure_us=600"}, overrides), control));
 }
 
 TEST(RampFaults, ASecondRoundLeftOutIsCaught) {
@@ -256,6 +133,18 @@ TEST(RampFaults, ADroppedSiblingListIsCaught) {
   for (const char* protocol : {"ramp-fast", "ramp-hybrid"}) {
     const auto drop = [](Sabotage& s) { s.drop_siblings = true; };
     EXPECT_GT(violations_with(drop, {std::string("protocol.name=") + protocol}), 0U) << protocol;
+  }
+}
+
+TEST(RampFaults, TcpHidesNone) {
+  const std::vector<std::function<void(Sabotage&)>> faults = {
+      [](Sabotage& s) { s.skip_second_round = true; }, [](Sabotage& s) { s.commit_before_prepare = true; },
+      [](Sabotage& s) { s.drop_siblings = true; }};
+  for (const char* transport : {"ipoib_tcp", "ethernet_tcp"}) {
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      const Overrides over_tcp = {std::string("protocol.transport=") + transport, "run.measure_us=3000"};
+      EXPECT_GT(violations_with(faults[i], over_tcp), 0U) << transport << " " << i;
+    }
   }
 }
 

@@ -26,13 +26,17 @@ inline json run(const char* text, const Overrides& overrides = {}, const RunCont
 }
 
 /// The same where one of many runs may fail: the others still run.
-inline json try_run(const char* text, const Overrides& overrides, const RunControl& control = {}) {
+inline json try_run(const scenarios::Scenario& scenario, const RunControl& control = {}) {
   try {
-    return run(text, overrides, control);
+    return simulate(scenario, control);
   } catch (const std::exception& error) {
     ADD_FAILURE() << error.what();
     return nullptr;
   }
+}
+
+inline json try_run(const char* text, const Overrides& overrides, const RunControl& control = {}) {
+  return try_run(load(text, overrides), control);
 }
 
 /// What two equal runs agree on.

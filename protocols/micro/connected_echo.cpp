@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::uint32_t kReplyBit = 1U << 31;  // of what a message is; below it the call's coroutine
 constexpr std::uint32_t kSignalInterval = 32;
-
-std::size_t whole_lines(std::size_t bytes) {
-  return (bytes + 63) & ~std::size_t{63};
-}
 
 /// The last word of polled message number `number`: never 0, and another than the one a ring earlier.
 std::uint64_t final_word(std::uint32_t number, std::uint32_t what) {

@@ -11,6 +11,7 @@
 #include "protocols/micro/coroutine_thread.hpp"
 #include "protocols/parameters.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -71,7 +72,7 @@ class Echo final : public Benchmark {
       : options_(EchoOptions::from_json(workload)),
         parameters_(parameters),
         needs_(echo_needs(options_, parameters.shape, parameters.coroutines)) {
-    needs_.memory_b = (needs_.memory_b + 63) & ~std::size_t{63};
+    needs_.memory_b = whole_lines(needs_.memory_b);
   }
 
   std::size_t node_memory_bytes() const override {

@@ -11,6 +11,7 @@
 #include "protocols/parameters.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -126,9 +127,8 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   rpc_.packet_b = std::min(rpc_.packet_b, kPacketMaxBytes);
   const auto threads = static_cast<std::size_t>(parameters.shape.threads);
   const auto coroutines = static_cast<std::size_t>(parameters.coroutines);
-  layout_.stride_b = (options_.payload_b + 63) & ~std::size_t{63};
-  layout_.rpc_b = UdRpc::memory_bytes(parameters.shape, rpc_calls_, rpc_);
-  layout_.rpc_b = (layout_.rpc_b + 63) & ~std::size_t{63};
+  layout_.stride_b = whole_lines(options_.payload_b);
+  layout_.rpc_b = whole_lines(UdRpc::memory_bytes(parameters.shape, rpc_calls_, rpc_));
   layout_.thread_b = layout_.rpc_b + coroutines * options_.objects * layout_.stride_b;
   layout_.records_offset = threads * layout_.thread_b;
   layout_.total_b = layout_.records_offset + options_.records * layout_.stride_b;

@@ -8,16 +8,13 @@
 
 #include "backend/user_error.hpp"
 #include "protocols/micro/coroutine_thread.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
 namespace {
 
 constexpr std::uint64_t kRecvBit = std::uint64_t{1} << 63;  // wr_id: a RECV; its queue pair above bit 32
-
-std::size_t whole_lines(std::size_t bytes) {
-  return (bytes + 63) & ~std::size_t{63};
-}
 
 }  // namespace
 

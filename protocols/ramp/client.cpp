@@ -74,7 +74,7 @@ Task<bool> RampClient::run(const KeyGroup& group, std::int64_t since_ps) {
       committed = co_await putting;
     }
   }
-  if (engine_.record && committed) record(committed);
+  if (engine_.record && committed) record();
   co_return committed;
 }
 
@@ -84,7 +84,7 @@ void RampClient::end_phase(RampPhase phase) {
   phase_start_ps_ = now_ps;
 }
 
-void RampClient::record(bool committed) {
+void RampClient::record() {
   history_reads_.clear();
   history_writes_.clear();
   for (const Item& item : reads()) {
@@ -92,7 +92,7 @@ void RampClient::record(bool committed) {
     history_reads_.push_back({item.key, item.timestamp, item.last_commit, value_digest(item.value)});
   }
   for (const Item& item : writes()) history_writes_.push_back({item.key, item.written_digest});
-  history_.add(timestamp_, committed, history_reads_, history_writes_);
+  history_.add(timestamp_, true, history_reads_, history_writes_);
 }
 
 }  // namespace verbtwin::protocols

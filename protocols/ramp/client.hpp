@@ -17,6 +17,7 @@
 #include "protocols/ramp/statistics.hpp"
 #include "protocols/rpc/local_rpc.hpp"
 #include "protocols/runtime/task.hpp"
+#include "protocols/whole_lines.hpp"
 #include "protocols/workloads/key_groups.hpp"
 
 namespace verbtwin::protocols {
@@ -41,7 +42,7 @@ class RampClient {
   RampClient(RampEngine& engine, std::uint64_t number, std::uint32_t group_max, std::span<std::byte> landing);
 
   static std::size_t landing_bytes(const RampLayout& layout, std::uint32_t group_max) {
-    return group_max * std::size_t{(layout.image_b(layout.metadata_max_b) + 63) & ~63U};
+    return group_max * whole_lines(layout.image_b(layout.metadata_max_b));
   }
   /// The longest message there can be.
   static std::uint32_t message_max_b(const RampLayout& layout, std::uint32_t group_max);
@@ -114,7 +115,7 @@ class RampClient {
     if (timestamp >> kClientBits > sequence_) sequence_ = timestamp >> kClientBits;
   }
   void end_phase(RampPhase phase);
-  void record(bool committed);
+  void record();
 
   static constexpr int kClientBits = 30;
   static constexpr std::uint64_t kNotRead = ~std::uint64_t{0};

@@ -10,12 +10,6 @@
 
 namespace verbtwin::protocols {
 
-namespace {
-constexpr std::uint8_t id(RampMessage message) {
-  return static_cast<std::uint8_t>(message);
-}
-}  // namespace
-
 Task<bool> RampClient::get_all() {
   auto first = first_round();
   if (!co_await first) co_return false;

@@ -16,9 +16,9 @@ LockClaim claim(std::uint64_t client, std::uint64_t since_ps, bool exclusive) {
   c.exclusive = exclusive;
   return c;
 }
-std::vector<std::uint64_t> released(LockTable& table, std::uint64_t client) {
+std::vector<std::uint64_t> released(LockTable& table, std::uint64_t client, std::uint64_t slot = 0) {
   std::vector<LockClaim> granted;
-  table.release(0, client, granted);
+  table.release(slot, client, granted);
   std::vector<std::uint64_t> clients;
   for (const LockClaim& one : granted) clients.push_back(one.client);
   return clients;
@@ -47,6 +47,32 @@ TEST(LockTable, TheOlderWaitsTheYoungerDies) {
   EXPECT_EQ(table.lock(0, claim(6, 2, false)), Verdict::kWaits);
   EXPECT_THAT(released(table, 1), testing::ElementsAre(3));
   EXPECT_THAT(released(table, 3), testing::ElementsAre(5, 6));
+}
+
+// Transaction 1 has lock 0 and wants lock 1, transaction 2, which is younger, has lock 1 and wants lock 0.
+
+TEST(LockTable, OfTwoInOppositeOrdersTheYoungerDiesAndTheOlderGetsItsLock) {
+  LockTable table(2, Deadlock::kWaitDie);
+  EXPECT_EQ(table.lock(0, claim(1, 10, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(1, claim(2, 20, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(1, claim(1, 10, true)), Verdict::kWaits);
+  EXPECT_EQ(table.lock(0, claim(2, 20, true)), Verdict::kRefused);
+  EXPECT_THAT(released(table, 2, 1), testing::ElementsAre(1));
+  // Run again, the younger one keeps its age, and later ones do not get past it.
+  EXPECT_EQ(table.lock(1, claim(2, 20, true)), Verdict::kRefused);
+  EXPECT_THAT(released(table, 1, 1), testing::IsEmpty());
+  EXPECT_EQ(table.lock(1, claim(1, 30, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(1, claim(2, 20, true)), Verdict::kWaits);
+}
+
+TEST(LockTable, OfTwoInOppositeOrdersBothAreRefusedWhereNobodyWaits) {
+  LockTable table(2, Deadlock::kNoWait);
+  EXPECT_EQ(table.lock(0, claim(1, 10, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(1, claim(2, 20, true)), Verdict::kGranted);
+  EXPECT_EQ(table.lock(1, claim(1, 10, true)), Verdict::kRefused);
+  EXPECT_EQ(table.lock(0, claim(2, 20, true)), Verdict::kRefused);
+  EXPECT_THAT(released(table, 2, 1), testing::IsEmpty());
+  EXPECT_EQ(table.lock(1, claim(1, 10, true)), Verdict::kGranted);
 }
 
 }  // namespace

@@ -19,6 +19,11 @@ enum class RampMessage : std::uint8_t {
   kRelease,      // CommitArguments, the keys written, the keys only locked -> nothing (S2PL)
 };
 
+/// Of its handler.
+constexpr std::uint8_t id(RampMessage message) {
+  return static_cast<std::uint8_t>(message);
+}
+
 enum class RampStatus : std::uint32_t {
   kFound,
   kNone,       // no version has one of these timestamps

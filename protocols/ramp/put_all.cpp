@@ -11,10 +11,6 @@
 namespace verbtwin::protocols {
 
 namespace {
-constexpr std::uint8_t id(RampMessage message) {
-  return static_cast<std::uint8_t>(message);
-}
-
 /// A value that tells whose it is.
 void fill_value(std::uint64_t key, std::uint64_t timestamp, std::span<std::byte> value) {
   std::memset(value.data(), static_cast<int>(spread(key ^ timestamp) & 0xFF), value.size());

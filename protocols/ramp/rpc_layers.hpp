@@ -39,7 +39,7 @@ class RpcLayers final : public MessageLayer, public PolledMemory {
 
   bool poll_memory() override {
     bool any = buffers != nullptr && buffers->poll();
-    any = (sockets != nullptr && sockets->poll_memory()) || any;
+    any = (sockets != nullptr && sockets->poll()) || any;
     return (grants != nullptr && grants->take_grants()) || any;
   }
 };

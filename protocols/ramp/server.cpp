@@ -10,12 +10,6 @@
 
 namespace verbtwin::protocols {
 
-namespace {
-constexpr std::uint8_t id(RampMessage message) {
-  return static_cast<std::uint8_t>(message);
-}
-}  // namespace
-
 void fill_initial_value(std::uint64_t key, std::span<std::byte> value) {
   std::memset(value.data(), static_cast<int>(spread(key) & 0xFF), value.size());
 }

@@ -11,16 +11,9 @@
 #include "protocols/ramp/rpc_layers.hpp"
 #include "protocols/ramp/server.hpp"
 #include "protocols/rpc/datagram_rpc.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
-
-namespace {
-
-constexpr std::size_t lines(std::size_t bytes) {
-  return (bytes + 63) & ~std::size_t{63};
-}
-
-}  // namespace
 
 RampSystem::RampSystem(const RampParameters& parameters, const nlohmann::json& workload)
     : parameters_(parameters), workload_(make_key_groups(workload)) {
@@ -38,7 +31,7 @@ void RampSystem::lay_out() {
   if (options.algorithm == RampAlgorithm::kFast) l.metadata_max_b = (group_max - 1) * 8;
   if (options.algorithm == RampAlgorithm::kHybrid) l.metadata_max_b = (options.bloom_bits + 63) / 64 * 8;
   l.slots = (l.keys + static_cast<std::uint64_t>(l.servers) - 1) / static_cast<std::uint64_t>(l.servers);
-  l.stride_b = static_cast<std::uint32_t>(lines(l.image_b(l.metadata_max_b)));
+  l.stride_b = static_cast<std::uint32_t>(whole_lines(l.image_b(l.metadata_max_b)));
   // First versions; current ones; those that transactions under way have prepared; overwritten ones.
   const auto clients = static_cast<std::uint64_t>(shape.nodes) * static_cast<std::uint64_t>(shape.threads) *
                        static_cast<std::uint64_t>(parameters_.coroutines);
@@ -48,12 +41,12 @@ void RampSystem::lay_out() {
   const auto calls = static_cast<std::uint32_t>(parameters_.coroutines) * group_max;
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
-        std::max<std::size_t>(datagrams_.packet_b, lines(message_b + std::size_t{64})));
+        std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + std::size_t{64})));
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
     // Without coalescing an RPC layer counts 8 packets for each of these.
     datagrams_.coalescing = false;
     datagrams_.packets_per_call = (group_max + 7) / 8;
-    datagrams_b_ = lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
+    datagrams_b_ = whole_lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }
   if (options.uses_buffers()) {
     buffers_ = {message_b, calls};

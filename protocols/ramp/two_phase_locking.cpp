@@ -53,8 +53,7 @@ Task<bool> RampClient::lock_all(std::int64_t since_ps) {
     const LockArguments arguments{item.key, number_, static_cast<std::uint64_t>(since_ps), item.writes,
                                   item.is_read};
     put_head(
-        to(item.node, engine_.gets)
-            .call(item.node, static_cast<std::uint8_t>(RampMessage::kLock), sizeof arguments, item.reply),
+        to(item.node, engine_.gets).call(item.node, id(RampMessage::kLock), sizeof arguments, item.reply),
         arguments);
   }
   co_await group;

@@ -8,6 +8,7 @@
 
 #include "protocols/checks/history.hpp"
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -45,8 +46,8 @@ std::uint32_t BufferRpc::Shape::ring() const {
   return std::bit_ceil(2 * calls_per_peer);
 }
 std::uint32_t BufferRpc::Shape::place_b() const {
-  const std::size_t bytes = sizeof(Message) + padded(payload_max_b) + sizeof(std::uint64_t);
-  return static_cast<std::uint32_t>((bytes + 63) & ~std::size_t{63});
+  return static_cast<std::uint32_t>(
+      whole_lines(sizeof(Message) + padded(payload_max_b) + sizeof(std::uint64_t)));
 }
 
 std::size_t BufferRpc::memory_bytes(const ClusterShape& cluster, const Shape& shape) {
@@ -84,14 +85,7 @@ std::span<std::byte> BufferRpc::append(int node, std::uint8_t handler, std::uint
 }
 
 std::span<std::byte> BufferRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
-  if (free_calls_.empty()) {
-    free_calls_.push_back(static_cast<std::uint16_t>(waiting_.size()));
-    waiting_.push_back(nullptr);
-  }
-  const std::uint16_t slot = free_calls_.back();
-  free_calls_.pop_back();
-  waiting_[slot] = &reply;
-  return append(node, handler, 0, slot, bytes);
+  return append(node, handler, 0, calls_.add(node, reply), bytes);
 }
 
 std::span<std::byte> BufferRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
@@ -155,13 +149,10 @@ void BufferRpc::serve(int node, const Message& message, std::span<const std::byt
   cpu_.charge(Cost::kRpcReceive);
   cpu_.charge(Cost::kCopyBlock, body.size() / kCacheLineBytes);
   if ((message.flags & kReplyFlag) != 0) {
-    ReplyTarget* target = waiting_[message.slot];
-    free_calls_.push_back(message.slot);
-    target->on_reply(body);
-    return;
+    calls_.take(message.slot).on_reply(body);
+  } else {
+    handlers_[message.handler](RpcCall({node, message.slot}, body));
   }
-  const Entry& handler = handlers_[message.handler];
-  handler.function(handler.context, RpcCall({node, message.slot}, body));
 }
 
 }  // namespace verbtwin::protocols

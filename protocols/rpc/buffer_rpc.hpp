@@ -13,12 +13,11 @@
 // Belongs to one Worker and its thread; created after it and destroyed before it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "protocols/rpc/rpc.hpp"
+#include "protocols/rpc/call_slots.hpp"
 
 namespace verbtwin::protocols {
 
@@ -54,10 +53,6 @@ class BufferRpc final : public Rpc {
   void accept_torn() { accept_torn_ = true; }
 
  private:
-  struct Entry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
   struct Peer {
     Channel* channel = nullptr;  // made when first spoken to
     std::uint32_t sent = 0, received = 0;
@@ -87,9 +82,8 @@ class BufferRpc final : public Rpc {
   std::uint32_t inline_max_b_;
   std::vector<Peer> peers_;      // by node
   std::vector<int> written_to_;  // since the last flush
-  std::array<Entry, kHandlersMax> handlers_{};
-  std::vector<ReplyTarget*> waiting_;  // by call slot
-  std::vector<std::uint16_t> free_calls_;
+  HandlerTable<const RpcCall> handlers_;
+  CallSlots calls_;
   bool accept_torn_ = false;
 };
 

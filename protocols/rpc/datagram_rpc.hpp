@@ -3,8 +3,6 @@
 // Belongs to the Worker of its UdRpc, which outlives it.
 #pragma once
 
-#include <array>
-
 #include "protocols/rpc/ud_rpc.hpp"
 
 namespace verbtwin::protocols {
@@ -26,17 +24,13 @@ class DatagramRpc final : public Rpc {
   std::uint32_t payload_max_b() const override { return datagrams_.payload_max_b(); }
 
  private:
-  struct Entry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
   static void serve(void* context, RpcRequest& request) {
-    const Entry& entry = *static_cast<const Entry*>(context);
-    entry.function(entry.context, RpcCall(request.origin(), request.arguments()));
+    const auto& handler = *static_cast<const HandlerEntry<const RpcCall>*>(context);
+    handler(RpcCall(request.origin(), request.arguments()));
   }
 
   UdRpc& datagrams_;
-  std::array<Entry, kHandlersMax> handlers_{};
+  HandlerTable<const RpcCall> handlers_;
 };
 
 }  // namespace verbtwin::protocols

@@ -18,15 +18,8 @@ std::span<std::byte> LocalRpc::add(std::uint16_t slot, std::uint8_t handler, boo
   return message.bytes;
 }
 
-std::span<std::byte> LocalRpc::call(int, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
-  if (free_slots_.empty()) {
-    free_slots_.push_back(static_cast<std::uint16_t>(waiting_.size()));
-    waiting_.push_back(nullptr);
-  }
-  const std::uint16_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  waiting_[slot] = &reply;
-  return add(slot, handler, false, bytes);
+std::span<std::byte> LocalRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
+  return add(calls_.add(node, reply), handler, false, bytes);
 }
 
 std::span<std::byte> LocalRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
@@ -45,13 +38,10 @@ bool LocalRpc::deliver() {
 
 void LocalRpc::deliver(const Message& message) {
   if (message.is_reply) {
-    ReplyTarget* target = waiting_[message.slot];
-    free_slots_.push_back(message.slot);
-    target->on_reply(message.bytes);
-    return;
+    calls_.take(message.slot).on_reply(message.bytes);
+  } else {
+    handlers_[message.handler](RpcCall({node_, message.slot}, message.bytes));
   }
-  const Entry& handler = handlers_[message.handler];
-  handler.function(handler.context, RpcCall({node_, message.slot}, message.bytes));
 }
 
 }  // namespace verbtwin::protocols

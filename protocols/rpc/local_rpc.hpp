@@ -4,10 +4,9 @@
 // Belongs to one Worker and its thread. Costs nothing but what the handlers charge.
 #pragma once
 
-#include <array>
 #include <vector>
 
-#include "protocols/rpc/rpc.hpp"
+#include "protocols/rpc/call_slots.hpp"
 
 namespace verbtwin::protocols {
 
@@ -26,10 +25,6 @@ class LocalRpc final : public Rpc {
   bool deliver();
 
  private:
-  struct Entry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
   struct Message {
     std::vector<std::byte> bytes;
     std::uint16_t slot = 0;
@@ -40,9 +35,8 @@ class LocalRpc final : public Rpc {
   void deliver(const Message& message);
 
   int node_;
-  std::array<Entry, kHandlersMax> handlers_{};
-  std::vector<ReplyTarget*> waiting_;  // by slot
-  std::vector<std::uint16_t> free_slots_;
+  HandlerTable<const RpcCall> handlers_;
+  CallSlots calls_;
   std::vector<Message> queue_, delivering_;
   std::vector<std::vector<std::byte>> free_bytes_;
 };

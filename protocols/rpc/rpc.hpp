@@ -8,6 +8,7 @@
 // failed completion, or as the binding's error.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -72,10 +73,20 @@ class RpcCall {
   std::span<const std::byte> arguments_;
 };
 
+/// What serves calls, and the context that it is given with each.
+template <typename Call>
+struct HandlerEntry {
+  void operator()(Call& call) const { function(context, call); }
+
+  void (*function)(void* context, Call& call) = nullptr;
+  void* context = nullptr;
+};
+template <typename Call>
+using HandlerTable = std::array<HandlerEntry<Call>, 16>;  // by the handler's number
+
 class Rpc {
  public:
   using Handler = void (*)(void* context, const RpcCall& call);
-  static constexpr std::size_t kHandlersMax = 16;
 
   virtual ~Rpc() = default;
   virtual void set_handler(std::uint8_t id, Handler handler, void* context) = 0;

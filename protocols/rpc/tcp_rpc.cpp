@@ -16,10 +16,7 @@ TcpRpc::TcpRpc(Worker& worker)
       sockets_(worker.port().sockets()),
       peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
       ready_(2 * peers_.size()),
-      received_(kReceiveBytes) {
-  worker.set_messages(*this);
-  worker.set_polled_memory(*this);
-}
+      received_(kReceiveBytes) {}
 
 std::span<std::byte> TcpRpc::append(int node, const Header& header) {
   assert(header.bytes <= kPayloadMaxBytes);
@@ -37,29 +34,20 @@ std::span<std::byte> TcpRpc::append(int node, const Header& header) {
 }
 
 std::span<std::byte> TcpRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
-  if (free_slots_.empty()) {
-    assert(waiting_.size() < 65'536 && "more calls outstanding than slots have numbers");
-    free_slots_.push_back(static_cast<std::uint16_t>(waiting_.size()));
-    waiting_.emplace_back();
-  }
-  const std::uint16_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  waiting_[slot] = {&reply, node};
-  return append(node, {static_cast<std::uint32_t>(bytes), slot, handler, Kind::kCall});
+  return append(node, {static_cast<std::uint32_t>(bytes), calls_.add(node, reply), handler, Kind::kCall});
 }
 
 std::span<std::byte> TcpRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
   return append(origin.node, {static_cast<std::uint32_t>(bytes), origin.slot, 0, Kind::kReply});
 }
 
-bool TcpRpc::flush() {
+void TcpRpc::flush() {
   for (const std::int32_t node : to_flush_) {
     peer(node).listed = false;
     // Behind what did not fit: it leaves when there is room.
     if (!peer(node).room_wanted) write(node);
   }
   to_flush_.clear();
-  return false;
 }
 
 void TcpRpc::write(int node) {
@@ -82,7 +70,7 @@ void TcpRpc::write(int node) {
   sockets_.want_room(node, full);
 }
 
-bool TcpRpc::poll_memory() {
+bool TcpRpc::poll() {
   const std::size_t count = sockets_.poll(ready_);
   for (std::size_t i = 0; i < count; ++i) {
     if (ready_[i].readable) receive(ready_[i].node);
@@ -126,9 +114,7 @@ TcpRpc::Header TcpRpc::checked_header(int node, std::span<const std::byte> bytes
       refuse(node, "calls a handler that there is not");
     }
   } else if (header.kind == Kind::kReply) {
-    const bool asked = header.slot < waiting_.size() && waiting_[header.slot].target != nullptr &&
-                       waiting_[header.slot].node == node;
-    if (!asked) refuse(node, "answers a call that was not made");
+    if (!calls_.awaits(header.slot, node)) refuse(node, "answers a call that was not made");
   } else {
     refuse(node, "is neither call nor reply");
   }
@@ -139,14 +125,10 @@ void TcpRpc::serve(int node, const Header& header, std::span<const std::byte> bo
   cpu_.charge(Cost::kRpcReceive);
   cpu_.charge(Cost::kCopyBlock, body.size() / kLineBytes);
   if (header.kind == Kind::kReply) {
-    ReplyTarget* target = waiting_[header.slot].target;
-    waiting_[header.slot].target = nullptr;
-    free_slots_.push_back(header.slot);
-    target->on_reply(body);
-    return;
+    calls_.take(header.slot).on_reply(body);
+  } else {
+    handlers_[header.handler](RpcCall({node, header.slot}, body));
   }
-  const HandlerEntry& entry = handlers_[header.handler];
-  entry.function(entry.context, RpcCall({node, header.slot}, body));
 }
 
 void TcpRpc::refuse(int node, const char* what) {

@@ -1,8 +1,8 @@
 // TcpRpc: Rpc over TCP connections (backend/sockets.hpp): a message is an 8 B header and its bytes; messages
 // to one peer that are ready together leave in one send call.
 //
-// Belongs to one Worker and its thread; created after it and destroyed before it. It asks the connections
-// what is ready once a round of the worker, and takes at most kReceiveBytes of each that is.
+// Belongs to one Worker and its thread; created after it and destroyed before it. Each round asks the
+// connections once what is ready, and takes at most kReceiveBytes of each that is.
 //
 // A peer is not trusted with lengths: a message is checked against payload_max_b() before anything is kept
 // for it, and memory is taken as its bytes arrive. A peer that sends what this program never does ends the
@@ -10,24 +10,22 @@
 // peers, may have outstanding; a full connection is written on when it has room.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backend/sockets.hpp"
-#include "protocols/rpc/rpc.hpp"
+#include "protocols/rpc/call_slots.hpp"
 
 namespace verbtwin::protocols {
 
-class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
+class TcpRpc final : public Rpc {
  public:
   static constexpr std::uint32_t kPayloadMaxBytes = std::uint32_t{1} << 20;
   static constexpr std::size_t kReceiveBytes = std::size_t{64} << 10;
 
   explicit TcpRpc(Worker& worker);
 
-  // Rpc
   void set_handler(std::uint8_t id, Handler handler, void* context) override {
     handlers_[id] = {handler, context};
   }
@@ -35,13 +33,10 @@ class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
   std::uint32_t payload_max_b() const override { return kPayloadMaxBytes; }
 
-  // MessageLayer: no completions, but messages that leave with the round.
-  void on_recv(const WorkCompletion&) override {}
-  void on_sent(const WorkCompletion&) override {}
-  bool flush() override;
-
-  // PolledMemory: the connections.
-  bool poll_memory() override;
+  /// Once a round: takes what the connections that are ready have. True: there were any.
+  bool poll();
+  /// Sends what has been written.
+  void flush();
 
  private:
   enum class Kind : std::uint8_t { kCall = 1, kReply = 2 };
@@ -60,14 +55,6 @@ class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
     bool room_wanted = false;     // the connection was full
     std::vector<std::byte> part;  // the beginning of a message
   };
-  struct Waiting {
-    ReplyTarget* target = nullptr;  // null: a free slot
-    std::int32_t node = 0;
-  };
-  struct HandlerEntry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
 
   std::span<std::byte> append(int node, const Header& header);
   void write(int node);
@@ -82,9 +69,8 @@ class TcpRpc final : public Rpc, public MessageLayer, public PolledMemory {
   Sockets& sockets_;
   std::vector<Peer> peers_;  // by node
   std::vector<std::int32_t> to_flush_;
-  std::array<HandlerEntry, kHandlersMax> handlers_{};
-  std::vector<Waiting> waiting_;  // by slot
-  std::vector<std::uint16_t> free_slots_;
+  HandlerTable<const RpcCall> handlers_;
+  CallSlots calls_;
   std::vector<SocketReady> ready_;
   std::vector<std::byte> received_;
 };

@@ -29,11 +29,21 @@ std::vector<std::byte> pattern(std::size_t length, std::size_t seed) {
   return bytes;
 }
 
-struct Server {
+struct Server final : MessageLayer, PolledMemory {
   Server(FakeCluster& cluster, int node) : worker(cluster.port(node), 16), rpc(worker) {
     rpc.set_handler(kEcho, echo, this);
     rpc.set_handler(kLater, later, this);
+    worker.set_messages(*this);
+    worker.set_polled_memory(*this);
   }
+  void on_recv(const WorkCompletion&) override {}
+  void on_sent(const WorkCompletion&) override {}
+  bool flush() override {
+    rpc.flush();
+    return false;
+  }
+  bool poll_memory() override { return rpc.poll(); }
+
   static void echo(void* self, const RpcCall& call) {
     auto& server = *static_cast<Server*>(self);
     server.sources.push_back(call.origin().node);

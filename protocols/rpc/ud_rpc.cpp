@@ -1,6 +1,7 @@
 #include "protocols/rpc/ud_rpc.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstring>
 
@@ -138,15 +139,9 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
 }
 
 std::span<std::byte> UdRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
-  if (free_calls_.empty()) {
-    free_calls_.push_back(static_cast<std::uint16_t>(waiting_.size()));
-    waiting_.push_back(nullptr);
-  }
-  const std::uint16_t call = free_calls_.back();
-  free_calls_.pop_back();
-  waiting_[call] = &reply;
+  const std::uint16_t slot = calls_.add(node, reply);
   if (!options_.request_batching) flush();
-  return append(node, handler, 0, call, bytes);
+  return append(node, handler, 0, slot, bytes);
 }
 
 std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::size_t bytes) {
@@ -251,9 +246,7 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
   cpu_.charge(Cost::kRpcReceive);
   cpu_.charge(Cost::kCopyBlock, body.size() / kLineBytes);
   if ((flags & kResponseFlag) != 0) {
-    ReplyTarget* target = waiting_[slot];
-    free_calls_.push_back(slot);
-    target->on_reply(body);
+    calls_.take(slot).on_reply(body);
     return;
   }
   RpcRequest request;
@@ -263,8 +256,7 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
   request.arguments_ = body;
   request.passive_ = (flags & kPassiveFlag) != 0;
   if (request.passive_) ++peer(source).owed;
-  const HandlerEntry& handler = handlers_[kind];
-  handler.function(handler.context, request);
+  handlers_[kind](request);
   if (!options_.response_batching) flush();
 }
 

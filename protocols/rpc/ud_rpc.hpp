@@ -11,7 +11,6 @@
 // as in FaSST.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -20,7 +19,7 @@
 
 #include "backend/cluster.hpp"
 #include "backend/number_map.hpp"
-#include "protocols/rpc/rpc.hpp"
+#include "protocols/rpc/call_slots.hpp"
 #include "protocols/runtime/worker.hpp"
 
 namespace verbtwin::protocols {
@@ -60,7 +59,6 @@ class RpcRequest {
 class UdRpc final : public MessageLayer {
  public:
   using Handler = void (*)(void* context, RpcRequest& request);
-  static constexpr std::size_t kHandlersMax = 16;
   static constexpr std::uint32_t kPassiveCredit = 32;
 
   /// Registered memory that one worker needs, and the RECVs and completions it must have room for.
@@ -110,10 +108,6 @@ class UdRpc final : public MessageLayer {
     std::int32_t node = 0;
     bool has_reply = false;
   };
-  struct HandlerEntry {
-    Handler function = nullptr;
-    void* context = nullptr;
-  };
 
   std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                               std::size_t bytes);
@@ -142,7 +136,7 @@ class UdRpc final : public MessageLayer {
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;
   NumberMap<std::unique_ptr<Peer>> peers_;  // made when first spoken or listened to
-  std::array<HandlerEntry, kHandlersMax> handlers_{};
+  HandlerTable<RpcRequest> handlers_;
 
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_slots_;  // last in, first out: few pages are used
@@ -150,8 +144,7 @@ class UdRpc final : public MessageLayer {
   std::deque<std::int32_t> posted_;       // packets posted and not retired
   std::uint32_t since_signal_ = 0;
 
-  std::vector<ReplyTarget*> waiting_;  // by call slot
-  std::vector<std::uint16_t> free_calls_;
+  CallSlots calls_;
   std::vector<std::uint32_t> consumed_recvs_;
   std::vector<SendWr> send_list_;
 };

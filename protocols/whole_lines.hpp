@@ -1,0 +1,12 @@
+// Sizes in whole cache lines, so that what different workers or NICs write begins in lines of its own.
+#pragma once
+
+#include <cstddef>
+
+namespace verbtwin::protocols {
+
+constexpr std::size_t whole_lines(std::size_t bytes) {
+  return (bytes + 63) & ~std::size_t{63};
+}
+
+}  // namespace verbtwin::protocols
