@@ -57,7 +57,10 @@ bool all_logged(Histories histories, LoggedParts logged, int replicas, int nodes
     for (int i = 1; i < replicas; ++i) expected[behind(home, i, nodes)].add(bag);
   });
   for (const auto& part : logged) {
-    for (const LoggedWrite& entry : part) found[entry.backup].add(bag_of(entry.write));
+    for (const LoggedWrite& entry : part) {
+      assert(entry.backup < found.size());
+      found[entry.backup].add(bag_of(entry.write));
+    }
   }
   return expected == found;
 }
