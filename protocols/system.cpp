@@ -4,9 +4,6 @@
 #include <bit>
 
 #include "backend/user_error.hpp"
-#include "protocols/checks/final_state.hpp"
-#include "protocols/checks/logs.hpp"
-#include "protocols/checks/serializability.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -264,98 +261,6 @@ std::uint64_t NodeProgram::location_cache_hits() const {
 }
 std::uint64_t NodeProgram::location_cache_misses() const {
   return shared_->cache.misses();
-}
-
-FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot) {
-  const StoreLayout& layout = holder.layout();
-  const std::byte* at = holder.record_copy(record.table(), rank, slot);
-  const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
-  return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
-}
-
-namespace {
-
-/// The records of a finished run, read as the checks want them.
-class FinalData {
- public:
-  FinalData(const System& system, const FindFinalRecord& find) : system_(system), find_(find) {}
-
-  /// Fills in the value; false: the record does not exist.
-  bool value(RecordId record, std::span<std::byte> value) const {
-    const FinalRecord last = find_(record, 0);
-    if (last.version == 0) return system_.workload().initial_value(record, value);
-    std::ranges::copy(last.value.first(value.size()), value.begin());
-    return (last.version & kDeletedBit) == 0;
-  }
-
-  std::uint64_t initial_digest(RecordId record) const {
-    std::vector<std::byte> value(value_b(record));
-    const bool exists = system_.workload().initial_value(record, value);
-    return written_digest(exists ? 0 : kDeletedBit, value);
-  }
-
-  PrimaryRecord read(RecordId record, int rank) const {
-    const FinalRecord last = find_(record, rank);
-    if (last.version == 0) return {0, initial_digest(record), last.lock != 0};
-    return {writes_of(last.version), written_digest(last.version, last.value.first(value_b(record))),
-            last.lock != 0};
-  }
-
- private:
-  std::size_t value_b(RecordId record) const { return system_.layout().table(record.table()).spec.value_b; }
-
-  const System& system_;
-  const FindFinalRecord& find_;
-};
-
-}  // namespace
-
-std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find) {
-  const SystemParameters& p = system.parameters();
-  const TruncateAfter truncate_after = p.options.truncate_after;
-  // Transactions that end before they commit leave nothing to judge.
-  if (truncate_after == TruncateAfter::kExecution || truncate_after == TruncateAfter::kValidation) return {};
-  const FinalData data(system, find);
-  std::vector<CheckReport> reports;
-  reports.push_back(
-      check_serializable(histories, [&](RecordId record) { return data.initial_digest(record); }));
-  reports.push_back(check_final_state(histories, [&](RecordId record) { return data.read(record, 0); }));
-  if (truncate_after == TruncateAfter::kNone) {
-    CoordinatorOf coordinator_of;
-    if (p.options.logging.placement == LogPlacement::kCoordinator) {
-      coordinator_of = [&](std::size_t worker) {
-        return static_cast<std::uint32_t>(worker / static_cast<std::size_t>(p.shape.threads));
-      };
-    }
-    reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, coordinator_of));
-    reports.push_back(check_backups(histories, p.replicas,
-                                    [&](RecordId record, int rank) { return data.read(record, rank); }));
-  }
-  reports.push_back(system.workload().check_invariant(
-      histories, [&](RecordId record, std::span<std::byte> value) { return data.value(record, value); }));
-  return reports;
-}
-
-std::vector<CheckReport> run_checks(const System& system,
-                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
-  std::vector<const History*> histories;
-  std::vector<LoggedWrite> logged;
-  // The logs that were written, not all there are: those grow with the square of the cluster, and a look into
-  // an untouched one costs a page fault.
-  for (const auto& node : nodes) node->drain_logs(nodes);
-  for (const auto& node : nodes) {
-    for (int thread = 0; thread < system.parameters().shape.threads; ++thread) {
-      histories.push_back(&node->history(thread));
-    }
-    logged.insert(logged.end(), node->store().logged().begin(), node->store().logged().end());
-  }
-  const auto find = [&](RecordId record, int rank) {
-    const int holder = system.layout().backup_node(static_cast<int>(record.partition()), rank);
-    const std::uint64_t slot = nodes[record.partition()]->store().find_slot(record.table(), record.key());
-    return final_record(nodes[static_cast<std::size_t>(holder)]->store(), record, rank, slot);
-  };
-  return run_checks(system, histories, logged, find);
 }
 
 }  // namespace verbtwin::protocols

@@ -97,13 +97,17 @@ struct FinalRecord {
 };
 /// The copy of replica rank `rank`, which `holder` has in `slot`: the primary's NodeStore::find_slot().
 FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot);
-using FindFinalRecord = std::function<FinalRecord(RecordId record, int rank)>;
+/// Fills in the copies of some records, all or the first ones by replica rank: those of the first record,
+/// those of the second, ... Records are named in ascending order mostly, and many at a time.
+using FindFinalRecords =
+    std::function<void(std::span<const RecordId> records, std::span<FinalRecord> copies)>;
 
 /// Every check of a finished run, from what was gathered of it: all workers' histories (by node, then
 /// thread), what all logs held, and a way to look up each record that was written, at its primary (rank 0)
 /// and its backups.
 std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
-                                    std::span<const LoggedWrite> logged, const FindFinalRecord& find);
+                                    std::span<const std::span<const LoggedWrite>> logged,
+                                    const FindFinalRecords& find);
 
 /// The same where all nodes are in this process; drains the logs first.
 std::vector<CheckReport> run_checks(const System& system,

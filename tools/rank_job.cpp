@@ -148,9 +148,14 @@ class Transactions final : public RankJob {
         for (std::size_t rank = 0; rank < reports.size(); ++rank)
           states.add(holder, static_cast<int>(rank), answers[rank]);
       }
+      const std::span<const protocols::LoggedWrite> all_logged(logged);
       input.checks = protocols::run_checks(
-          system_, history_of, logged,
-          [&](protocols::RecordId record, int rank) { return states.find(record, rank); });
+          system_, history_of, std::span(&all_logged, 1),
+          [&](std::span<const protocols::RecordId> records, std::span<protocols::FinalRecord> copies) {
+            const std::size_t each = copies.size() / records.size();
+            for (std::size_t i = 0; i < copies.size(); ++i)
+              copies[i] = states.find(records[i / each], static_cast<int>(i % each));
+          });
     }
     return make_result(input);
   }

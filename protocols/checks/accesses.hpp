@@ -1,9 +1,9 @@
-// Accesses: what all workers did, as one flat array grouped by record, and the numbers of their transactions.
+// GroupedAccesses: what all workers did, as one flat array by record, and the numbers of their transactions.
 //
-// Made by a check when every worker has stopped; it copies what it needs of the histories.
+// Made once when every worker has stopped, and shared read-only by the checks of a run. It copies the
+// accesses; the histories outlive it. One thread.
 #pragma once
 
-#include <boost/sort/spreadsort/integer_sort.hpp>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -53,23 +53,33 @@ class TransactionNumbers {
   std::vector<std::uint32_t> first_;  // of each worker; behind them the count of all
 };
 
-/// Every write, and on request every read, in no particular order.
-std::vector<RecordAccess> collect_accesses(Histories histories, const TransactionNumbers& numbers,
-                                           bool reads);
+/// A check that is given plain histories groups them for itself.
+class GroupedAccesses {
+ public:
+  GroupedAccesses(Histories histories);
 
-/// Orders `items` by the record of their member `access` and calls visit(span) for each record, the records
-/// ascending. Within a record the order is unspecified: the visitor sorts its span as it needs it.
-template <typename Item, typename Visit>
-void for_each_record(std::vector<Item>& items, const Visit& visit) {
-  const auto record_of = [](const Item& item) { return item.access.record; };
-  boost::sort::spreadsort::integer_sort(
-      items.begin(), items.end(),
-      [&](const Item& item, unsigned shift) { return record_of(item).packed >> shift; },
-      [&](const Item& left, const Item& right) { return record_of(left) < record_of(right); });
-  for (std::size_t begin = 0, end = 0; begin < items.size(); begin = end) {
-    while (end < items.size() && record_of(items[end]) == record_of(items[begin])) ++end;
-    visit(std::span<Item>(items).subspan(begin, end - begin));
+  Histories histories() const { return histories_; }
+  const TransactionNumbers& numbers() const { return numbers_; }
+  /// Every record that a committed transaction wrote, once, ascending.
+  std::span<const RecordId> written() const { return written_; }
+
+  /// Calls visit(span) for each record, the records ascending: its accesses by transaction, of each the
+  /// writes before the reads.
+  template <typename Visit>
+  void for_each_record(const Visit& visit) const {
+    const std::span<const RecordAccess> all(accesses_);
+    for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+      const RecordId record = all[begin].access.record;
+      while (end < all.size() && all[end].access.record == record) ++end;
+      visit(all.subspan(begin, end - begin));
+    }
   }
-}
+
+ private:
+  Histories histories_;
+  TransactionNumbers numbers_;
+  std::vector<RecordAccess> accesses_;
+  std::vector<RecordId> written_;
+};
 
 }  // namespace verbtwin::protocols

@@ -3,60 +3,63 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace verbtwin::protocols {
 namespace {
 
-void judge(std::span<const RecordAccess> writes, const char* holder, const PrimaryRecord& primary,
+/// `accesses`: of one record, writes among them.
+void judge(std::span<const RecordAccess> accesses, const char* holder, const RecordCopy& copy,
            Findings& findings) {
-  const auto version_of = [](const RecordAccess& write) { return write.access.version; };
-  const RecordId record = writes.front().access.record;
-  const std::uint64_t last = version_of(*std::ranges::max_element(writes, {}, version_of));
-  if (primary.locked) {
+  const RecordId record = accesses.front().access.record;
+  std::uint64_t last = 0;
+  bool held = false;
+  for (const RecordAccess& write : accesses) {
+    if (write.kind != AccessKind::kWrite || write.access.version < last) continue;
+    held = (held && write.access.version == last) || write.access.digest == copy.digest;
+    last = write.access.version;
+  }
+  if (copy.locked) {
     findings.add("left locked", [&] { return to_string(record); });
   }
-  if (primary.version != last) {
+  if (copy.version != last) {
     findings.add("wrong final version", [&] {
       return fmt::format("{} was committed last, the {} holds version {}", to_string(record, last), holder,
-                         primary.version);
+                         copy.version);
     });
     return;
   }
-  const bool held = std::ranges::any_of(writes, [&](const RecordAccess& write) {
-    return version_of(write) == last && write.access.digest == primary.digest;
-  });
   if (!held) {
     findings.add("wrong final value", [&] {
       return fmt::format("the {} holds {} as {:016x}, which nobody committed", holder,
-                         to_string(record, last), primary.digest);
+                         to_string(record, last), copy.digest);
     });
   }
 }
 
 }  // namespace
 
-CheckReport check_final_state(Histories histories,
-                              const std::function<PrimaryRecord(RecordId)>& read_primary) {
-  const TransactionNumbers numbers(histories);
-  std::vector<RecordAccess> writes = collect_accesses(histories, numbers, false);
-  Findings findings;
-  for_each_record(writes, [&](std::span<const RecordAccess> record) {
-    judge(record, "primary", read_primary(record.front().access.record), findings);
-  });
-  return findings.report("final_state", numbers.count());
-}
-
-CheckReport check_backups(Histories histories, int replicas,
-                          const std::function<PrimaryRecord(RecordId, int rank)>& read_copy) {
-  const TransactionNumbers numbers(histories);
-  std::vector<RecordAccess> writes = collect_accesses(histories, numbers, false);
-  Findings findings;
-  for_each_record(writes, [&](std::span<const RecordAccess> record) {
-    for (int rank = 1; rank < replicas; ++rank) {
-      judge(record, "backup", read_copy(record.front().access.record, rank), findings);
+FinalStateReports check_final_state(const GroupedAccesses& accesses, int replicas, const ReadCopies& read) {
+  constexpr std::size_t kBatch = 32;
+  const auto copies_each = static_cast<std::size_t>(replicas);
+  const std::span<const RecordId> written = accesses.written();
+  std::vector<RecordCopy> copies(kBatch * copies_each);
+  std::size_t judged = 0;  // of `written`
+  Findings primaries, backups;
+  accesses.for_each_record([&](std::span<const RecordAccess> record) {
+    if (judged == written.size() || written[judged] != record.front().access.record) return;  // only read
+    const std::size_t in_batch = judged % kBatch;
+    if (in_batch == 0) {
+      const auto batch = written.subspan(judged, std::min(kBatch, written.size() - judged));
+      read(batch, std::span(copies).first(batch.size() * copies_each));
     }
+    ++judged;
+    const RecordCopy* copy = &copies[in_batch * copies_each];
+    judge(record, "primary", copy[0], primaries);
+    for (int rank = 1; rank < replicas; ++rank) judge(record, "backup", copy[rank], backups);
   });
-  return findings.report("backups", numbers.count());
+  const std::uint32_t transactions = accesses.numbers().count();
+  return {primaries.report("final_state", transactions), backups.report("backups", transactions)};
 }
 
 }  // namespace verbtwin::protocols

@@ -5,27 +5,31 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "protocols/checks/accesses.hpp"
 #include "protocols/checks/report.hpp"
 
 namespace verbtwin::protocols {
 
-/// A record as it lies in its primary's memory.
-struct PrimaryRecord {
+/// A copy of a record as it lies in its holder's memory.
+struct RecordCopy {
   std::uint64_t version = 0;
   std::uint64_t digest = 0;
   bool locked = false;
 };
 
-/// For every record that was written: the primary must hold its last committed version, with that write's
-/// digest, unlocked. `read_primary` is called once for each such record, the records ascending.
-CheckReport check_final_state(Histories histories,
-                              const std::function<PrimaryRecord(RecordId)>& read_primary);
+/// Fills in the copies of some records, by replica rank: those of the first record, those of the second, ...
+/// Many at a time, so that whoever looks them up need not wait for one after the other.
+using ReadCopies = std::function<void(std::span<const RecordId> records, std::span<RecordCopy> copies)>;
 
-/// The same for the copies at the backups, when all logs have been applied: `read_copy` is called with each
-/// rank from 1 to replicas-1.
-CheckReport check_backups(Histories histories, int replicas,
-                          const std::function<PrimaryRecord(RecordId, int rank)>& read_copy);
+struct FinalStateReports {
+  CheckReport final_state, backups;
+};
+
+/// For every record that was written: the primary must hold its last committed version, with that write's
+/// digest, unlocked (`final_state`), and so must each of the other replicas when all logs have been applied
+/// (`backups`). `read` is asked once for each such record, the records ascending.
+FinalStateReports check_final_state(const GroupedAccesses& accesses, int replicas, const ReadCopies& read);
 
 }  // namespace verbtwin::protocols

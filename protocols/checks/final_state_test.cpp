@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "protocols/checks/histories_for_test.hpp"
 
@@ -22,11 +23,17 @@ class FinalState : public testing::Test {
   }
 
   CheckReport check() const {
-    return check_final_state(histories_.view(), [&](RecordId record) { return primary_.at(record); });
+    return check_final_state(histories_.view(), 1,
+                             [&](std::span<const RecordId> records, std::span<RecordCopy> copies) {
+                               for (std::size_t i = 0; i < records.size(); ++i) {
+                                 copies[i] = primary_.at(records[i]);
+                               }
+                             })
+        .final_state;
   }
 
   TestHistories histories_;
-  std::map<RecordId, PrimaryRecord> primary_;
+  std::map<RecordId, RecordCopy> primary_;
 };
 
 TEST_F(FinalState, AcceptsTheLastCommittedVersions) {
@@ -64,6 +71,35 @@ TEST_F(FinalState, FindsAnOlderValueUnderTheLastVersion) {
 TEST_F(FinalState, FindsALockLeftBehind) {
   primary_[kY].locked = true;
   EXPECT_THAT(check().examples, ElementsAre("left locked: 1/2/20"));
+}
+
+// More records than are read at a time, of which some were only read; three replicas, in which one copy each
+// is wrong.
+TEST(FinalStates, JudgesEveryCopyOfEveryRecord) {
+  constexpr std::uint32_t kRecords = 1000;
+  TestHistories histories(3);
+  for (std::uint32_t key = 0; key < kRecords; ++key) {
+    const RecordId record = RecordId::make(key % 3, key % 7, key);
+    histories.add({{at(record, 0)}, {at(record, 1)}}, key % 3);
+    histories.add({{at(RecordId::make(1, 2, kRecords + key), 0)}, {}}, key % 2);
+  }
+  std::set<RecordId> asked;
+  const auto read = [&](std::span<const RecordId> records, std::span<RecordCopy> copies) {
+    ASSERT_EQ(copies.size(), records.size() * 3);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const RecordId record = records[i / 3];
+      asked.insert(record);
+      copies[i] = {1, digest_of(record, 1), false};
+      if (record.key() == 600 + i % 3) copies[i].locked = true;
+    }
+  };
+  const FinalStateReports reports = check_final_state(histories.view(), 3, read);
+  EXPECT_EQ(asked.size(), kRecords);
+  EXPECT_EQ(reports.final_state.name, "final_state");
+  EXPECT_EQ(reports.backups.name, "backups");
+  EXPECT_EQ(reports.backups.transactions, std::uint64_t{2 * kRecords});
+  EXPECT_THAT(reports.final_state.examples, ElementsAre("left locked: 0/5/600"));
+  EXPECT_THAT(reports.backups.examples, ElementsAre("left locked: 1/6/601 (and 1 more)"));
 }
 
 }  // namespace

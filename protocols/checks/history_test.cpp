@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 
 #include "protocols/checks/accesses.hpp"
 #include "protocols/checks/histories_for_test.hpp"
@@ -49,6 +51,51 @@ TEST(TransactionNumbers, NamesWorkerAndIndex) {
   EXPECT_EQ(numbers.name(1), "0.1");
   EXPECT_EQ(numbers.name(2), "2.0");
   EXPECT_EQ(numbers.name(3), "3.0");
+}
+
+// Enough records of several tables to need boxes, and one that most accesses are of.
+TEST(GroupedAccesses, OrdersByRecordAndThenAsTheHistoriesHaveIt) {
+  constexpr std::uint32_t kWorkers = 5, kTransactions = 4000;
+  TestHistories histories(kWorkers);
+  std::uint64_t state = 1;
+  const auto record = [&state] {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    const auto drawn = static_cast<std::uint32_t>(state >> 33);
+    if (drawn % 3 == 0) return kX;
+    return RecordId::make(drawn % 5 * 40, drawn % 7 * 3, drawn % 11 == 0 ? drawn : drawn % 1000);
+  };
+  struct Placed {
+    RecordId record;
+    std::uint32_t transaction;
+    AccessKind kind;
+    std::uint64_t version;
+    auto operator<=>(const Placed&) const = default;
+  };
+  std::vector<Placed> expected;
+  for (std::uint32_t i = 0; i < kTransactions; ++i) {
+    const TestTransaction transaction{{at(record(), i), at(record(), i)}, {at(record(), i)}};
+    histories.add(transaction, i * kWorkers / kTransactions);
+    expected.push_back({transaction.writes[0].record, i, AccessKind::kWrite, i});
+    for (const Access& read : transaction.reads) {
+      expected.push_back({read.record, i, AccessKind::kRead, i});
+    }
+  }
+  std::ranges::sort(expected);
+  const GroupedAccesses grouped(histories.view());
+  std::vector<Placed> found;
+  std::vector<RecordId> written;
+  grouped.for_each_record([&](std::span<const RecordAccess> accesses) {
+    bool any_write = false;
+    for (const RecordAccess& a : accesses) {
+      EXPECT_EQ(a.access.record, accesses.front().access.record);
+      found.push_back({a.access.record, a.transaction, a.kind, a.access.version});
+      any_write |= a.kind == AccessKind::kWrite;
+    }
+    if (any_write) written.push_back(accesses.front().access.record);
+  });
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(std::vector(grouped.written().begin(), grouped.written().end()), written);
+  EXPECT_EQ(std::ranges::adjacent_find(written, std::greater_equal<>()), written.end());
 }
 
 TEST(Findings, GivesTheFirstOfEachKindAndTheirNumber) {

@@ -156,7 +156,7 @@ TEST(NumberedVersions, OfASerialExecutionAreSerializable) {
     const std::vector<History> numbered = number_versions(all.view());
     std::vector<const History*> view;
     for (const History& history : numbered) view.push_back(&history);
-    return check_serializable(view, initial);
+    return check_serializable(Histories(view), initial);
   };
   EXPECT_EQ(judged(histories).violations, 0U);
   EXPECT_EQ(judged(histories).transactions, 3U);

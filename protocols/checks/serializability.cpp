@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <tuple>
 
 #include "protocols/checks/cycles.hpp"
 
@@ -21,18 +20,19 @@ class RecordJudge {
   RecordJudge(const TransactionNumbers& numbers, const InitialDigest& initial_digest, Findings& findings)
       : numbers_(numbers), initial_digest_(initial_digest), findings_(findings) {}
 
-  void judge(std::span<RecordAccess> accesses) {
+  void judge(Accesses accesses) {
     record_ = accesses.front().access.record;
     judge_by_transaction(accesses);
-    judge_by_version(accesses);
+    judge_by_version(by_version(accesses));
   }
 
   std::span<const Dependency> dependencies() const { return dependencies_; }
 
  private:
-  void judge_by_transaction(std::span<RecordAccess> accesses);
+  void judge_by_transaction(Accesses accesses);
   void judge_transaction(Accesses reads, Accesses writes);
-  void judge_by_version(std::span<RecordAccess> accesses);
+  Accesses by_version(Accesses accesses);
+  void judge_by_version(Accesses accesses);
   void judge_writers(Accesses writers, std::uint64_t last_version);
   void judge_readers(Accesses readers, Accesses writers);
   void judge_initial_readers(Accesses readers);
@@ -46,14 +46,11 @@ class RecordJudge {
   const InitialDigest& initial_digest_;
   Findings& findings_;
   std::vector<Dependency> dependencies_;
+  std::vector<RecordAccess> ordered_;
   RecordId record_;
 };
 
-void RecordJudge::judge_by_transaction(std::span<RecordAccess> accesses) {
-  if (accesses.size() == 1) return;
-  std::ranges::sort(accesses, {}, [](const RecordAccess& a) {
-    return std::tuple(a.transaction, a.kind, a.access.version, a.access.digest);
-  });
+void RecordJudge::judge_by_transaction(Accesses accesses) {
   for (std::size_t begin = 0, reads = 0, end = 0; begin < accesses.size(); begin = end) {
     const std::uint32_t transaction = accesses[begin].transaction;
     while (end < accesses.size() && accesses[end].transaction == transaction) ++end;
@@ -65,25 +62,45 @@ void RecordJudge::judge_by_transaction(std::span<RecordAccess> accesses) {
 }
 
 void RecordJudge::judge_transaction(Accesses reads, Accesses writes) {
-  const std::uint64_t version = reads.front().access.version;
-  if (reads.back().access.version != version) {
+  std::uint64_t version = reads.front().access.version, newest = version;
+  for (const RecordAccess& read : reads) {
+    version = std::min(version, read.access.version);
+    newest = std::max(newest, read.access.version);
+  }
+  if (newest != version) {
     findings_.add("read at two versions", [&] {
-      return fmt::format("{} read {} and {}", name(reads.front()), at(version),
-                         at(reads.back().access.version));
+      return fmt::format("{} read {} and {}", name(reads.front()), at(version), at(newest));
     });
   }
+  std::uint64_t wrong = 0, first_wrong = std::numeric_limits<std::uint64_t>::max();
   for (const RecordAccess& write : writes) {
     if (write.access.version == version + 1) continue;
-    findings_.add("write does not follow its read", [&] {
-      return fmt::format("{} read {} and wrote {}", name(write), at(version), at(write.access.version));
-    });
+    ++wrong;
+    first_wrong = std::min(first_wrong, write.access.version);
   }
+  if (wrong == 0) return;
+  findings_.add(
+      "write does not follow its read",
+      [&] {
+        return fmt::format("{} read {} and wrote {}", name(reads.front()), at(version), at(first_wrong));
+      },
+      wrong);
 }
 
-void RecordJudge::judge_by_version(std::span<RecordAccess> accesses) {
-  std::ranges::sort(accesses, {}, [](const RecordAccess& a) {
-    return std::tuple(a.access.version, a.kind, a.access.digest, a.transaction);
-  });
+Accesses RecordJudge::by_version(Accesses accesses) {
+  const auto before = [](const RecordAccess& a, const RecordAccess& b) {
+    if (a.access.version != b.access.version) return a.access.version < b.access.version;
+    if (a.kind != b.kind) return a.kind < b.kind;
+    if (a.access.digest != b.access.digest) return a.access.digest < b.access.digest;
+    return a.transaction < b.transaction;
+  };
+  if (std::ranges::is_sorted(accesses, before)) return accesses;
+  ordered_.assign(accesses.begin(), accesses.end());
+  std::ranges::sort(ordered_, before);
+  return ordered_;
+}
+
+void RecordJudge::judge_by_version(Accesses accesses) {
   std::uint32_t last_writer = kNobody;
   std::uint64_t last_version = 0;
   std::size_t overwritten = 0;  // from here on are the accesses since the last installed version
@@ -189,12 +206,11 @@ void add_cycles(const Cycles& cycles, const TransactionNumbers& numbers, Finding
 
 }  // namespace
 
-CheckReport check_serializable(Histories histories, const InitialDigest& initial_digest) {
-  const TransactionNumbers numbers(histories);
-  std::vector<RecordAccess> accesses = collect_accesses(histories, numbers, true);
+CheckReport check_serializable(const GroupedAccesses& accesses, const InitialDigest& initial_digest) {
+  const TransactionNumbers& numbers = accesses.numbers();
   Findings findings;
   RecordJudge judge(numbers, initial_digest, findings);
-  for_each_record(accesses, [&](std::span<RecordAccess> record) { judge.judge(record); });
+  accesses.for_each_record([&](Accesses record) { judge.judge(record); });
   add_cycles(find_cycles(numbers.count(), judge.dependencies()), numbers, findings);
   return findings.report("serializable", numbers.count());
 }

@@ -23,6 +23,6 @@ using InitialDigest = std::function<std::uint64_t(RecordId)>;
 /// digest is not the writer's; a transaction that read a record at two versions; and each strongly connected
 /// component of the dependency graph. Without `initial_digest`, all readers of an initial value must agree
 /// with each other.
-CheckReport check_serializable(Histories histories, const InitialDigest& initial_digest = {});
+CheckReport check_serializable(const GroupedAccesses& accesses, const InitialDigest& initial_digest = {});
 
 }  // namespace verbtwin::protocols

@@ -112,7 +112,7 @@ void Transaction::prepare_image(Item& item) {
 
 void Transaction::commit_local(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
-  std::byte* record = local_record(item);
+  std::byte* record = item.local;
   install(layout(item), record, load_word(item.image + 8),
           {item.image + kRecordHeaderBytes, layout(item).value_b});
   if (!options().sabotage.skip_lock) unlock(record);

@@ -124,15 +124,16 @@ void Transaction::find_local() {
     Item& item = items_[i];
     if (!is_local(item)) continue;
     item.slot = store().find_slot(item.record.table(), item.record.key());
+    item.local = store().primary_record(item.record.table(), item.slot);
     item.located = true;
-    prefetch(local_record(item));
+    prefetch(item.local);
   }
 }
 
 void Transaction::fetch_local(Item& item) {
   engine_.cpu_.charge(Cost::kIndexLookup);
   engine_.cpu_.charge_cycles(engine_.node_.cycles.execution);
-  std::byte* record = local_record(item);
+  std::byte* record = item.local;
   if (locks_when_fetching(item)) {
     engine_.cpu_.charge(Cost::kLocalAtomic);
     item.locked = !options().sabotage.skip_lock && try_lock(record, owner());

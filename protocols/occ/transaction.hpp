@@ -86,6 +86,7 @@ class Transaction {
     std::uint64_t slot = 0;
     std::uint64_t version = 0;     // the version word as fetched
     std::uint64_t digest = 0;      // of the value read
+    std::byte* local = nullptr;    // the record itself, if it is this node's
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
     std::int32_t node = 0;
@@ -125,16 +126,13 @@ class Transaction {
   /// A phase is about to touch this node's own records among those it writes or, `all`, any.
   void prefetch_local(bool all) {
     for (const Item& item : items()) {
-      if ((all || item.is_write) && is_local(item)) prefetch(local_record(item));
+      if ((all || item.is_write) && is_local(item)) prefetch(item.local);
     }
   }
   bool is_local(const Item& item) const { return item.node == store().node(); }
   NodeStore& store() const { return engine_.store_; }
   const OccOptions& options() const { return engine_.options(); }
   const RecordLayout& layout(const Item& item) const { return engine_.record_layout(item.record); }
-  std::byte* local_record(const Item& item) const {
-    return store().primary_record(item.record.table(), item.slot);
-  }
   bool is_local_only(const Item& item) const {
     return store().layout().table(item.record.table()).spec.local_only;
   }

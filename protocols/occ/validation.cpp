@@ -68,7 +68,7 @@ void Transaction::lock_by_rpc(Item& item, WaitGroup& group) {
   if (is_local(item)) {
     engine_.cpu_.charge(Cost::kLocalAtomic);
     engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
-    std::byte* record = local_record(item);
+    std::byte* record = item.local;
     Verdict verdict = Verdict::kPassed;
     if (!options().sabotage.skip_lock && !try_lock(record, owner())) verdict = Verdict::kLocked;
     store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
@@ -133,7 +133,7 @@ Task<bool> Transaction::check_read_set() {
 
 void Transaction::check_locally(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
-  std::byte* record = local_record(item);
+  std::byte* record = item.local;
   // The lock first: a writer that is let by here locks later, and will find this transaction's locks.
   store_word(item.scratch + kHeaderAt, atomic_word(record).load(std::memory_order_acquire));
   store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
@@ -176,7 +176,7 @@ void Transaction::release_locks() {
 void Transaction::release_lock(Item& item) {
   item.locked = false;
   if (is_local(item)) {
-    unlock(local_record(item));
+    unlock(item.local);
     return;
   }
   std::byte* word = item.scratch + kReplyAt;

@@ -280,7 +280,7 @@ std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories hist
     std::vector<const History*> each;
     for (const History& history : numbered) each.push_back(&history);
     reports.push_back(
-        check_serializable(each, [&](RecordId record) { return initial_digest(record.packed); }));
+        check_serializable(Histories(each), [&](RecordId record) { return initial_digest(record.packed); }));
   }
   return reports;
 }

@@ -1,5 +1,5 @@
-// What workloads' invariants have in common: the records that were written, and sums that must agree with
-// what the committed transactions say they did.
+// What workloads' invariants have in common: sums over the records that were written must agree with what the
+// committed transactions say they did.
 //
 // Called when every worker has stopped; one thread.
 #pragma once
@@ -8,26 +8,20 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "protocols/checks/history.hpp"
+#include "protocols/checks/accesses.hpp"
 #include "protocols/checks/report.hpp"
 
 namespace verbtwin::protocols {
 
-/// Every record that a committed transaction wrote, once, ascending.
-std::vector<RecordId> written_records(std::span<const History* const> histories);
-
-std::uint64_t committed_transactions(std::span<const History* const> histories);
-
 /// What the transactions' effects add up to must be what the written records changed by: `change_of` gives a
 /// record's final amount less its initial one.
-CheckReport check_sum(const char* name, const char* unit, std::span<const History* const> histories,
+CheckReport check_sum(const char* name, const char* unit, const GroupedAccesses& accesses,
                       const std::function<std::int64_t(RecordId)>& change_of);
 
 /// The same for records that count their updates in their first word: `initial` is what it was. `value_b`:
 /// size of a value.
-CheckReport check_updates(std::span<const History* const> histories, std::size_t value_b,
+CheckReport check_updates(const GroupedAccesses& accesses, std::size_t value_b,
                           const std::function<bool(RecordId, std::span<std::byte>)>& value,
                           const std::function<std::uint64_t(RecordId)>& initial);
 

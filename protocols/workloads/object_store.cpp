@@ -83,9 +83,8 @@ class ObjectStore final : public Workload {
     co_return outcome_of(co_await committing);
   }
 
-  CheckReport check_invariant(std::span<const History* const> histories,
-                              const FinalValue& value) const override {
-    return check_updates(histories, value_b_, value, initial_count);
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
+    return check_updates(accesses, value_b_, value, initial_count);
   }
 
  private:

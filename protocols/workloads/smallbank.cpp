@@ -96,9 +96,8 @@ class SmallBank final : public Workload {
     }
   }
 
-  CheckReport check_invariant(std::span<const History* const> histories,
-                              const FinalValue& value) const override {
-    return check_sum("money", "cents", histories, [&](RecordId record) {
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
+    return check_sum("money", "cents", accesses, [&](RecordId record) {
       std::int64_t cents = 0;
       value(record, std::as_writable_bytes(std::span(&cents, 1)));
       return cents - initial_cents(record);

@@ -116,9 +116,8 @@ class Tatp final : public Workload {
   }
 
   /// As many forwardings must have come and gone as transactions say.
-  CheckReport check_invariant(std::span<const History* const> histories,
-                              const FinalValue& value) const override {
-    return check_sum("call_forwardings", "rows", histories, [&](RecordId record) -> std::int64_t {
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
+    return check_sum("call_forwardings", "rows", accesses, [&](RecordId record) -> std::int64_t {
       CallForwarding row{};
       if (record.table() != kCallForwarding) return 0;
       const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&row, 1));

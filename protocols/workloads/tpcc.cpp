@@ -120,9 +120,8 @@ class Tpcc final : public Workload {
     }
   }
 
-  CheckReport check_invariant(std::span<const verbtwin::protocols::History* const> histories,
-                              const FinalValue& value) const override {
-    return check_consistency(data_, histories, value);
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
+    return check_consistency(data_, accesses, value);
   }
 
  private:

@@ -22,9 +22,7 @@ namespace tpcc {
 
 /// The consistency conditions of clause 3.3.2 (1 to 4, 7) on every district that was written, and that what
 /// was ordered is what left the stock.
-CheckReport check_consistency(const Data& data,
-                              std::span<const verbtwin::protocols::History* const> histories,
-                              const FinalValue& value);
+CheckReport check_consistency(const Data& data, const GroupedAccesses& accesses, const FinalValue& value);
 
 /// The inputs of a transaction, the same in every attempt: drawn from the request's own stream.
 class Terminal {

@@ -116,14 +116,13 @@ void judge_warehouse(const Data& data, const Rows& rows, std::uint32_t w, Findin
 
 }  // namespace
 
-CheckReport check_consistency(const Data& data, std::span<const protocols::History* const> histories,
-                              const FinalValue& value) {
+CheckReport check_consistency(const Data& data, const GroupedAccesses& accesses, const FinalValue& value) {
   Findings findings;
   const Rows rows(data, value);
   DistrictJudge districts(data, rows, findings);
   std::int64_t taken = 0, ordered = 0;
   std::set<std::pair<std::uint32_t, std::uint32_t>> places;  // warehouse, district
-  for (const RecordId record : written_records(histories)) {
+  for (const RecordId record : accesses.written()) {
     if (record.table() == kOrder || record.table() == kNewOrder || record.table() == kOrderLine) {
       districts.note_written(record);
     }
@@ -147,7 +146,7 @@ CheckReport check_consistency(const Data& data, std::span<const protocols::Histo
   if (taken != ordered) {
     findings.add("stock", [&] { return fmt::format("{} were ordered, {} left the stock", ordered, taken); });
   }
-  return findings.report("tpcc_consistency", committed_transactions(histories));
+  return findings.report("tpcc_consistency", accesses.numbers().count());
 }
 
 }  // namespace verbtwin::protocols::tpcc

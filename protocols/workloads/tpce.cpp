@@ -100,8 +100,8 @@ class Tpce final : public Workload {
     co_return outcome_of(co_await committing);
   }
 
-  CheckReport check_invariant(std::span<const History* const> histories, const FinalValue&) const override {
-    return check_sum("nothing_written", "rows", histories, [](RecordId) -> std::int64_t { return 1; });
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue&) const override {
+    return check_sum("nothing_written", "rows", accesses, [](RecordId) -> std::int64_t { return 1; });
   }
 
  private:

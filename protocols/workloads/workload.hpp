@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocols/checks/accesses.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/transaction.hpp"
 #include "protocols/store/layout.hpp"
@@ -57,8 +58,7 @@ class Workload : public InitialValues, public Popularity {
   virtual Task<Outcome> run(Transaction& transaction, Request request) const = 0;
 
   /// Compares the data at the end with what the committed transactions say they did to it.
-  virtual CheckReport check_invariant(std::span<const History* const> histories,
-                                      const FinalValue& value) const = 0;
+  virtual CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const = 0;
 };
 
 std::unique_ptr<Workload> make_workload(const nlohmann::json& workload, int nodes, int threads);

@@ -70,7 +70,7 @@ TEST_F(TpccTest, InitialDataIsConsistent) {
   }
   history.commit({}, all, 0);
   const History* histories[] = {&history};
-  const CheckReport report = full->check_invariant(histories, untouched(*full));
+  const CheckReport report = full->check_invariant(Histories(histories), untouched(*full));
   EXPECT_EQ(report.violations, 0U) << (report.examples.empty() ? "" : report.examples.front());
 }
 
@@ -84,7 +84,7 @@ TEST_F(TpccTest, ChecksFindWhatIsInconsistent) {
   history.commit({}, written, 0);
   const History* histories[] = {&history};
   const auto with = [&](RecordId changed, auto&& change) {
-    return full->check_invariant(histories, [&](RecordId record, std::span<std::byte> value) {
+    return full->check_invariant(Histories(histories), [&](RecordId record, std::span<std::byte> value) {
       const bool exists = full->initial_value(record, value);
       return record == changed ? change(value) : exists;
     });

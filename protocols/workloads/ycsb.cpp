@@ -102,14 +102,13 @@ class Ycsb final : public Workload {
     return one_record(tx, request.arguments[0], writes, scans() && request.type == kInsert);
   }
 
-  CheckReport check_invariant(std::span<const History* const> histories,
-                              const FinalValue& value) const override {
+  CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
     const auto no_leaf = [&](RecordId record, std::span<std::byte> bytes) {
       if (record.table() == kUserTable) return value(record, bytes);
       store_word(bytes.data(), 0);
       return true;
     };
-    return check_updates(histories, value_b_, no_leaf, [](RecordId) { return 0; });
+    return check_updates(accesses, value_b_, no_leaf, [](RecordId) { return 0; });
   }
 
  private:

@@ -1,0 +1,186 @@
+// The checks of a finished run: what system.hpp declares of them.
+#include <algorithm>
+
+#include "protocols/checks/final_state.hpp"
+#include "protocols/checks/logs.hpp"
+#include "protocols/checks/serializability.hpp"
+#include "protocols/system.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+FinalRecord final_record_at(const StoreLayout& layout, RecordId record, const std::byte* at) {
+  const std::uint32_t value_b = layout.table(record.table()).spec.value_b;
+  return {load_word(at), load_word(at + 8), {at + kRecordHeaderBytes, value_b}};
+}
+
+}  // namespace
+
+FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint64_t slot) {
+  return final_record_at(holder.layout(), record, holder.record_copy(record.table(), rank, slot));
+}
+
+namespace {
+
+/// The records of a finished run, read as the checks want them.
+class FinalData {
+ public:
+  /// `written` are those that read() is going to be asked for, in this order.
+  FinalData(const System& system, const FindFinalRecords& find, std::span<const RecordId> written)
+      : system_(system), find_(find), written_(written), next_(system.layout().tables()) {
+    primaries_.reserve(written.size());
+  }
+
+  /// Fills in the value; false: the record does not exist.
+  bool value(RecordId record, std::span<std::byte> value) {
+    const FinalRecord last = primary(record);
+    if (last.version == 0) return system_.workload().initial_value(record, value);
+    std::ranges::copy(last.value.first(value.size()), value.begin());
+    return (last.version & kDeletedBit) == 0;
+  }
+
+  std::uint64_t initial_digest(RecordId record) {
+    value_.assign(value_b(record), {});
+    const bool exists = system_.workload().initial_value(record, value_);
+    return written_digest(exists ? 0 : kDeletedBit, value_);
+  }
+
+  /// As ReadCopies has it.
+  void read(std::span<const RecordId> records, std::span<RecordCopy> copies) {
+    const std::size_t each = copies.size() / records.size();
+    found_.resize(copies.size());
+    find_(records, found_);
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const std::size_t primary = i - i % each;
+      const FinalRecord& last = found_[i];
+      // A backup that holds the primary's bytes has its digest.
+      const bool same = i != primary && last.version == found_[primary].version &&
+                        std::ranges::equal(last.value, found_[primary].value);
+      const std::uint64_t digest = same ? copies[primary].digest : digest_of(records[i / each], last);
+      copies[i] = {writes_of(last.version), digest, last.lock != 0};
+      if (i == primary) primaries_.push_back(last);
+    }
+  }
+
+ private:
+  std::size_t value_b(RecordId record) const { return system_.layout().table(record.table()).spec.value_b; }
+
+  std::uint64_t digest_of(RecordId record, const FinalRecord& last) {
+    if (last.version == 0) return initial_digest(record);
+    return written_digest(last.version, last.value.first(value_b(record)));
+  }
+
+  /// What was read before is not looked up again; who asks for a table's records mostly does so in order.
+  FinalRecord primary(RecordId record) {
+    constexpr std::size_t kAhead = 8;
+    std::size_t& next = next_[record.table()];
+    if (next >= primaries_.size() || written_[next] != record) {
+      const auto found = std::ranges::lower_bound(written_.first(primaries_.size()), record);
+      next = static_cast<std::size_t>(found - written_.begin());
+    }
+    if (next + kAhead < primaries_.size()) __builtin_prefetch(primaries_[next + kAhead].value.data());
+    if (next < primaries_.size() && written_[next] == record) return primaries_[next++];
+    FinalRecord last;
+    find_(std::span(&record, 1), std::span(&last, 1));
+    return last;
+  }
+
+  const System& system_;
+  const FindFinalRecords& find_;
+  std::span<const RecordId> written_;
+  std::vector<FinalRecord> primaries_;  // of `written_`
+  std::vector<std::size_t> next_;       // place in `written_`, by table
+  std::vector<FinalRecord> found_;
+  std::vector<std::byte> value_;
+};
+
+}  // namespace
+
+std::vector<CheckReport> run_checks(const System& system, std::span<const History* const> histories,
+                                    std::span<const std::span<const LoggedWrite>> logged,
+                                    const FindFinalRecords& find) {
+  const SystemParameters& p = system.parameters();
+  const TruncateAfter truncate_after = p.options.truncate_after;
+  // Transactions that end before they commit leave nothing to judge.
+  if (truncate_after == TruncateAfter::kExecution || truncate_after == TruncateAfter::kValidation) return {};
+  const bool backed_up = truncate_after == TruncateAfter::kNone;
+  const GroupedAccesses accesses(histories);
+  FinalData data(system, find, accesses.written());
+  std::vector<CheckReport> reports;
+  reports.push_back(
+      check_serializable(accesses, [&](RecordId record) { return data.initial_digest(record); }));
+  FinalStateReports final_state = check_final_state(
+      accesses, backed_up ? p.replicas : 1,
+      [&](std::span<const RecordId> records, std::span<RecordCopy> copies) { data.read(records, copies); });
+  reports.push_back(std::move(final_state.final_state));
+  if (backed_up) {
+    CoordinatorOf coordinator_of;
+    if (p.options.logging.placement == LogPlacement::kCoordinator) {
+      coordinator_of = [&](std::size_t worker) {
+        return static_cast<std::uint32_t>(worker / static_cast<std::size_t>(p.shape.threads));
+      };
+    }
+    reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, coordinator_of));
+    reports.push_back(std::move(final_state.backups));
+  }
+  reports.push_back(system.workload().check_invariant(
+      accesses, [&](RecordId record, std::span<std::byte> value) { return data.value(record, value); }));
+  return reports;
+}
+
+namespace {
+
+/// The nodes' records where they lie. All places first and the records on their way, then their contents:
+/// each is a miss of the caches.
+class RecordsInPlace {
+ public:
+  RecordsInPlace(const StoreLayout& layout, const std::vector<std::unique_ptr<NodeProgram>>& nodes)
+      : layout_(layout), nodes_(nodes) {}
+
+  void operator()(std::span<const RecordId> records, std::span<FinalRecord> copies) {
+    const std::size_t each = copies.size() / records.size();
+    slots_.clear();
+    places_.clear();
+    for (const RecordId record : records) {
+      slots_.push_back(nodes_[record.partition()]->store().find_slot(record.table(), record.key()));
+    }
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      const RecordId record = records[i / each];
+      const auto rank = static_cast<int>(i % each);
+      const int holder = layout_.backup_node(static_cast<int>(record.partition()), rank);
+      places_.push_back(nodes_[static_cast<std::size_t>(holder)]->store().record_copy(record.table(), rank,
+                                                                                      slots_[i / each]));
+      prefetch(places_.back());
+    }
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      copies[i] = final_record_at(layout_, records[i / each], places_[i]);
+    }
+  }
+
+ private:
+  const StoreLayout& layout_;
+  const std::vector<std::unique_ptr<NodeProgram>>& nodes_;
+  std::vector<std::uint64_t> slots_;
+  std::vector<const std::byte*> places_;
+};
+
+}  // namespace
+
+std::vector<CheckReport> run_checks(const System& system,
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
+  std::vector<const History*> histories;
+  std::vector<std::span<const LoggedWrite>> logged;
+  // The logs that were written, not all there are: those grow with the square of the cluster, and a look into
+  // an untouched one costs a page fault.
+  for (const auto& node : nodes) node->drain_logs(nodes);
+  for (const auto& node : nodes) {
+    for (int thread = 0; thread < system.parameters().shape.threads; ++thread) {
+      histories.push_back(&node->history(thread));
+    }
+    logged.push_back(node->store().logged());
+  }
+  return run_checks(system, histories, logged, RecordsInPlace(system.layout(), nodes));
+}
+
+}  // namespace verbtwin::protocols
