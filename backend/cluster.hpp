@@ -49,6 +49,8 @@ class NodeMemory {
   }
   /// The record at `offset`, for this node's CPUs: as many bytes as the stride said. It stays where it is.
   virtual std::byte* record_at(std::size_t offset) { return local().data() + offset; }
+  /// record_at() will be asked for it.
+  virtual void prefetch_record(std::size_t offset) { static_cast<void>(offset); }
 
   /// A hint: most of this part of the local memory will be used (huge pages pay there).
   virtual void expect_use(std::size_t offset, std::size_t length) {

@@ -28,6 +28,7 @@ class Cluster::Node final : public NodeMemory {
     const RecordMemory::Piece piece = records_.use(offset);
     return piece.is_record ? piece.at : mapping_.bytes().data() + offset;
   }
+  void prefetch_record(std::size_t offset) override { records_.prefetch_find(offset); }
   /// On all nodes or on none.
   void expect_use(std::size_t offset, std::size_t length) override {
     const auto nodes = static_cast<std::size_t>(cluster_.shape_.nodes);

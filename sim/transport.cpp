@@ -162,12 +162,27 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
   if (ahead_ps <= kAheadMaxPs) {
     take_list(qp, rung, now().plus_delay(ahead_ps));
   } else {
-    const std::uint32_t index = take_flight();
-    Flight& f = flight(index);
-    f.stage = Stage::kRung;
-    f.origin = qp.number_;
-    f.epoch = qp.epoch_;
-    f.rung = rung;
+    ring_later(qp, rung, rung_ps);
+  }
+}
+
+void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t rung_ps) {
+  const std::uint32_t index = take_flight();
+  Flight& f = flight(index);
+  f.stage = Stage::kRung;
+  f.origin = qp.number_;
+  f.epoch = qp.epoch_;
+  f.done_ps = rung_ps;
+  f.next = kNone;
+  f.rung = rung;
+  const std::size_t core = qp.core_.index();
+  if (core >= ahead_.size()) ahead_.resize(core + 1);
+  Ahead& ahead = ahead_[core];
+  if (ahead.first_ps > calendar_.now_ps() && rung_ps - ahead.first_ps <= kAheadMaxPs) {
+    flight(ahead.last).next = index;
+    ahead.last = index;
+  } else {
+    ahead = {rung_ps, index};
     calendar_.schedule(rung_ps, handler_, index);
   }
 }
@@ -191,20 +206,29 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, models::Moment
   }
 }
 
-/// A doorbell that has had to wait for its time: its queue pair may have failed, or begun anew, since.
+/// The time of a core's doorbells has come, or nearly.
 void Transport::rung(std::uint32_t index) {
-  const Flight& doorbell = flight(index);
-  const RungList list = doorbell.rung;
-  SimQueuePair* qp = find(doorbell.origin);
-  const bool alive = qp != nullptr && qp->epoch_ == doorbell.epoch;
-  release(index);
-  if (alive && qp->state_ == QpState::kRts) {
-    take_list(*qp, list, now());
-    return;
+  for (std::uint32_t next = kNone; index != kNone; index = next) {
+    const Flight& doorbell = flight(index);
+    const RungList list = doorbell.rung;
+    SimQueuePair* qp = find(doorbell.origin);
+    const bool alive = qp != nullptr && qp->epoch_ == doorbell.epoch;
+    const models::Moment at = now().plus_delay(doorbell.done_ps - calendar_.now_ps());
+    next = doorbell.next;
+    release(index);
+    if (alive && qp->state_ == QpState::kRts) {
+      take_list(*qp, list, at);
+    } else {
+      drop(list, alive ? qp : nullptr);
+    }
   }
+}
+
+/// Requests whose queue pair has failed before they were told of, or (null) begun anew.
+void Transport::drop(const RungList& list, SimQueuePair* qp) {
   for (std::uint32_t request = list.first, next = kNone; request != kNone; request = next) {
     next = flight(request).next;
-    if (!alive) {
+    if (qp == nullptr) {
       release(request);
     } else {
       flush(*qp, request, calendar_.now_ps());

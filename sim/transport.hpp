@@ -100,7 +100,9 @@ class Transport final : public EventHandler {
   std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
 
   void take_list(SimQueuePair& qp, const RungList& rung, models::Moment at);
+  void ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t rung_ps);
   void rung(std::uint32_t index);
+  void drop(const RungList& list, SimQueuePair* qp);
   void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
@@ -164,6 +166,13 @@ class Transport final : public EventHandler {
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<const Memory*> memories_;                 // by endpoint; of those that have a queue pair
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
+  /// By core: doorbells that wait for their time with one event, that of the first, which is still to come if
+  /// it is later than now.
+  struct Ahead {
+    std::int64_t first_ps = -1;
+    std::uint32_t last = kNone;
+  };
+  std::vector<Ahead> ahead_;
   std::uint64_t resets_ = 0;
   Tear tear_;
   /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and

@@ -73,20 +73,32 @@ void NodeStore::apply(std::span<const std::byte> body) {
   const auto rank_of = [this](RecordId record) {
     return layout_.rank_of(node_, static_cast<int>(record.partition()));
   };
-  for_each_logged(log_writes(body), [&](const LogRecord& logged, std::span<const std::byte>) {
-    const RecordId record{logged.record};
-    const int rank = rank_of(record);
-    if (rank > 0) prefetch(record_copy(record.table(), rank, logged.slot));
-  });
-  for_each_logged(log_writes(body), [&](const LogRecord& logged, std::span<const std::byte> value) {
-    const RecordId record{logged.record};
-    const bool backed_up = rank_of(record) > 0;
-    if (keep_logged_ == KeepLogged::kAll || (keep_logged_ == KeepLogged::kBackedUp && backed_up)) {
-      const std::scoped_lock guard(logged_mutex_);
+  const std::span<const std::byte> writes = log_writes(body);
+  if (keep_logged_ != KeepLogged::kNothing) {
+    const std::scoped_lock guard(logged_mutex_);
+    for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
+      const RecordId record{logged.record};
+      if (keep_logged_ == KeepLogged::kBackedUp && rank_of(record) <= 0) return;
       logged_.push_back({{record, writes_of(logged.version), written_digest(logged.version, value)},
                          static_cast<std::uint32_t>(node_)});
-    }
-    if (backed_up) update_backup(record, logged.slot, logged.version, value);
+    });
+  }
+  const auto for_each_own = [&](const auto& visit) {
+    for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
+      const RecordId record{logged.record};
+      const int rank = rank_of(record);
+      if (rank > 0) visit(record, rank, logged, value);
+    });
+  };
+  // Where each is kept is looked for twice before anything waits for it.
+  for_each_own([&](RecordId record, int rank, const LogRecord& logged, auto) {
+    node_memory_.prefetch_record(layout_.record_offset(record.table(), rank, logged.slot));
+  });
+  for_each_own([&](RecordId record, int rank, const LogRecord& logged, auto) {
+    prefetch(record_copy(record.table(), rank, logged.slot));
+  });
+  for_each_own([&](RecordId record, int, const LogRecord& logged, std::span<const std::byte> value) {
+    update_backup(record, logged.slot, logged.version, value);
   });
 }
 
