@@ -1,0 +1,299 @@
+// The requester's side of the transport: from a doorbell to the wire.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "sim/flight.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+void Transport::keep_payload(Flight& f, const SendWr& wr) {
+  if (wr.sge.length <= f.small.size()) {
+    f.local = f.small.data();
+  } else {
+    f.pool_class = static_cast<std::uint8_t>(std::bit_width(wr.sge.length - 1));
+    auto& buffers = free_payloads_[f.pool_class];
+    if (buffers.empty()) {
+      f.local = new std::byte[std::size_t{1} << f.pool_class];
+    } else {
+      f.local = buffers.back();
+      buffers.pop_back();
+    }
+  }
+  if (wr.sge.length > 0) std::memcpy(f.local, wr.sge.addr, wr.sge.length);
+}
+
+std::uint32_t Transport::wqe_blocks(const SendWr& wr, QpType type) {
+  using models::WqeKind;
+  const bool is_inline = (wr.flags & kInline) != 0;
+  WqeKind kind = type == QpType::kUd ? WqeKind::kUdSend : WqeKind::kSend;
+  if (is_write(wr.opcode)) kind = WqeKind::kWrite;
+  if (wr.opcode == Opcode::kRdmaRead) kind = WqeKind::kRead;
+  if (is_atomic(wr.opcode)) kind = WqeKind::kAtomic;
+  return models::wqe_blocks(kind, is_inline, wr.sge.length);
+}
+
+std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
+  const std::uint32_t index = take_flight();
+  Flight& f = flight(index);
+  f.origin = qp.number_;
+  f.target = qp.type() == QpType::kUd ? wr.remote_qpn : qp.peer_number_;
+  f.epoch = qp.epoch_;
+  f.position = position;
+  f.opcode = wr.opcode;
+  f.status = WcStatus::kSuccess;
+  f.type = qp.type();
+  f.flags = wr.flags;
+  f.blocks = static_cast<std::uint8_t>(wqe_blocks(wr, qp.type()));
+  f.tries_left = qp.rnr_retry_;
+  f.length = wr.sge.length;
+  f.rkey = wr.rkey;
+  f.imm_data = wr.imm_data;
+  f.qkey = wr.remote_qkey;
+  f.wr_id = wr.wr_id;
+  f.remote_addr = wr.remote_addr;
+  f.local = wr.sge.addr;
+  if (is_atomic(wr.opcode)) f.atomic = {wr.compare_add, wr.swap};
+  return index;
+}
+
+void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
+                     std::uint32_t blocks, std::int64_t rung_ps) {
+  std::uint32_t first = kNone, last = kNone;
+  for (const SendWr& wr : list) {
+    VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
+    ++count.count;
+    count.bytes += wr.sge.length;
+    const std::uint32_t index = new_flight(qp, wr, position++);
+    Flight& f = flight(index);
+    (last == kNone ? first : flight(last).next) = index;
+    last = index;
+    const bool is_inline = (wr.flags & kInline) != 0;
+    const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
+    const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
+    if (!is_inline && wr.sge.length > 0 &&
+        !qp.port_.memory->allows(wr.sge.lkey, addr, wr.sge.length, access)) {
+      f.status = WcStatus::kLocProtErr;
+    } else if (is_inline || qp.type_ != QpType::kRc) {
+      keep_payload(f, wr);
+    }
+    f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
+  }
+  flight(last).next = kNone;
+  const RungList rung{first, static_cast<std::uint32_t>(list.size()), blocks,
+                      points_to_payload(list.front())};
+  const std::int64_t ahead_ps = rung_ps - calendar_.now_ps();
+  if (ahead_ps <= kAheadMaxPs) {
+    take_list(qp, rung, now().plus_delay(ahead_ps));
+  } else {
+    ring_later(qp, rung, rung_ps);
+  }
+}
+
+void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t rung_ps) {
+  const std::uint32_t index = take_flight();
+  Flight& f = flight(index);
+  f.stage = Stage::kRung;
+  f.origin = qp.number_;
+  f.epoch = qp.epoch_;
+  f.done_ps = rung_ps;
+  f.next = kNone;
+  f.rung = rung;
+  const std::size_t core = qp.core_.index();
+  if (core >= ahead_.size()) ahead_.resize(core + 1);
+  Ahead& ahead = ahead_[core];
+  if (ahead.first_ps > calendar_.now_ps() && rung_ps - ahead.first_ps <= kAheadMaxPs) {
+    flight(ahead.last).next = index;
+    ahead.last = index;
+  } else {
+    ahead = {rung_ps, index};
+    calendar_.schedule(rung_ps, handler_, index);
+  }
+}
+
+/// The NIC has been told of these requests.
+void Transport::take_list(SimQueuePair& qp, const RungList& rung, models::Moment at) {
+  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
+  const models::Moment fetched = qp.port_.nic.fetch_wqes(at, rung.requests, rung.blocks, rung.points);
+  for (std::uint32_t index = rung.first, next = kNone; index != kNone; index = next) {
+    Flight& f = flight(index);
+    next = f.next;
+    f.wqe = ++wqe;
+    if (qp.waiting_first_ != kNone) {
+      wait_behind(qp, index);
+    } else if (must_wait(qp, f)) {
+      wait_behind(qp, index);
+      wake_first_waiting(qp);
+    } else {
+      launch(index, qp, fetched);
+    }
+  }
+}
+
+/// The time of a core's doorbells has come, or nearly.
+void Transport::rung(std::uint32_t index) {
+  for (std::uint32_t next = kNone; index != kNone; index = next) {
+    const Flight& doorbell = flight(index);
+    const RungList list = doorbell.rung;
+    SimQueuePair* qp = find(doorbell.origin);
+    const bool alive = qp != nullptr && qp->epoch_ == doorbell.epoch;
+    const models::Moment at = now().plus_delay(doorbell.done_ps - calendar_.now_ps());
+    next = doorbell.next;
+    release(index);
+    if (alive && qp->state_ == QpState::kRts) {
+      take_list(*qp, list, at);
+    } else {
+      drop(list, alive ? qp : nullptr);
+    }
+  }
+}
+
+/// Requests whose queue pair has failed before they were told of, or (null) begun anew.
+void Transport::drop(const RungList& list, SimQueuePair* qp) {
+  for (std::uint32_t request = list.first, next = kNone; request != kNone; request = next) {
+    next = flight(request).next;
+    if (qp == nullptr) {
+      release(request);
+    } else {
+      flush(*qp, request, calendar_.now_ps());
+    }
+  }
+}
+
+void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps) {
+  flight(index).status = WcStatus::kWrFlushErr;
+  flight(index).stage = Stage::kLocalCompletion;
+  qp.last_flush_ps_ = std::max(qp.last_flush_ps_, at_ps);
+  calendar_.schedule(qp.last_flush_ps_, handler_, index);
+}
+
+void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
+  flush(qp, new_flight(qp, wr, position), qp.core_.now_ps());
+}
+
+void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
+  WorkCompletion wc;
+  wc.wr_id = wr.wr_id;
+  wc.status = WcStatus::kWrFlushErr;
+  wc.opcode = WcOpcode::kRecv;
+  wc.qp_num = qp.number_;
+  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_.now_ps(), 0}).at(), 0);
+}
+
+bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
+  if (qp.stalled_) return true;
+  if (!qp.read_done_ps_) return false;
+  const std::int64_t now_ps = calendar_.now_ps();
+  if ((f.flags & kFence) != 0) {
+    for (const std::int64_t done_ps : *qp.read_done_ps_) {
+      if (done_ps > now_ps) return true;
+    }
+  }
+  return returns_data(f.opcode) && (*qp.read_done_ps_)[qp.read_next_] > now_ps;
+}
+
+void Transport::wait_behind(SimQueuePair& qp, std::uint32_t index) {
+  flight(index).next = kNone;
+  if (qp.waiting_first_ == kNone) {
+    qp.waiting_first_ = index;
+  } else {
+    flight(qp.waiting_last_).next = index;
+  }
+  qp.waiting_last_ = index;
+}
+
+std::uint32_t Transport::take_waiting(SimQueuePair& qp) {
+  const std::uint32_t index = qp.waiting_first_;
+  qp.waiting_first_ = flight(index).next;
+  return index;
+}
+
+void Transport::abandon_waiting(SimQueuePair& qp) {
+  while (qp.waiting_first_ != kNone) release(take_waiting(qp));
+}
+
+void Transport::abandon_held(SimQueuePair& qp) {
+  qp.holding_ = false;
+  while (qp.held_first_ != kNone) {
+    const std::uint32_t index = qp.held_first_;
+    qp.held_first_ = flight(index).next;
+    release(index);
+  }
+}
+
+void Transport::launch_waiting(SimQueuePair& qp) {
+  while (qp.waiting_first_ != kNone && !must_wait(qp, flight(qp.waiting_first_))) {
+    launch(take_waiting(qp), qp, now());
+  }
+}
+
+/// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
+void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
+  (*origin.read_done_ps_)[f.read_slot] = done_ps;
+  if (origin.waiting_first_ != kNone) schedule_window(origin, done_ps);
+}
+
+/// Answers that were known to come before there was anybody to wait for them wake nobody by themselves.
+void Transport::wake_first_waiting(SimQueuePair& qp) {
+  if (!qp.read_done_ps_) return;
+  std::int64_t known_ps = 0;
+  const auto known = [&](std::int64_t done_ps) {
+    if (done_ps != SimQueuePair::kNotDone) known_ps = std::max(known_ps, done_ps);
+  };
+  const Flight& f = flight(qp.waiting_first_);
+  if (returns_data(f.opcode)) known((*qp.read_done_ps_)[qp.read_next_]);
+  if ((f.flags & kFence) != 0) std::ranges::for_each(*qp.read_done_ps_, known);
+  if (known_ps > calendar_.now_ps()) schedule_window(qp, known_ps);
+}
+
+void Transport::schedule_window(const SimQueuePair& qp, std::int64_t at_ps) {
+  const std::uint32_t index = take_flight();
+  flight(index).origin = qp.number_;
+  flight(index).epoch = qp.epoch_;
+  flight(index).stage = Stage::kWindow;
+  calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
+}
+
+void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {
+  Flight& f = flight(index);
+  // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
+  // those before it, and those behind it stay.
+  if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
+  const bool has_payload = !returns_data(f.opcode);
+  const std::uint32_t fetch_b =
+      f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
+  const models::Moment out =
+      qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
+  if (returns_data(f.opcode)) {
+    f.read_slot = qp.read_next_;
+    if (!qp.read_done_ps_)
+      qp.read_done_ps_ = std::make_unique<std::array<std::int64_t, SimQueuePair::kReadsMax>>();
+    (*qp.read_done_ps_)[qp.read_next_] = SimQueuePair::kNotDone;
+    if (++qp.read_next_ == qp.max_rd_atomic_) qp.read_next_ = 0;
+  }
+  if (f.type != QpType::kRc && f.status != WcStatus::kSuccess) {
+    f.stage = Stage::kLocalCompletion;
+    calendar_.schedule(out.at(), handler_, index);
+    return;
+  }
+  if (f.type != QpType::kRc && (f.flags & kSignaled) != 0) {
+    // Nobody answers a datagram: its completion says that it has left.
+    complete(f, qp, qp.port_.nic.write_completion(out).at());
+  }
+  std::uint32_t first_b = 0;
+  if (f.type == QpType::kUd) first_b += models::kDethBytes;
+  if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
+  if (is_atomic(f.opcode)) first_b += models::kAtomicEthBytes;
+  if (has_imm(f.opcode)) first_b += models::kImmBytes;
+  const std::uint32_t bytes =
+      models::message_bytes(has_payload ? f.length : 0, first_b, mtu_b_, packet_extra_b_);
+  f.stage = Stage::kRequestOnWire;
+  if (message_clock_ != nullptr) {
+    send_message(index, f.path, bytes, out.at(), qp.last_request_ps_);
+  } else {
+    arrive_request(index, qp, fabric_.cross(f.path, bytes, out));
+  }
+}
+
+}  // namespace verbtwin::sim
