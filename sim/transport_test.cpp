@@ -56,7 +56,13 @@ class Sender final : public Steppable {
 };
 
 struct Senders {
-  Senders() : cluster(parameters()), first(cluster, 0), second(cluster, 1) {}
+  Senders() : cluster(parameters()), first(cluster, 0), second(cluster, 1) {
+    for (int thread = 0; thread < 2; ++thread) {
+      WorkerPort& target = cluster.port(1, thread);
+      target_cqs.push_back(target.device().create_cq(128));
+      target.use_cq(*target_cqs.back());
+    }
+  }
   static ClusterParameters parameters() {
     ClusterParameters p;
     p.shape.nodes = 2;
@@ -73,6 +79,7 @@ struct Senders {
   }
   Cluster cluster;
   Sender first, second;
+  std::vector<std::unique_ptr<CompletionQueue>> target_cqs;
 };
 
 /// When a worker's small WRITE at 5 us has completed, beside another that does this.
