@@ -176,9 +176,11 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
       error_of(R"({"extra": []})"),
       "s.json:1:2: /extra: unknown key \"extra\"; allowed: $schema, backend, cluster, description, name, "
       "protocol, run, sweep, workload");
-  EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
-            "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, leaf_ports, "
-            "link_gbps, model, platform, spines, switch_ns, topology; did you mean \"model\"?");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
+      "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, chassis, "
+      "dimensions, group_cables, groups, leaf_ports, link_gbps, model, platform, router_ports, routers, "
+      "spines, switch_ns, topology; did you mean \"model\"?");
 }
 
 TEST(ScenarioErrors, TypesAndRanges) {
@@ -249,19 +251,20 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
             "s.json:4:39: /cluster/network/spines: \"spines\" is of a fat tree; allowed: with \"topology\": "
             "\"fat_tree\"");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "torus", "groups": 5}})"),
-            "s.json:4:58: /cluster/network/groups: \"groups\" is of a dragonfly; allowed: with \"topology\": "
+            "s.json:4:60: /cluster/network/groups: \"groups\" is of a dragonfly; allowed: with \"topology\": "
             "\"dragonfly\"");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 10, "network": {"topology": "torus", "dimensions": [3, 3]}})"),
-            "s.json:4:59: /cluster/network/dimensions: out of range: 9 places for 10 NIC ports (nodes x "
-            "nics_per_node); allowed: at least 10");
+            "s.json:4:75: /cluster/network/dimensions: out of range: 9 places for 20 NIC ports (nodes x "
+            "nics_per_node); allowed: at least 20");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "torus", "dimensions": [3, 0]}})"),
-            "");
-  EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"topology": "dragonfly", "groups": 9}})"),
-            "s.json:4:61: /cluster/network/groups: out of range: 9; allowed: integer, 1 to 8 (the routers of a "
-            "group, each of which holds the cables to one other)");
+            "s.json:4:78: /cluster/network/dimensions/1: out of range: 0; allowed: integer, 1 to 1024");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 4, "network": {"topology": "dragonfly", "groups": 9}})"),
+      "s.json:4:74: /cluster/network/groups: out of range: 9; allowed: integer, 1 to 8 (the routers of a "
+      "group, each of which holds the cables to one other)");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 200, "network": {"topology": "dragonfly"}})"),
-            "s.json:4:24: /cluster/network/groups: out of range: 128 places for 200 NIC ports (nodes x "
-            "nics_per_node); allowed: at least 200");
+            "s.json:4:40: /cluster/network/groups: out of range: 128 places for 400 NIC ports (nodes x "
+            "nics_per_node); allowed: at least 400");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"platform": "p.xml", "cable_ns": 5}})"),
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "
