@@ -33,34 +33,18 @@ Task<bool> Transaction::log_to_backups() {
   co_return !verb_failed(batch.status());
 }
 
-/// Calls visit(node) for every node that is to log the item's write as the partition's backup.
-template <typename Visit>
-void Transaction::for_each_backup(const Item& item, const Visit& visit) const {
+/// Every node that backs up something that is written, once: their logs get the same entries.
+void Transaction::find_log_nodes() {
   const StoreLayout& layout = store().layout();
   const bool coordinators = options().logging.placement == LogPlacement::kCoordinator;
-  for (int rank = 1; rank < layout.replicas(); ++rank) {
-    visit(layout.backup_node(coordinators ? store().node() : item.node, rank));
-  }
-}
-
-/// Calls visit(node) for every node for which an entry of this kind, with the item's write, is to be built.
-template <typename Visit>
-void Transaction::for_each_log(const Item& item, LogKind kind, const Visit& visit) const {
-  if (kind == LogKind::kLock) {
-    visit(item.node);
-  } else if (!engine_.log_nodes_.empty()) {
-    visit(engine_.log_nodes_.front());  // the others get copies
-  }
-}
-
-void Transaction::find_log_nodes() {
   std::vector<int>& nodes = engine_.log_nodes_;
   nodes.clear();
   for (const Item& item : items()) {
     if (!item.is_write) continue;
-    for_each_backup(item, [&](int node) {
+    for (int rank = 1; rank < layout.replicas(); ++rank) {
+      const int node = layout.backup_node(coordinators ? store().node() : item.node, rank);
       if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
-    });
+    }
   }
 }
 
@@ -78,16 +62,23 @@ Transaction::LogEntry& Transaction::entry_for(int node, LogKind kind, std::size_
 }
 
 /// An entry for every log that is to hold writes of this transaction, or several where one would be too long:
-/// first how long each is, then its place, then its records.
+/// first how long each is, then its place, then its records; then, for backups, the copies.
 void Transaction::build_log_entries(LogKind kind) {
-  if (kind != LogKind::kLock) find_log_nodes();
+  if (kind != LogKind::kLock) {
+    find_log_nodes();
+    if (engine_.log_nodes_.empty()) return;
+  }
+  // A LOCK record goes to the item's primary; what backups log is built for the first of them.
+  const auto log_of = [&](const Item& item) {
+    return kind == LogKind::kLock ? item.node : engine_.log_nodes_.front();
+  };
   const std::size_t first = log_entries_.size();
   const std::size_t head_b = log_head_bytes();
   const auto padded = [](std::uint32_t value_b) { return (value_b + 7U) & ~std::size_t{7}; };
   for (const Item& item : items()) {
     if (!item.is_write) continue;
     const std::size_t record_b = sizeof(LogRecord) + padded(layout(item).value_b);
-    for_each_log(item, kind, [&](int node) { entry_for(node, kind, record_b).size += record_b; });
+    entry_for(log_of(item), kind, record_b).size += record_b;
   }
   for (std::size_t i = log_entries_.size(); i-- > first;) {
     std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(log_entries_[i].node)];
@@ -106,16 +97,14 @@ void Transaction::build_log_entries(LogKind kind) {
     const std::uint32_t value_b = layout(item).value_b;
     const LogRecord record{item.record.packed, version_to_be(item), static_cast<std::uint32_t>(item.slot),
                            static_cast<std::uint16_t>(value_b), kind};
-    for_each_log(item, kind, [&](int node) {
-      std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(node)];
-      const std::size_t record_b = sizeof record + padded(value_b);
-      const LogEntry& open = log_entries_[number - 1];
-      if (open.filled + record_b + kLogFrameBytes > open.size) number = open.next;
-      LogEntry& entry = log_entries_[number - 1];
-      std::memcpy(entry.bytes + entry.filled, &record, sizeof record);
-      std::memcpy(entry.bytes + entry.filled + sizeof record, item.image + kRecordHeaderBytes, value_b);
-      entry.filled += record_b;
-    });
+    std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(log_of(item))];
+    const std::size_t record_b = sizeof record + padded(value_b);
+    const LogEntry& open = log_entries_[number - 1];
+    if (open.filled + record_b + kLogFrameBytes > open.size) number = open.next;
+    LogEntry& entry = log_entries_[number - 1];
+    std::memcpy(entry.bytes + entry.filled, &record, sizeof record);
+    std::memcpy(entry.bytes + entry.filled + sizeof record, item.image + kRecordHeaderBytes, value_b);
+    entry.filled += record_b;
   }
   for (std::size_t i = first; i < log_entries_.size(); ++i) {
     LogEntry& entry = log_entries_[i];

@@ -105,8 +105,8 @@ class Transaction {
     bool placed = false;  // in the ring
     std::byte* bytes = nullptr;
     std::size_t size = 0;
-    std::size_t filled = 0;  // while it is built
-    std::uint32_t next = 0;  // likewise: number + 1 of the next one for this node
+    std::size_t filled = 0;    // while it is built
+    std::uint32_t next = 0;    // likewise: number + 1 of the next one for this node
     std::uint64_t digest = 0;  // for its frames
     LogWriter::Place place{};
     Reply reply;
@@ -196,10 +196,6 @@ class Transaction {
   void find_log_nodes();
   void take_digest(LogEntry& entry);
   void copy_log_entries(std::size_t first);
-  template <typename Visit>
-  void for_each_backup(const Item& item, const Visit& visit) const;
-  template <typename Visit>
-  void for_each_log(const Item& item, LogKind kind, const Visit& visit) const;
   LogEntry& entry_for(int node, LogKind kind, std::size_t bytes);
   std::size_t log_head_bytes() const { return logs_lock_records() ? sizeof(LogHead) : 0; }
   OccEngine::RemoteLog* find_full_log();
