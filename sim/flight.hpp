@@ -72,4 +72,11 @@ inline Transport::Flight& Transport::flight(std::uint32_t index) const {
   return chunks_[index / kChunk][index % kChunk];
 }
 
+/// To the end of the list from `first` (kNone: empty) to `last`.
+inline void Transport::append(std::uint32_t index, std::uint32_t& first, std::uint32_t& last) {
+  flight(index).next = kNone;
+  (first == kNone ? first : flight(last).next) = index;
+  last = index;
+}
+
 }  // namespace verbtwin::sim

@@ -94,6 +94,7 @@ class Transport final : public EventHandler {
   };
 
   Flight& flight(std::uint32_t index) const;
+  void append(std::uint32_t index, std::uint32_t& first, std::uint32_t& last);
   std::uint32_t take_flight();
   void release(std::uint32_t index);
   void keep_payload(Flight& f, const SendWr& wr);
@@ -106,7 +107,6 @@ class Transport final : public EventHandler {
   void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
-  void wait_behind(SimQueuePair& qp, std::uint32_t index);
   void wake_first_waiting(SimQueuePair& qp);
   void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);

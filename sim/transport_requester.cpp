@@ -67,8 +67,7 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     count.bytes += wr.sge.length;
     const std::uint32_t index = new_flight(qp, wr, position++);
     Flight& f = flight(index);
-    (last == kNone ? first : flight(last).next) = index;
-    last = index;
+    append(index, first, last);
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
@@ -80,7 +79,6 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     }
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
   }
-  flight(last).next = kNone;
   const RungList rung{first, static_cast<std::uint32_t>(list.size()), blocks,
                       points_to_payload(list.front())};
   const std::int64_t ahead_ps = rung_ps - calendar_.now_ps();
@@ -121,9 +119,9 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, models::Moment
     next = f.next;
     f.wqe = ++wqe;
     if (qp.waiting_first_ != kNone) {
-      wait_behind(qp, index);
+      append(index, qp.waiting_first_, qp.waiting_last_);
     } else if (must_wait(qp, f)) {
-      wait_behind(qp, index);
+      append(index, qp.waiting_first_, qp.waiting_last_);
       wake_first_waiting(qp);
     } else {
       launch(index, qp, fetched);
@@ -191,16 +189,6 @@ bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
     }
   }
   return returns_data(f.opcode) && (*qp.read_done_ps_)[qp.read_next_] > now_ps;
-}
-
-void Transport::wait_behind(SimQueuePair& qp, std::uint32_t index) {
-  flight(index).next = kNone;
-  if (qp.waiting_first_ == kNone) {
-    qp.waiting_first_ = index;
-  } else {
-    flight(qp.waiting_last_).next = index;
-  }
-  qp.waiting_last_ = index;
 }
 
 std::uint32_t Transport::take_waiting(SimQueuePair& qp) {

@@ -232,13 +232,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
 /// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends
 /// them again.
 void Transport::hold(std::uint32_t index, SimQueuePair& target) {
-  flight(index).next = kNone;
-  if (target.held_first_ == kNone) {
-    target.held_first_ = index;
-  } else {
-    flight(target.held_last_).next = index;
-  }
-  target.held_last_ = index;
+  append(index, target.held_first_, target.held_last_);
 }
 
 /// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/ibverbs/bytes.hpp"
+#include "protocols/checks/accesses.hpp"
 
 namespace verbtwin::tools {
 
@@ -17,24 +18,13 @@ struct Wanted {
   std::uint64_t slot = 0;
 };
 
-std::vector<RecordId> written_records(std::span<const protocols::History* const> histories) {
-  std::vector<RecordId> written;
-  for (const protocols::History* history : histories) {
-    for (std::size_t i = 0; i < history->size(); ++i) {
-      for (const protocols::Access& write : (*history)[i].writes) written.push_back(write.record);
-    }
-  }
-  std::ranges::sort(written);
-  written.erase(std::unique(written.begin(), written.end()), written.end());
-  return written;
-}
-
 }  // namespace
 
 FinalStates::FinalStates(std::span<const protocols::History* const> histories,
                          const protocols::StoreLayout& layout)
     : layout_(layout) {
-  for (const RecordId record : written_records(histories)) {
+  const protocols::GroupedAccesses accesses(histories);
+  for (const RecordId record : accesses.written()) {
     for (int rank = 0; rank < layout.replicas(); ++rank) copies_.push_back({record, rank, 0, 0, 0, {}});
   }
 }
