@@ -6,6 +6,8 @@
 #include <chrono>
 #include <exception>
 
+#include "tools/worker_cpus.hpp"
+
 namespace verbtwin::tools {
 
 namespace {
@@ -20,6 +22,7 @@ constexpr int kIdleLooks = 4;
 /// is idle for so long, so no latency that matters has a nap in it.
 constexpr std::int64_t kIdleBeforeNap_ps = 400'000'000;
 constexpr std::int64_t kNapMax_ps = 5'000'000'000;
+constexpr int kAnyCpu = -1;
 
 void nap(std::int64_t idle_ps) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(idle_ps / 4, kNapMax_ps) / 1000));
@@ -34,11 +37,13 @@ std::uint64_t sum(const VerbCounts& counts) {
 }  // namespace
 
 Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
-                 const std::atomic<bool>& stop)
+                 const std::atomic<bool>& stop, const std::vector<int>& cpus)
     : cluster_(cluster), program_(program), window_(window), stop_(stop) {
   for (int i = 0; i < program.threads(); ++i) threads_.push_back(std::make_unique<Thread>());
   for (int i = 0; i < program.threads(); ++i) {
-    threads_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { drive(i); });
+    const auto index = static_cast<std::size_t>(i);
+    const int cpu = cpus.empty() ? kAnyCpu : cpus[index];
+    threads_[index]->thread = std::thread([this, i, cpu] { drive(i, cpu); });
   }
 }
 
@@ -53,7 +58,8 @@ void Drivers::join() {
   }
 }
 
-void Drivers::drive(int index) {
+void Drivers::drive(int index, int cpu) {
+  if (cpu != kAnyCpu) pin_this_thread(cpu);
   Thread& self = *threads_[static_cast<std::size_t>(index)];
   try {
     work(index);

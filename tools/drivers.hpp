@@ -19,9 +19,10 @@ namespace verbtwin::tools {
 
 class Drivers {
  public:
-  /// Starts the threads. `cluster`, `program`, `window` and `stop` outlive them.
+  /// Starts the threads, each on its CPU of `cpus`; none there: they are not pinned. `cluster`, `program`,
+  /// `window` and `stop` outlive them.
   Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
-          const std::atomic<bool>& stop);
+          const std::atomic<bool>& stop, const std::vector<int>& cpus);
   ~Drivers();
 
   /// The window is over or stopped, and all that was begun has ended; the workers go on serving others. (A
@@ -63,7 +64,7 @@ class Drivers {
     stage_.store(stage);
     stage_.notify_all();
   }
-  void drive(int index);
+  void drive(int index, int cpu);
   void work(int index);
   void count(Thread& self, int index, std::int64_t now_ps);
 

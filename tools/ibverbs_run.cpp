@@ -20,6 +20,7 @@
 #include "tools/job.hpp"
 #include "tools/rank_job.hpp"
 #include "tools/result.hpp"
+#include "tools/worker_cpus.hpp"
 
 namespace verbtwin::tools {
 
@@ -68,7 +69,8 @@ std::string cpu_model() {
   return "unknown";
 }
 
-json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_warning) {
+json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_warning,
+                  const std::vector<int>& worker_cpus) {
   utsname system{};
   uname(&system);
   json devices = json::array();
@@ -82,8 +84,11 @@ json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_wa
                        {"gid_index", d.gid_index},
                        {"gid", d.gid}});
   }
-  json machine = {
-      {"host", system.nodename}, {"kernel", system.release}, {"cpu", cpu_model()}, {"devices", devices}};
+  json machine = {{"host", system.nodename},
+                  {"kernel", system.release},
+                  {"cpu", cpu_model()},
+                  {"devices", devices},
+                  {"worker_cpus", worker_cpus}};
   if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
   for (const std::string& warning : {cluster.warning(), sockets_warning}) {
     if (warning.empty()) continue;
@@ -127,6 +132,7 @@ class RankRun {
   void watch(const std::string& phase);
   template <typename Done>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
+  void place_workers(const std::vector<std::string>& places);
   void settle();
   std::string report();
   json make(const std::vector<std::string>& reports, const RankJob::Ask& ask);
@@ -144,6 +150,7 @@ class RankRun {
   std::atomic<bool> stopping_{false};
   std::vector<WorkerPort*> ports_;
   protocols::Program* program_ = nullptr;
+  std::vector<int> worker_cpus_;  // by worker; empty: not pinned
   std::optional<Drivers> drivers_;
   std::int64_t stopped_ps_ = 0;
 };
@@ -191,9 +198,9 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
 void RankRun::run() {
   cluster_.connect(rendezvous_, kSetupTimeout);
   program_->start(window_, stopping_);
-  rendezvous_.share("starting", "", kSetupTimeout);
+  place_workers(rendezvous_.share("starting", place_here(threads()).pack(), kSetupTimeout));
   cluster_.start_clock();
-  drivers_.emplace(cluster_, *program_, window_, stopping_);
+  drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
   wait_for("measuring", window + kDrainTimeout,
            [&] { return until_window_ends() <= 0ms && drivers_->finished(); });
@@ -201,6 +208,16 @@ void RankRun::run() {
   rendezvous_.share("finishing", "", window + kDrainTimeout);
   settle();
   drivers_->join();
+}
+
+/// `places` by rank, packed.
+void RankRun::place_workers(const std::vector<std::string>& places) {
+  std::vector<RankPlace> ranks;
+  for (const std::string& place : places) ranks.push_back(RankPlace::unpack(place));
+  std::vector<std::vector<int>> near;
+  for (int thread = 0; thread < threads(); ++thread)
+    near.push_back(parse_cpu_list(cluster_.near_cpus(thread)));
+  worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank), near);
 }
 
 /// Until nothing is under way between any two ranks: requests that nobody waits for, messages that are not
@@ -229,7 +246,7 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  const std::string machine = machine_json(cluster_, sockets_warning_).dump();
+  const std::string machine = machine_json(cluster_, sockets_warning_, worker_cpus_).dump();
   to.put_all(std::span<const char>(machine));
   const std::string job = job_->report();
   to.put_all(std::span<const char>(job));

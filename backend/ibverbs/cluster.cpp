@@ -240,6 +240,10 @@ const Failure& Cluster::first_failure(int thread) const {
   return workers_[static_cast<std::size_t>(thread)]->device().first_failure();
 }
 
+std::string Cluster::near_cpus(int thread) const {
+  return workers_[static_cast<std::size_t>(thread)]->context().near_cpus();
+}
+
 std::vector<PortDescription> Cluster::descriptions() const {
   std::vector<PortDescription> all;
   const int per_nic = shape_.threads / shape_.nics_per_node;

@@ -75,6 +75,8 @@ class Cluster {
   const Failure& first_failure(int thread) const;
 
   std::vector<PortDescription> descriptions() const;
+  /// The CPUs beside the worker's device (Context::near_cpus).
+  std::string near_cpus(int thread) const;
   const std::string& warning() const { return area_.warning(); }
   /// Where this node's workers have TCP connections; empty: they have none.
   std::string sockets_host() const { return sockets_ ? sockets_->address().host : ""; }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <vector>
 
@@ -188,6 +189,12 @@ PortDescription Context::description() const {
   d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
   d.mtu = mtu_b();
   return d;
+}
+
+std::string Context::near_cpus() const {
+  std::string list;
+  std::getline(std::ifstream(std::string(context_->device->ibdev_path) + "/device/local_cpulist"), list);
+  return list;
 }
 
 }  // namespace verbtwin::ibverbs

@@ -49,6 +49,8 @@ class Context {
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
 
   PortDescription description() const;
+  /// The CPUs beside the device, as the kernel lists them; empty: it does not say (soft-RoCE is nowhere).
+  std::string near_cpus() const;
 
  private:
   template <auto kFree>

@@ -1,0 +1,43 @@
+// Which CPU each worker thread of a real node keeps to.
+//
+// A thread that the scheduler moves takes its caches and its place beside the NIC with it, and while it polls
+// there is always an idle CPU for the scheduler to move it to: the published systems pin their threads, as
+// here, one to a CPU. The last CPUs come first: interrupts and the kernel's timers are on the first ones
+// unless somebody moves them. Ranks on one machine share its CPUs out among them; where there are not
+// enough, or where they were given sets that overlap, nobody is pinned. Plain values and functions, any
+// thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verbtwin::tools {
+
+/// Where a rank runs, as it tells the others.
+struct RankPlace {
+  std::string machine;    // the same for two ranks on one machine, whatever their containers call it
+  std::vector<int> cpus;  // that it may run on, ascending
+  int workers = 0;
+
+  std::string pack() const;
+  static RankPlace unpack(std::string_view packed);  // throws std::runtime_error where it is too short
+};
+
+/// This process's: CPUs from sched_getaffinity(2), the machine from the kernel's boot_id.
+RankPlace place_here(int workers);
+
+/// The CPU of each worker of `rank`; empty: they are not pinned. `near` has, by worker, the CPUs beside its
+/// NIC (empty where that is not known): a worker gets one of these while there are any.
+std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank,
+                                 std::span<const std::vector<int>> near);
+
+/// "0-3,8" as the kernel writes it (Documentation/admin-guide/cputopology.rst); what cannot be read ends the
+/// list.
+std::vector<int> parse_cpu_list(std::string_view text);
+
+/// Has no effect where the system refuses: pinning is a help, not a promise.
+void pin_this_thread(int cpu);
+
+}  // namespace verbtwin::tools
