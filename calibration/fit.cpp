@@ -13,7 +13,8 @@ namespace verbtwin::calibration {
 
 namespace {
 
-// Errors up to about this count by their square, larger ones by their size.
+// Errors up to about this count by their square; larger ones by less and less, so that a point whose mechanism
+// is missing does not bend the others (Cauchy's loss).
 constexpr double kRobustScale = 0.1;
 // In the logarithm of a parameter: the step of derivatives (the simulator is a rough function: a smaller one
 // sees its roughness), the first radius of trust, the radii at which a search is over or stops growing.
@@ -24,11 +25,11 @@ constexpr double kPull = 1e-4;
 
 double robust(double error) {
   const double scaled = error / kRobustScale;
-  return 2 * kRobustScale * kRobustScale * (std::sqrt(1 + scaled * scaled) - 1);
+  return kRobustScale * kRobustScale * std::log1p(scaled * scaled);
 }
 double robust_slope(double error) {
   const double scaled = error / kRobustScale;
-  return 2 * error / std::sqrt(1 + scaled * scaled);
+  return 2 * error / (1 + scaled * scaled);
 }
 
 struct Stopped {};

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "calibration/machine.hpp"
 #include "tools/catalog.hpp"
 #include "tools/child_process.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -106,6 +108,40 @@ TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
   ChildProcess data = start({"--published", "--evaluate"});
   EXPECT_EQ(data.wait(), 2);
   EXPECT_THAT(data.err(), HasSubstr("cx4_many_queue_pairs_read.csv:13: 2 fields"));
+}
+
+/// Takes the better part of an hour.
+TEST(CalibrationData, DISABLED_NightlyAFitGivesTheProfilesThatShip) {
+  const TemporaryDirectory copy;
+  fs::copy(kData, copy.path() / "calibration", fs::copy_options::recursive);
+  setenv("VERBTWIN_DATA_DIR", (copy.path() / "calibration").c_str(), 1);
+  ChildProcess run(copy.path(), {VERBTWIN_BINARY, "calibrate", "--published"});
+  unsetenv("VERBTWIN_DATA_DIR");
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  for (const auto& entry : fs::directory_iterator(kData / "profiles")) {
+    const fs::path again = copy.path() / "calibration/profiles" / entry.path().filename();
+    EXPECT_EQ(read_text(again), read_text(entry.path())) << entry.path().filename();
+  }
+}
+
+/// What no fit chooses is in the profiles as the machines' files have it.
+TEST(CalibrationData, ProfilesHaveTheFixedValuesOfTheirMachines) {
+  calibration::Machines machines = calibration::Machines::read(kData / "machines");
+  for (const calibration::MachineGroup& group : machines.groups()) {
+    for (const std::string& name : group.machines) {
+      machines.build(name);
+      std::set<std::string> fitted;
+      for (const calibration::FitVariable& variable : machines.variables(name)) {
+        fitted.insert(variable.parameters.begin(), variable.parameters.end());
+      }
+      const json shipped = json::parse(read_text(kData / "profiles" / (name + ".json")));
+      for (const auto& [parameter, item] : machines.document(name).at("parameters").items()) {
+        if (fitted.contains(parameter)) continue;
+        EXPECT_EQ(item, shipped.at("parameters").at(parameter)) << name << " " << parameter;
+      }
+      machines.adopt(name, shipped);
+    }
+  }
 }
 
 TEST(CalibrationData, EveryPublishedRowIsRunOrLeftOutForAReason) {
