@@ -81,7 +81,7 @@ class Steppable {
   virtual bool looks_next() const { return true; }
   /// The wr_id of the completion that the next step will take, 0 if that is not known yet. For prefetch().
   virtual std::uint64_t next_wr_id() const { return 0; }
-  /// A hint, with steps 1 and then 0: a step that takes a completion with this wr_id is near, and what it
+  /// A hint, with steps 2, 1 and then 0: a step that takes a completion with this wr_id is near, and what it
   /// leads to may be prefetched. May be left out, and must change nothing.
   virtual void prefetch(std::uint64_t wr_id, int steps) const {
     static_cast<void>(wr_id);

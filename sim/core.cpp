@@ -42,17 +42,17 @@ void Core::drive(Steppable& worker) {
 }
 
 void Core::prefetch(int steps) const {
-  if (steps == 2) {
+  if (steps == 3) {
     const auto* lines = reinterpret_cast<const std::byte*>(this);
     __builtin_prefetch(lines);
     __builtin_prefetch(lines + 64);
     return;
   }
   worker_->prefetch(next_wr_id_, steps);
-  if (steps == 0) {
+  if (steps == 1) {
     for (const SimCompletionQueue* cq : cqs_) cq->prefetch();
-    return;
   }
+  if (steps != 2) return;
   const auto* lines = reinterpret_cast<const std::byte*>(worker_);
   for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
   for (const SimCompletionQueue* cq : cqs_) __builtin_prefetch(cq);

@@ -20,7 +20,8 @@ SimCompletionQueue::~SimCompletionQueue() {
   core_.remove_cq(*this);
 }
 
-void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires) {
+void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t sender,
+                              std::uint32_t retires) {
   if (count_ == depth_) {  // as the hardware: the queue is lost, and with it who completes here
     overrun_ = true;
     if (SimQueuePair* qp = transport_.find(wc.qp_num)) qp->state_ = QpState::kError;
@@ -32,7 +33,7 @@ void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps,
   for (; place > 0 && ring_[(head_ + place - 1) & mask].visible_ps > visible_ps; --place) {
     ring_[(head_ + place) & mask] = ring_[(head_ + place - 1) & mask];
   }
-  ring_[(head_ + place) & mask] = {wc, retires, visible_ps};
+  ring_[(head_ + place) & mask] = {wc, sender, retires, visible_ps};
   if (place == 0) core_.wake(visible_ps, wc.wr_id);
 }
 
@@ -53,12 +54,10 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
   while (taken < wc.size() && count_ > 0 && ring_[head_].visible_ps <= now_ps) {
     const Entry& entry = ring_[head_];
     wc[taken++] = entry.wc;
-    if (entry.wc.opcode != WcOpcode::kRecv && entry.wc.opcode != WcOpcode::kRecvRdmaWithImm) {
-      SimQueuePair* qp = transport_.find(entry.wc.qp_num);
-      // One from before a reset retires nothing.
-      if (qp != nullptr && static_cast<std::int32_t>(entry.retires - qp->retired_) > 0)
-        qp->retired_ = entry.retires;
-    }
+    std::uint32_t& retired = retired_[entry.sender];
+    // One from before a reset retires nothing, nor does a RECV.
+    if (entry.sender != kNoSender && static_cast<std::int32_t>(entry.retires - retired) > 0)
+      retired = entry.retires;
     head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
     --count_;
   }
@@ -76,6 +75,7 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       number_(transport.add(*this)),
       context_(port.nic.add_context()),
       type_(attributes.type),
+      sender_(static_cast<SimCompletionQueue*>(attributes.send_cq)->add_sender()),
       waiting_first_(Transport::kNone),
       send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
       recv_cq_(static_cast<SimCompletionQueue*>(attributes.recv_cq)),
@@ -123,14 +123,14 @@ void SimQueuePair::reset() {
   transport_.abandon_waiting(*this);
   receives_ = {};
   read_done_ps_.reset();
-  retired_ = posted_;
+  retired() = posted_;
 }
 
 PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
   PostResult result;
   if (state_ == QpState::kError) {
     for (const SendWr& wr : list) {
-      if (posted_ - retired_ >= max_send_wr_) return {result.posted, PostError::kQueueFull};
+      if (posted_ - retired() >= max_send_wr_) return {result.posted, PostError::kQueueFull};
       transport_.flush(*this, wr, posted_++);
       ++result.posted;
     }
@@ -140,7 +140,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 
   std::uint32_t blocks = 0;
   for (const SendWr& wr : list) {
-    if (posted_ - retired_ + result.posted >= max_send_wr_) {
+    if (posted_ - retired() + result.posted >= max_send_wr_) {
       result.error = PostError::kQueueFull;
       break;
     }

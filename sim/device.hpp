@@ -39,9 +39,19 @@ class SimCompletionQueue final : public CompletionQueue {
 
   std::size_t poll(std::span<WorkCompletion> wc) override;
 
+  /// Nobody's send queue.
+  static constexpr std::uint32_t kNoSender = 0;
+  /// A queue pair whose sends complete here: its number among them.
+  std::uint32_t add_sender() {
+    retired_.push_back(0);
+    return static_cast<std::uint32_t>(retired_.size() - 1);
+  }
+  /// Up to where its send queue is free again: kept here, where a poll need not touch the queue pair.
+  std::uint32_t& retired(std::uint32_t sender) { return retired_[sender]; }
+
   /// A completion that can be seen from `visible_ps` on; they are told of in any order. `retires` is the send
-  /// queue position it frees up to.
-  void push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t retires);
+  /// queue position of `sender` that it frees up to.
+  void push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t sender, std::uint32_t retires);
 
   std::int64_t first_visible_ps() const {
     return count_ == 0 ? std::numeric_limits<std::int64_t>::max() : ring_[head_].visible_ps;
@@ -53,7 +63,7 @@ class SimCompletionQueue final : public CompletionQueue {
  private:
   struct Entry {
     WorkCompletion wc;
-    std::uint32_t retires;
+    std::uint32_t sender, retires;
     std::int64_t visible_ps;
   };
   void grow();
@@ -62,6 +72,7 @@ class SimCompletionQueue final : public CompletionQueue {
   Transport& transport_;
   std::vector<Entry>
       ring_;  // in order of visible_ps; a power of two, grown up to the queue's depth as it is used
+  std::vector<std::uint32_t> retired_{0};  // by sender: send queue positions
   std::uint32_t head_ = 0, count_ = 0;
   std::uint32_t depth_;
   bool overrun_ = false;
@@ -116,6 +127,11 @@ class alignas(64) SimQueuePair final : public QueuePair {
   };
 
   void ring(std::size_t requests, std::uint32_t blocks, bool points);
+  std::uint32_t& retired() { return send_cq_->retired(sender_); }
+  void prefetch() const {
+    const auto* lines = reinterpret_cast<const std::byte*>(this);
+    for (std::size_t at = 0; at < kHotBytes; at += 64) __builtin_prefetch(lines + at);
+  }
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 
@@ -135,12 +151,13 @@ class alignas(64) SimQueuePair final : public QueuePair {
   bool holding_ = false;  // as responder: a SEND waits for a RECV, and those behind it with it
   bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
   // Second line. As requester:
-  std::uint32_t posted_ = 0, retired_ = 0;  // send queue positions
-  std::int64_t engine_free_ps_ = 0;         // its processing unit on the NIC
-  std::int64_t last_touch_ps_ = 0;          // its requests touch memory in order,
-  std::int64_t last_answer_ps_ = 0;         // the answers leave in order
-  std::int64_t last_completion_ps_ = 0;     // and complete in order;
-  std::int64_t last_atomic_ps_ = 0;         // a READ starts behind an atomic, not beside it
+  std::uint32_t posted_ = 0;  // send queue position
+  std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
+  std::int64_t engine_free_ps_ = 0;      // its processing unit on the NIC
+  std::int64_t last_touch_ps_ = 0;       // its requests touch memory in order,
+  std::int64_t last_answer_ps_ = 0;      // the answers leave in order
+  std::int64_t last_completion_ps_ = 0;  // and complete in order;
+  std::int64_t last_atomic_ps_ = 0;      // a READ starts behind an atomic, not beside it
   Path to_peer_;
   std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;

@@ -26,7 +26,6 @@ LazyMapping::LazyMapping(std::size_t bytes) {
 }
 
 void LazyMapping::prefer_huge_pages(std::size_t offset, std::size_t length) {
-  constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
   // Only whole ones: the rest of a huge page that reaches beyond would be committed without being used.
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes_.data()) + offset;
   const std::uintptr_t first = (begin + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;

@@ -21,6 +21,8 @@ class RecordMemory;
 /// Anonymous memory reserved but not committed. Throws UserError where the system refuses the reservation.
 class LazyMapping {
  public:
+  static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+
   explicit LazyMapping(std::size_t bytes);
   ~LazyMapping();
   LazyMapping(const LazyMapping&) = delete;

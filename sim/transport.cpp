@@ -92,34 +92,37 @@ void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes
 
 void Transport::prefetch(std::uint32_t index, int steps) const {
   const Flight& f = flight(index);
-  if (steps == 2) {
+  if (steps == 3) {
     __builtin_prefetch(&f);
     __builtin_prefetch(&f.wr_id);
     return;
   }
   const bool at_target = f.stage == Stage::kTouch;
-  if (at_target && !is_send(f.opcode) && f.path.to < memories_.size() && memories_[f.path.to] != nullptr) {
-    memories_[f.path.to]->prefetch(f.rkey, f.remote_addr, steps);
+  const bool memory_known = f.path.to < memories_.size() && memories_[f.path.to] != nullptr;
+  if (at_target && steps > 0 && !is_send(f.opcode) && memory_known) {
+    memories_[f.path.to]->prefetch(f.rkey, f.remote_addr, steps - 1);
   }
   const std::uint32_t number = at_target ? f.target : f.origin;
-  const SimQueuePair* qp = number < queue_pairs_.size() ? queue_pairs_[number] : nullptr;
-  if (qp == nullptr) return;
-  if (steps == 1) {
-    const auto* lines = reinterpret_cast<const std::byte*>(qp);
-    for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(lines + at);
+  if (number >= queue_pairs_.size() || f.origin >= queue_pairs_.size()) return;
+  if (steps == 2) {
+    __builtin_prefetch(&queue_pairs_[number]);
+    __builtin_prefetch(&queue_pairs_[f.origin]);
     for (std::size_t at = 0; at < f.length && at < 256; at += 64) __builtin_prefetch(f.local + at);
+    return;
+  }
+  const SimQueuePair* qp = queue_pairs_[number];
+  const SimQueuePair* origin = queue_pairs_[f.origin];
+  if (qp == nullptr || origin == nullptr) return;
+  if (steps == 1) {
+    qp->prefetch();
     const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
-    if (answers && f.origin < queue_pairs_.size() && queue_pairs_[f.origin] != nullptr) {
-      const auto* origin = reinterpret_cast<const std::byte*>(queue_pairs_[f.origin]);
-      for (std::size_t at = 0; at < SimQueuePair::kHotBytes; at += 64) __builtin_prefetch(origin + at);
-    }
+    if (answers) origin->prefetch();
     return;
   }
   const bool receives = at_target && is_send(f.opcode);
   if (receives) qp->receives_.prefetch();
   if (!receives && (f.flags & kSignaled) == 0) return;
-  if (!receives && f.origin < queue_pairs_.size()) qp = queue_pairs_[f.origin];
-  if (qp == nullptr) return;
+  if (!receives) qp = origin;
   __builtin_prefetch(receives ? qp->recv_cq_ : qp->send_cq_);
   const auto* core = reinterpret_cast<const std::byte*>(&qp->core_);
   __builtin_prefetch(core);
@@ -236,7 +239,7 @@ void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t vis
   wc.byte_len = f.length;
   wc.qp_num = origin.number_;
   origin.last_completion_ps_ = std::max(origin.last_completion_ps_, visible_ps);
-  origin.send_cq_->push(wc, origin.last_completion_ps_, f.position + 1);
+  origin.send_cq_->push(wc, origin.last_completion_ps_, origin.sender_, f.position + 1);
 }
 
 /// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
@@ -269,7 +272,7 @@ void Transport::enter_error(SimQueuePair& qp, models::Moment ready) {
     wc.status = WcStatus::kWrFlushErr;
     wc.opcode = WcOpcode::kRecv;
     wc.qp_num = qp.number_;
-    qp.recv_cq_->push(wc, qp.port_.nic.write_completion(ready).at(), 0);
+    qp.recv_cq_->push(wc, qp.port_.nic.write_completion(ready).at(), SimCompletionQueue::kNoSender, 0);
   }
 }
 

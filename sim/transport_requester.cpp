@@ -176,7 +176,8 @@ void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
   wc.status = WcStatus::kWrFlushErr;
   wc.opcode = WcOpcode::kRecv;
   wc.qp_num = qp.number_;
-  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_.now_ps(), 0}).at(), 0);
+  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_.now_ps(), 0}).at(),
+                    SimCompletionQueue::kNoSender, 0);
 }
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {

@@ -314,7 +314,7 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   ++counts_.recv.count;
   counts_.recv.bytes += byte_len;
   target.last_receive_ps_ = std::max(target.last_receive_ps_, visible_ps);
-  target.recv_cq_->push(wc, target.last_receive_ps_, 0);
+  target.recv_cq_->push(wc, target.last_receive_ps_, SimCompletionQueue::kNoSender, 0);
 }
 
 /// Answers with an error; an RC responder that refuses fails with its requester.

@@ -6,8 +6,9 @@
 namespace verbtwin::protocols {
 
 void Transaction::record_history(std::int64_t effect) {
+  for (const LogEntry& entry : log_entries_) entry.log->prefetch();
   for (const LogEntry& entry : log_entries_) {
-    if (entry.placed) engine_.log_at(entry.node).make_certain(entry.place.frame);
+    if (entry.placed) entry.log->make_certain(entry.place.frame);
   }
   if (engine_.history_ == nullptr) return;
   std::vector<Access>& reads = engine_.reads_;
@@ -120,7 +121,7 @@ void Transaction::commit_local(Item& item) {
 
 /// The value, then the unlock, on one queue pair: the second lands behind the first.
 void Transaction::commit_by_write(Item& item, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
+  Channel& channel = channel_of(item);
   SendWr write =
       record_request(item, channel, Opcode::kRdmaWrite, 8, item.image + 8, layout(item).image_b - 8);
   if (write.sge.length <= engine_.inline_max_b_) write.flags = kInline;

@@ -75,6 +75,11 @@ class OccEngine final : public PolledMemory {
     void reclaim();  // asks the node to apply what is certain; off the critical path
     void make_certain(std::uint64_t frame);
     void reclaimed(std::uint64_t head);
+    /// A hint: the writer is near.
+    void prefetch() const {
+      __builtin_prefetch(this);
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(this) + kCacheLineBytes);
+    }
     LogWriter writer;
     WaitList waiting;                      // for room
     std::vector<Unanswered> lock_records;  // oldest first: they are answered in order

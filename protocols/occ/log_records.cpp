@@ -37,7 +37,7 @@ Task<bool> Transaction::lock_by_log_records() {
 }
 
 void Transaction::send_lock_record(LogEntry& entry, WaitGroup& group) {
-  OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+  OccEngine::RemoteLog& log = *entry.log;
   if (entry.node == store().node()) {
     std::byte* at = own_ring().data() + entry.place.offset;
     log.reclaimed(engine_.truncate(entry.node, log.writer.certain()));
@@ -64,7 +64,7 @@ void Transaction::close_lock_record(LogEntry& entry, bool commit, WaitGroup* wai
     engine_.close_entry(own_ring().data() + entry.place.offset, entry.place.frame, commit);
     return;
   }
-  LogWriter& log = engine_.log_at(entry.node).writer;
+  LogWriter& log = entry.log->writer;
   entry.close_promised = false;
   const LogWriter::Place place = log.reserve_promised(kCloseBytes);
   log.make_certain(place.frame);
@@ -81,7 +81,7 @@ void Transaction::close_lock_record(LogEntry& entry, bool commit, WaitGroup* wai
 void Transaction::truncate_lock_records() {
   for (LogEntry& entry : log_entries_) {
     if (entry.kind != LogKind::kLock) continue;
-    engine_.log_at(entry.node).make_certain(entry.place.frame);
+    entry.log->make_certain(entry.place.frame);
     entry.placed = false;
   }
 }
@@ -89,7 +89,7 @@ void Transaction::truncate_lock_records() {
 /// After an abort: the primaries forget, and the room set aside is free again.
 void Transaction::release_log_records() {
   for (LogEntry& entry : log_entries_) {
-    OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+    OccEngine::RemoteLog& log = *entry.log;
     if (entry.locks) close_lock_record(entry, false, nullptr);
     if (entry.close_promised) log.writer.withdraw_promise(kCloseBytes);
     if (entry.placed) {

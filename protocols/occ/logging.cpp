@@ -54,6 +54,7 @@ Transaction::LogEntry& Transaction::entry_for(int node, LogKind kind, std::size_
   const std::size_t room = store().layout().log().entry_max_b - log_entry_bytes(0, 0) - log_head_bytes();
   if (number == 0 || log_entries_[number - 1].size + bytes > room) {
     LogEntry& made = log_entries_.emplace_back();
+    made.log = &engine_.log_at(node);
     made.node = node;
     made.kind = kind;
     number = static_cast<std::uint32_t>(log_entries_.size());
@@ -129,6 +130,8 @@ void Transaction::copy_log_entries(std::size_t first) {
     for (std::size_t i = first; i < built; ++i) {
       LogEntry copy = log_entries_[i];
       copy.node = engine_.log_nodes_[n];
+      copy.log = &engine_.log_at(copy.node);
+      copy.log->prefetch();
       copy.bytes = take(copy.size);
       std::memcpy(copy.bytes, log_entries_[i].bytes, copy.size);
       engine_.cpu_.charge(Cost::kCopyBlock, copy.size / kCacheLineBytes);
@@ -147,7 +150,7 @@ Task<void> Transaction::promise_log_space() {
     co_await room;
   }
   for (LogEntry& entry : log_entries_) {
-    LogWriter& log = engine_.log_at(entry.node).writer;
+    LogWriter& log = entry.log->writer;
     log.promise(entry.size);
     entry.close_promised = entry.close != nullptr;
     if (entry.close_promised) log.promise(kCloseBytes);
@@ -156,7 +159,7 @@ Task<void> Transaction::promise_log_space() {
 
 OccEngine::RemoteLog* Transaction::find_full_log() {
   for (const LogEntry& entry : log_entries_) {
-    OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+    OccEngine::RemoteLog& log = *entry.log;
     std::size_t bytes = 0;  // a primary may be a backup too
     for (const LogEntry& other : log_entries_) {
       if (other.node == entry.node) bytes += other.size + (other.close != nullptr ? kCloseBytes : 0);
@@ -167,7 +170,7 @@ OccEngine::RemoteLog* Transaction::find_full_log() {
 }
 
 void Transaction::place_log_entry(LogEntry& entry) {
-  OccEngine::RemoteLog& log = engine_.log_at(entry.node);
+  OccEngine::RemoteLog& log = *entry.log;
   entry.place = log.writer.reserve_promised(entry.size);
   entry.placed = true;
   if (logs_lock_records()) {

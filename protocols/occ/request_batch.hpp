@@ -22,7 +22,7 @@ class RequestBatch {
  public:
   /// The options of any phase have these two; `owner` as WaitGroup's.
   template <typename PhaseOptions>
-  RequestBatch(Worker& worker, const PhaseOptions& options, const void* owner)
+  RequestBatch(Worker& worker, const PhaseOptions& options, const WorkedOn* owner)
       : worker_(worker),
         group_(worker, owner),
         outstanding_(options.outstanding),

@@ -1,5 +1,6 @@
 #include "protocols/occ/transaction.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 namespace verbtwin::protocols {
@@ -131,9 +132,21 @@ SendWr Transaction::record_request(const Item& item, const Channel& channel, Opc
   return wr;
 }
 
-void Transaction::stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
+void Transaction::stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
+  Channel& channel = channel_of(item);
   engine_.worker_.stage(channel, record_request(item, channel, Opcode::kRdmaRead, 0, to, bytes), &group);
+}
+
+void Transaction::prefetch_rest() const {
+  const auto fetch = [](const auto* first, std::size_t count) {
+    const auto* lines = reinterpret_cast<const std::byte*>(first);
+    for (std::size_t at = 0; at < count * sizeof *first; at += kCacheLineBytes)
+      __builtin_prefetch(lines + at);
+  };
+  constexpr std::size_t kFew = 4;
+  fetch(items_.data(), std::min(item_count_, kFew));
+  fetch(log_entries_.data(), std::min(log_entries_.size(), kFew));
+  fetch(arena_.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
 }
 
 Task<bool> Transaction::commit(std::int64_t effect) {

@@ -41,7 +41,7 @@ enum class Phase : std::uint8_t { kExecution, kValidation, kLogging, kCommit };
 inline constexpr std::size_t kPhases = 4;
 std::string_view to_string(Phase phase);
 
-class Transaction {
+class Transaction final : public WorkedOn {
  public:
   /// `arena` is registered memory of the worker, this coroutine's own; `records_max`: one transaction
   /// declares no more.
@@ -72,6 +72,8 @@ class Transaction {
   /// Drops what was read so far: it will not be validated (read committed). Only before the first update.
   void forget() { item_count_ = executed_ = arena_used_ = 0; }
 
+  void prefetch_rest() const override;
+
   Task<bool> commit(std::int64_t effect);
   void abandon() { release_locks(); }
 
@@ -89,6 +91,7 @@ class Transaction {
     std::byte* local = nullptr;    // the record itself, if it is this node's
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
+    Channel* channel = nullptr;    // channel_of()
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
@@ -100,6 +103,7 @@ class Transaction {
     bool asked_by_rpc = false;  // Validation's check
   };
   struct LogEntry {
+    OccEngine::RemoteLog* log = nullptr;  // the node's
     int node = 0;
     LogKind kind = LogKind::kBackup;
     bool placed = false;  // in the ring
@@ -151,8 +155,13 @@ class Transaction {
     return status != WcStatus::kSuccess && !fail(AbortReason::kVerbFailed);
   }
   void end_phase(Phase phase);
+  /// Where requests on a located item go, from one phase to the next.
+  Channel& channel_of(Item& item) {
+    if (item.channel == nullptr) item.channel = &engine_.record_channel(item.node, item.slot);
+    return *item.channel;
+  }
   /// READs the first `bytes` of the item's record on its queue pair, whose order the protocol relies on.
-  void stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
+  void stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
   SendWr record_request(const Item& item, const Channel& channel, Opcode opcode, std::uint64_t offset,
                         std::byte* local, std::uint32_t bytes) const;
 

@@ -52,14 +52,13 @@ bool Worker::step() {
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {
-  if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 0) messages_->prefetch_recv(wr_id);
+  if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 1) messages_->prefetch_recv(wr_id);
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
   const auto* group = reinterpret_cast<const WaitGroup*>(wr_id & kGroupMask);
   if (group == nullptr) return;
-  if (steps == 0) {
-    group->prefetch_owner();
-    return;
-  }
+  if (steps == 1) group->prefetch_owner();
+  if (steps == 0) group->prefetch_rest_of_owner();
+  if (steps != 2) return;
   // A group lies in the frame of the coroutine that waits.
   const auto* lines = reinterpret_cast<const std::byte*>(group);
   for (int line = -2; line <= 2; ++line) __builtin_prefetch(lines + 64 * line);

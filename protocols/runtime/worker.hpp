@@ -25,13 +25,23 @@ namespace verbtwin::protocols {
 
 class Worker;
 
+/// What a coroutine works on, as far as fetching it into cache ahead of time goes.
+class WorkedOn {
+ public:
+  /// A hint: its own first 512 B are in cache, and what it will need besides may be fetched.
+  virtual void prefetch_rest() const = 0;
+
+ protected:
+  ~WorkedOn() = default;
+};
+
 /// Counts what a coroutine has outstanding (signalled requests, RPC replies); co_await it to wait for all of
 /// them. Lives in the coroutine's frame; one waiter. After the wait, status() is the first failure or
 /// success.
 class WaitGroup {
  public:
   /// `owner` is what the waiter works on, or null: fetched into cache when the end of the wait is near.
-  explicit WaitGroup(Worker& worker, const void* owner = nullptr) : worker_(worker), owner_(owner) {}
+  explicit WaitGroup(Worker& worker, const WorkedOn* owner = nullptr) : worker_(worker), owner_(owner) {}
   WaitGroup(const WaitGroup&) = delete;
   WaitGroup& operator=(const WaitGroup&) = delete;
 
@@ -42,8 +52,11 @@ class WaitGroup {
   bool idle() const { return pending_ == 0; }
 
   void prefetch_owner() const {
-    const auto* lines = static_cast<const std::byte*>(owner_);
+    const auto* lines = reinterpret_cast<const std::byte*>(owner_);
     for (std::size_t at = 0; lines != nullptr && at < 512; at += 64) __builtin_prefetch(lines + at);
+  }
+  void prefetch_rest_of_owner() const {
+    if (owner_ != nullptr) owner_->prefetch_rest();
   }
 
   bool await_ready() const noexcept { return pending_ == 0; }
@@ -52,7 +65,7 @@ class WaitGroup {
 
  private:
   Worker& worker_;
-  const void* owner_;
+  const WorkedOn* owner_;
   std::coroutine_handle<> waiter_;
   std::uint32_t pending_ = 0;
   WcStatus status_ = WcStatus::kSuccess;

@@ -77,11 +77,13 @@ class StoreLayout {
   std::size_t worker_bytes() const { return worker_b_; }
   std::size_t total_bytes() const { return total_b_; }
 
-  /// All log rings.
   struct Part {
     std::uint64_t offset, bytes;
   };
+  /// All log rings.
   Part rings() const { return {rings_at_, workers_at_ - rings_at_}; }
+  /// All that is the workers'.
+  Part workers() const { return {workers_at_, total_b_ - workers_at_}; }
 
   int backup_node(int partition, int rank) const {
     const int node = partition + rank;
