@@ -52,7 +52,7 @@ class NodeMemory {
   /// record_at() will be asked for it.
   virtual void prefetch_record(std::size_t offset) { static_cast<void>(offset); }
 
-  /// A hint: most of this part of the local memory will be used (huge pages pay there).
+  /// A hint: this part of the local memory will be used all over (huge pages pay there).
   virtual void expect_use(std::size_t offset, std::size_t length) {
     static_cast<void>(offset);
     static_cast<void>(length);

@@ -84,10 +84,10 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       rnr_retry_(attributes.rnr_retry),
       timeout_(attributes.timeout),
       retry_cnt_(attributes.retry_cnt),
-      held_first_(Transport::kNone),
-      max_recv_wr_(attributes.max_recv_wr),
       max_inline_b_(attributes.max_inline_data),
-      doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn) {}
+      doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn),
+      held_first_(Transport::kNone),
+      max_recv_wr_(attributes.max_recv_wr) {}
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);

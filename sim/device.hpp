@@ -57,7 +57,15 @@ class SimCompletionQueue final : public CompletionQueue {
     return count_ == 0 ? std::numeric_limits<std::int64_t>::max() : ring_[head_].visible_ps;
   }
   bool overrun() const { return overrun_; }
-  void prefetch() const { __builtin_prefetch(&ring_[head_]); }
+  /// A poll is near.
+  void prefetch() const {
+    const auto* entry = reinterpret_cast<const std::byte*>(&ring_[head_]);
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + sizeof(Entry) - 1);
+    constexpr std::size_t kFew = 48;  // three lines
+    for (std::size_t at = 0; at < std::min(retired_.size(), kFew); at += 16)
+      __builtin_prefetch(&retired_[at]);
+  }
   const WorkCompletion* first() const { return count_ == 0 ? nullptr : &ring_[head_].wc; }
 
  private:
@@ -136,7 +144,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 
   // What a request reads or changes on its way comes first, in three cache lines.
-  static constexpr std::size_t kHotBytes = 192;
+  static constexpr std::size_t kHotBytes = 192;  // and, of one that receives, in a fourth
   Transport& transport_;
   Core& core_;
   Port& port_;
@@ -167,17 +175,19 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
   std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 
-  ReceiveRing receives_;
-  std::int64_t last_receive_ps_ = 0;  // as responder: RECVs complete in order
   /// By slot: when its READ's answer was, or will be, in. None before the first READ: most queue pairs of a
   /// large cluster only respond.
   std::unique_ptr<std::array<std::int64_t, kReadsMax>> read_done_ps_;
-  std::int64_t last_flush_ps_ = 0;  // as requester: when the last request known to be flushed will be
+  std::uint32_t max_inline_b_;
+  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
+
+  ReceiveRing receives_;
+  std::int64_t last_receive_ps_ = 0;  // as responder: RECVs complete in order
+  std::int64_t last_flush_ps_ = 0;    // as requester: when the last request known to be flushed will be
   std::int64_t last_request_ps_ = 0,
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
-  std::uint32_t max_recv_wr_, max_inline_b_;
-  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
+  std::uint32_t max_recv_wr_;
 };
 
 class SimDevice final : public Device {

@@ -115,6 +115,7 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (qp == nullptr || origin == nullptr) return;
   if (steps == 1) {
     qp->prefetch();
+    if (is_send(f.opcode)) __builtin_prefetch(&qp->receives_);
     const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
     if (answers) origin->prefetch();
     return;
@@ -201,7 +202,7 @@ void Transport::handle(std::uint32_t index) {
   }
 }
 
-void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, models::Moment tail) {
+void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail) {
   Flight& f = flight(index);
   models::Nic& nic = origin.port_.nic;
   if (returns_data(f.opcode) && f.status == WcStatus::kSuccess) {
@@ -217,7 +218,7 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, model
 }
 
 /// A request is done at `ready`; `landed_b` of its result are still to be written to memory.
-void Transport::finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready,
+void Transport::finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready,
                        std::uint32_t landed_b) {
   Flight& f = flight(index);
   models::Nic& nic = origin.port_.nic;
@@ -261,7 +262,7 @@ void Transport::unanswered(std::uint32_t index) {
   finish(index, *origin, now(), 0);
 }
 
-void Transport::enter_error(SimQueuePair& qp, models::Moment ready) {
+void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
   while (qp.waiting_first_ != kNone) {
     flush(qp, take_waiting(qp), std::max(ready.at(), calendar_.now_ps()));

@@ -100,13 +100,13 @@ class Transport final : public EventHandler {
   void keep_payload(Flight& f, const SendWr& wr);
   std::uint32_t new_flight(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
 
-  void take_list(SimQueuePair& qp, const RungList& rung, models::Moment at);
+  void take_list(SimQueuePair& qp, const RungList& rung, const models::Moment& at);
   void ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t rung_ps);
   void rung(std::uint32_t index);
   void drop(const RungList& list, SimQueuePair* qp);
   void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
-  void launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched);
+  void launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
   void wake_first_waiting(SimQueuePair& qp);
   void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);
@@ -123,8 +123,9 @@ class Transport final : public EventHandler {
   void try_again(std::uint32_t index);
   void probe(std::uint32_t index, std::int64_t at_ps);
 
-  void arrive_request(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
-  void schedule_touch(std::uint32_t index, SimQueuePair& origin, models::Moment touch, models::Moment done);
+  void arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
+  void schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
+                      const models::Moment& done);
   void touch(std::uint32_t index);
   void wake_watcher(const Flight& f, const SimQueuePair& target);
   void execute(std::uint32_t index, SimQueuePair& target);
@@ -139,13 +140,13 @@ class Transport final : public EventHandler {
                  std::uint32_t byte_len, std::int64_t visible_ps);
   void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status);
 
-  void respond(std::uint32_t index, SimQueuePair& target, models::Moment ready);
+  void respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
-  void arrive_response(std::uint32_t index, SimQueuePair& origin, models::Moment tail);
-  void finish(std::uint32_t index, SimQueuePair& origin, models::Moment ready, std::uint32_t landed_b);
+  void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
+  void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
   void unanswered(std::uint32_t index);
-  void enter_error(SimQueuePair& qp, models::Moment ready);
+  void enter_error(SimQueuePair& qp, const models::Moment& ready);
   models::Moment now() const { return {calendar_.now_ps(), 0}; }
 
   static constexpr std::uint32_t kChunk = 4096;

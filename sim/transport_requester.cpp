@@ -111,7 +111,7 @@ void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t 
 }
 
 /// The NIC has been told of these requests.
-void Transport::take_list(SimQueuePair& qp, const RungList& rung, models::Moment at) {
+void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::Moment& at) {
   std::uint32_t wqe = qp.port_.nic.wqes_fetched();
   const models::Moment fetched = qp.port_.nic.fetch_wqes(at, rung.requests, rung.blocks, rung.points);
   for (std::uint32_t index = rung.first, next = kNone; index != kNone; index = next) {
@@ -244,7 +244,7 @@ void Transport::schedule_window(const SimQueuePair& qp, std::int64_t at_ps) {
   calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
 }
 
-void Transport::launch(std::uint32_t index, SimQueuePair& qp, models::Moment fetched) {
+void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched) {
   Flight& f = flight(index);
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
   // those before it, and those behind it stay.

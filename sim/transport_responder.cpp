@@ -22,7 +22,7 @@ constexpr std::uint64_t kLineBytes = 64;
 }  // namespace
 
 /// The last byte of a request reaches the target's NIC at `tail`: when does it touch memory?
-void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, models::Moment tail) {
+void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail) {
   Flight& f = flight(index);
   const bool serves = f.status == WcStatus::kSuccess && !is_send(f.opcode) && origin.peer_port_ != nullptr;
   if (!serves) {  // for a RECV, whose owner is known then; for nobody; or failed at home and only in its
@@ -49,8 +49,8 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, models
   }
 }
 
-void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, models::Moment touch,
-                               models::Moment done) {
+void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
+                               const models::Moment& done) {
   Flight& f = flight(index);
   std::int64_t touch_ps = touch.at();
   f.done_ps = done.at();
@@ -342,7 +342,7 @@ void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
 }
 
-void Transport::respond(std::uint32_t index, SimQueuePair& target, models::Moment ready) {
+void Transport::respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;

@@ -21,8 +21,11 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
   constexpr std::uint32_t kRingFilledB = 16384;
   const StoreLayout::Part rings = layout.rings();
   if (layout.log().ring_b <= kRingFilledB) memory.expect_use(rings.offset, rings.bytes);
+  // Workers' buffers are visited at random, but thinly: huge pages pay while they are few.
+  constexpr std::uint64_t kBuffersMaxB = std::uint64_t{512} << 20;
   const StoreLayout::Part workers = layout.workers();
-  memory.expect_use(workers.offset, workers.bytes);
+  if (workers.bytes * static_cast<std::uint64_t>(layout.nodes()) <= kBuffersMaxB)
+    memory.expect_use(workers.offset, workers.bytes);
   for (std::uint32_t id = 0; id < layout.tables(); ++id) {
     const StoreLayout::Table& table = layout.table(id);
     for (const std::uint64_t records_at : table.records_at)
