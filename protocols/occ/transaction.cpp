@@ -132,8 +132,8 @@ SendWr Transaction::record_request(const Item& item, const Channel& channel, Opc
   return wr;
 }
 
-void Transaction::stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
-  Channel& channel = channel_of(item);
+void Transaction::stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
+  Channel& channel = engine_.record_channel(item.node, item.slot);
   engine_.worker_.stage(channel, record_request(item, channel, Opcode::kRdmaRead, 0, to, bytes), &group);
 }
 

@@ -91,7 +91,6 @@ class Transaction final : public WorkedOn {
     std::byte* local = nullptr;    // the record itself, if it is this node's
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
-    Channel* channel = nullptr;    // channel_of()
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
@@ -155,13 +154,8 @@ class Transaction final : public WorkedOn {
     return status != WcStatus::kSuccess && !fail(AbortReason::kVerbFailed);
   }
   void end_phase(Phase phase);
-  /// Where requests on a located item go, from one phase to the next.
-  Channel& channel_of(Item& item) {
-    if (item.channel == nullptr) item.channel = &engine_.record_channel(item.node, item.slot);
-    return *item.channel;
-  }
   /// READs the first `bytes` of the item's record on its queue pair, whose order the protocol relies on.
-  void stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
+  void stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
   SendWr record_request(const Item& item, const Channel& channel, Opcode opcode, std::uint64_t offset,
                         std::byte* local, std::uint32_t bytes) const;
 
