@@ -132,7 +132,7 @@ class RankRun {
   void watch(const std::string& phase);
   template <typename Done>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
-  void place_workers(const std::vector<std::string>& places);
+  void place_workers();
   void settle();
   std::string report();
   json make(const std::vector<std::string>& reports, const RankJob::Ask& ask);
@@ -198,7 +198,7 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
 void RankRun::run() {
   cluster_.connect(rendezvous_, kSetupTimeout);
   program_->start(window_, stopping_);
-  place_workers(rendezvous_.share("starting", place_here(threads()).pack(), kSetupTimeout));
+  place_workers();
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
@@ -210,14 +210,18 @@ void RankRun::run() {
   drivers_->join();
 }
 
-/// `places` by rank, packed.
-void RankRun::place_workers(const std::vector<std::string>& places) {
-  std::vector<RankPlace> ranks;
-  for (const std::string& place : places) ranks.push_back(RankPlace::unpack(place));
+/// With the other ranks, which are all ready to start then.
+void RankRun::place_workers() {
   std::vector<std::vector<int>> near;
-  for (int thread = 0; thread < threads(); ++thread)
+  for (int thread = 0; thread < threads(); ++thread) {
     near.push_back(parse_cpu_list(cluster_.near_cpus(thread)));
-  worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank), near);
+  }
+  std::vector<RankPlace> ranks;
+  for (const std::string& place :
+       rendezvous_.share("starting", place_here(std::move(near)).pack(), kSetupTimeout)) {
+    ranks.push_back(RankPlace::unpack(place));
+  }
+  worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank));
 }
 
 /// Until nothing is under way between any two ranks: requests that nobody waits for, messages that are not

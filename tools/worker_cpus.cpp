@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
 
@@ -16,7 +16,8 @@ std::string RankPlace::pack() const {
   ibverbs::ByteWriter to;
   to.put_all(std::span(machine));
   to.put_all(std::span(cpus));
-  to.put(workers);
+  to.put(near.size());
+  for (const std::vector<int>& list : near) to.put_all(std::span(list));
   return to.take();
 }
 
@@ -26,13 +27,15 @@ RankPlace RankPlace::unpack(std::string_view packed) {
   const std::vector<char> machine = from.get_all<char>();
   place.machine.assign(machine.begin(), machine.end());
   place.cpus = from.get_all<int>();
-  place.workers = from.get<int>();
+  for (auto workers = from.get<std::size_t>(); workers > 0; --workers) {
+    place.near.push_back(from.get_all<int>());
+  }
   return place;
 }
 
-RankPlace place_here(int workers) {
+RankPlace place_here(std::vector<std::vector<int>> near) {
   RankPlace place;
-  place.workers = workers;
+  place.near = std::move(near);
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), place.machine);
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
@@ -43,34 +46,20 @@ RankPlace place_here(int workers) {
   return place;
 }
 
-std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank,
-                                 std::span<const std::vector<int>> near) {
+std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank) {
   const RankPlace& mine = ranks[rank];
-  std::size_t before = 0, all = 0;
+  std::vector<int> left(mine.cpus.rbegin(), mine.cpus.rend()), chosen;
   for (std::size_t other = 0; other < ranks.size(); ++other) {
-    if (ranks[other].machine != mine.machine) continue;
-    const std::vector<int>& theirs = ranks[other].cpus;
-    std::vector<int> shared;
-    std::ranges::set_intersection(mine.cpus, theirs, std::back_inserter(shared));
-    if (shared.empty() && other != rank) continue;
-    if (theirs != mine.cpus) return {};
-    const auto workers = static_cast<std::size_t>(std::max(ranks[other].workers, 0));
-    all += workers;
-    if (other < rank) before += workers;
-  }
-  if (all > mine.cpus.size()) return {};
-
-  const auto first = mine.cpus.rbegin() + static_cast<std::ptrdiff_t>(before);
-  std::vector<int> left(first, first + mine.workers);
-  std::vector<int> chosen;
-  for (std::size_t worker = 0; !left.empty(); ++worker) {
-    auto cpu = left.begin();
-    if (worker < near.size()) {
-      const auto beside = std::ranges::find_first_of(left, near[worker]);
-      if (beside != left.end()) cpu = beside;
+    const RankPlace& theirs = ranks[other];
+    const bool apart = std::ranges::find_first_of(theirs.cpus, mine.cpus) == theirs.cpus.end();
+    if (theirs.machine != mine.machine || (apart && other != rank)) continue;
+    if (theirs.cpus != mine.cpus || theirs.near.size() > left.size()) return {};
+    for (const std::vector<int>& near : theirs.near) {
+      auto cpu = std::ranges::find_first_of(left, near);
+      if (cpu == left.end()) cpu = left.begin();
+      if (other == rank) chosen.push_back(*cpu);
+      left.erase(cpu);
     }
-    chosen.push_back(*cpu);
-    left.erase(cpu);
   }
   return chosen;
 }

@@ -19,19 +19,19 @@ namespace verbtwin::tools {
 struct RankPlace {
   std::string machine;    // the same for two ranks on one machine, whatever their containers call it
   std::vector<int> cpus;  // that it may run on, ascending
-  int workers = 0;
+  /// By worker: the CPUs beside its NIC; empty where that is not known.
+  std::vector<std::vector<int>> near;
 
   std::string pack() const;
   static RankPlace unpack(std::string_view packed);  // throws std::runtime_error where it is too short
 };
 
 /// This process's: CPUs from sched_getaffinity(2), the machine from the kernel's boot_id.
-RankPlace place_here(int workers);
+RankPlace place_here(std::vector<std::vector<int>> near);
 
-/// The CPU of each worker of `rank`; empty: they are not pinned. `near` has, by worker, the CPUs beside its
-/// NIC (empty where that is not known): a worker gets one of these while there are any.
-std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank,
-                                 std::span<const std::vector<int>> near);
+/// The CPU of each worker of `rank`; empty: they are not pinned. The same sharing-out on every rank of a
+/// machine, rank by rank: a worker gets a CPU beside its NIC while there are any.
+std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank);
 
 /// "0-3,8" as the kernel writes it (Documentation/admin-guide/cputopology.rst); what cannot be read ends the
 /// list.

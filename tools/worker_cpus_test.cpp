@@ -14,49 +14,53 @@ using testing::IsEmpty;
 
 const std::vector<int> kFour = {0, 1, 2, 3};
 
-std::vector<int> cpus(const std::vector<RankPlace>& ranks, std::size_t rank,
-                      const std::vector<std::vector<int>>& near = {}) {
-  return cpus_of_workers(ranks, rank, near);
+std::vector<std::vector<int>> workers(std::size_t count) {
+  return std::vector<std::vector<int>>(count);
 }
 
 TEST(WorkerCpus, RanksOfOneMachineShareItsCpusOut) {
-  const std::vector<RankPlace> ranks = {{"a", kFour, 1}, {"b", kFour, 3}, {"a", kFour, 2}};
-  EXPECT_THAT(cpus(ranks, 0), ElementsAre(3));
-  EXPECT_THAT(cpus(ranks, 1), ElementsAre(3, 2, 1));
-  EXPECT_THAT(cpus(ranks, 2), ElementsAre(2, 1));
+  const std::vector<RankPlace> ranks = {
+      {"a", kFour, workers(1)}, {"b", kFour, workers(3)}, {"a", kFour, workers(2)}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), ElementsAre(3));
+  EXPECT_THAT(cpus_of_workers(ranks, 1), ElementsAre(3, 2, 1));
+  EXPECT_THAT(cpus_of_workers(ranks, 2), ElementsAre(2, 1));
 }
 
 TEST(WorkerCpus, NobodyIsPinnedWhereThereAreMoreWorkersThanCpus) {
-  const std::vector<RankPlace> ranks = {{"a", kFour, 2}, {"a", kFour, 2}, {"a", kFour, 2}};
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) EXPECT_THAT(cpus(ranks, rank), IsEmpty());
+  const std::vector<RankPlace> ranks(3, {"a", kFour, workers(2)});
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    EXPECT_THAT(cpus_of_workers(ranks, rank), IsEmpty());
+  }
 }
 
 TEST(WorkerCpus, RanksThatWereGivenTheirOwnKeepToThem) {
-  const std::vector<RankPlace> ranks = {{"a", {0, 1}, 2}, {"a", {2, 3}, 1}};
-  EXPECT_THAT(cpus(ranks, 0), ElementsAre(1, 0));
-  EXPECT_THAT(cpus(ranks, 1), ElementsAre(3));
+  const std::vector<RankPlace> ranks = {{"a", {0, 1}, workers(2)}, {"a", {2, 3}, workers(1)}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), ElementsAre(1, 0));
+  EXPECT_THAT(cpus_of_workers(ranks, 1), ElementsAre(3));
 }
 
 TEST(WorkerCpus, NobodyIsPinnedWhereSetsOverlap) {
-  const std::vector<RankPlace> ranks = {{"a", {0, 1, 2}, 1}, {"a", {2, 3}, 1}};
-  EXPECT_THAT(cpus(ranks, 0), IsEmpty());
-  EXPECT_THAT(cpus(ranks, 1), IsEmpty());
+  const std::vector<RankPlace> ranks = {{"a", {0, 1, 2}, workers(1)}, {"a", {2, 3}, workers(1)}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), IsEmpty());
+  EXPECT_THAT(cpus_of_workers(ranks, 1), IsEmpty());
 }
 
 TEST(WorkerCpus, AWorkerIsBesideItsNicWhileThereIsRoom) {
-  const std::vector<RankPlace> ranks = {{"a", kFour, 4}};
-  EXPECT_THAT(cpus(ranks, 0, {{0, 1}, {0, 1}, {0, 1}, {2, 3}}), ElementsAre(1, 0, 3, 2));
+  const std::vector<RankPlace> ranks = {{"a", kFour, {{0, 1}}}, {"a", kFour, {{0, 1}, {0, 1}, {2, 3}}}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), ElementsAre(1));
+  EXPECT_THAT(cpus_of_workers(ranks, 1), ElementsAre(0, 3, 2));
 }
 
 TEST(WorkerCpus, UnknownCpusPinNobody) {
-  EXPECT_THAT(cpus({{"a", {}, 1}}, 0), IsEmpty());
+  const std::vector<RankPlace> ranks = {{"a", {}, workers(1)}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), IsEmpty());
 }
 
 TEST(WorkerCpus, APlaceTravels) {
-  const RankPlace back = RankPlace::unpack(RankPlace{"boot", kFour, 7}.pack());
+  const RankPlace back = RankPlace::unpack(RankPlace{"boot", kFour, {{1}, {}}}.pack());
   EXPECT_EQ(back.machine, "boot");
   EXPECT_EQ(back.cpus, kFour);
-  EXPECT_EQ(back.workers, 7);
+  EXPECT_THAT(back.near, ElementsAre(ElementsAre(1), IsEmpty()));
   EXPECT_THROW(RankPlace::unpack("short"), std::runtime_error);
 }
 
@@ -68,7 +72,7 @@ TEST(WorkerCpus, ListsAsTheKernelWritesThem) {
 }
 
 TEST(WorkerCpus, APinnedThreadRunsThere) {
-  const RankPlace here = place_here(1);
+  const RankPlace here = place_here({});
   ASSERT_FALSE(here.cpus.empty());
   EXPECT_FALSE(here.machine.empty());
   int ran_on = -1;
