@@ -44,6 +44,7 @@ Task<bool> RampClient::first_round() {
     if (item.asked) {
       take_reply(item, true);
     } else if (!accept_in_place(item)) {
+      engine_.addresses->forget(item.key);
       get_last(item, group);
       missed = true;
     }
@@ -94,38 +95,37 @@ bool RampClient::take_reply(Item& item, bool first_round) {
   item.value = bytes.subspan(sizeof head + head.metadata_b, head.value_b);
   observe(head.timestamp);
   if (first_round) item.last_commit = head.last_commit;
-  const bool current = head.timestamp == head.last_commit;
-  if (engine_.options.in_place() && current) engine_.addresses->set(item.key, {head.place, head.metadata_b});
+  if (head.place != VersionReply::kNoPlace) engine_.addresses->set(item.key, head.place, head.metadata_b);
   return true;
 }
 
 /// GET*: by READ where the address is known.
 void RampClient::read_in_place(Item& item, WaitGroup& group) {
   cpu_.charge(Cost::kCacheLookup);
-  const auto address = item.node == worker_.port().node() ? std::nullopt : engine_.addresses->find(item.key);
-  if (!address) {
+  const auto place = item.node == worker_.port().node() ? std::nullopt : engine_.addresses->find(item.key);
+  if (!place) {
     get_last(item, group);
     return;
   }
   item.asked = false;
-  item.landing_b = engine_.layout.image_b(address->metadata_b);
+  item.landing_b = engine_.layout.image_b(engine_.addresses->metadata_b());
   Channel& channel = worker_.channel(item.node, worker_.nic());
   SendWr read;
   read.opcode = Opcode::kRdmaRead;
   read.sge = {item.landing, item.landing_b, engine_.lkey};
-  read.remote_addr = channel.remote.addr + engine_.layout.place_offset(address->place);
+  read.remote_addr = channel.remote.addr + engine_.layout.place_offset(*place);
   read.rkey = channel.remote.rkey;
   worker_.stage(channel, read, &group);
   ++engine_.statistics.in_place;
 }
 
-/// What a READ found, unless it is not this key's current version, or only half of one: there may be any
-/// version in the place by now, and the READ may have met the server writing it.
+/// What a READ found, unless it is not this key's current version, or only half of one: the READ may have met
+/// the server copying a version to the place.
 bool RampClient::accept_in_place(Item& item) {
   const RampOptions::Sabotage& sabotage = engine_.options.sabotage;
   const auto head = head_of<VersionHead>({item.landing, item.landing_b});
-  if (head.flags != 0 && !sabotage.ignore_invalid_bit) return false;
-  if (head.timestamp == 0) {  // never written, nor ever will be
+  if ((head.stamp & kInvalidVersion) != 0 && !sabotage.ignore_invalid_bit) return false;
+  if (head.timestamp() == 0) {  // never written
     item.value = {item.reply_buffer.data(), engine_.layout.value_b};
     fill_initial_value(item.key, item.reply_buffer.first(engine_.layout.value_b));
     item.metadata = {};
@@ -138,8 +138,8 @@ bool RampClient::accept_in_place(Item& item) {
     cpu_.charge(Cost::kCopyBlock, item.landing_b / kCacheLineBytes);  // the digest
     if (version_digest(head, item.metadata, item.value) != head.digest && !sabotage.accept_torn) return false;
   }
-  item.timestamp = item.last_commit = head.timestamp;
-  observe(head.timestamp);
+  item.timestamp = item.last_commit = head.timestamp();
+  observe(item.timestamp);
   ++engine_.statistics.in_place_accepted;
   return true;
 }
@@ -173,9 +173,9 @@ void RampClient::needed_by_siblings(const Item& item) {
   std::uint64_t newest = item.timestamp;
   for (Item& other : reads()) {
     if (other.timestamp <= newest) continue;
-    const std::size_t siblings = other.metadata.size() / sizeof(std::uint64_t);
-    for (std::size_t i = 0; i < siblings; ++i) {
-      if (word_at(other.metadata, i) != item.key) continue;
+    for (auto left = other.metadata; left.size() >= sizeof(SiblingKey);
+         left = left.subspan(sizeof(SiblingKey))) {
+      if (head_of<SiblingKey>(left) != item.key) continue;
       newest = other.timestamp;
       break;
     }

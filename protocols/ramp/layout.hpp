@@ -3,12 +3,11 @@
 //
 // A value, built once before the run and shared read-only. Sizes and offsets in bytes.
 //
-// A version lies in a place: a head, metadata (siblings, or a Bloom filter), the value. Place number `slot`
-// is that of a key's first version, which nobody wrote: it is all zeros for ever, but for the flags, and
-// stands for the initial value. The places behind those are given to versions, and given again when a version
-// has been collected; so whoever READs a place that he was told of may find another version there, half of
-// one, or one that is not committed yet. The head tells: `flags` is 0 only while the version is what a reader
-// should get, `key` says whose it is, and `digest` covers all but the flags.
+// A version lies in a place: a head, metadata (siblings, or a Bloom filter), the value. The places behind the
+// first `slots` are given to versions, and given again when a version has been collected. Place number `slot`
+// is its key's own, the one that is READ: all zeros stand for the initial value, and version after version is
+// copied there. Whoever READs it may find an overwritten version, or half of one. The head tells: its first
+// word is even only while the version is what a reader should get, and `digest` covers the rest.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +16,21 @@
 
 namespace verbtwin::protocols {
 
+/// A key as a version's metadata names it: there are at most 2^26 (workloads/key_groups), and a READ of up to
+/// 256 B is answered in one packet of PCIe.
+using SiblingKey = std::uint32_t;
+
 struct VersionHead {
-  std::uint64_t timestamp = 0;  // 0: nobody wrote it
+  std::uint64_t stamp = 0;  // twice the timestamp (0: nobody wrote it), + kInvalidVersion
   std::uint64_t key = 0;
-  std::uint64_t flags = 0;
-  std::uint64_t digest = 0;  // of the other words and bytes (version_digest()), the flags aside
+  std::uint64_t digest = 0;  // of the other words and bytes (version_digest()), kInvalidVersion aside
   std::uint32_t metadata_b = 0;
   std::uint32_t value_b = 0;
+
+  std::uint64_t timestamp() const { return stamp >> 1; }
 };
-/// Not committed yet, about to be overwritten (a newer one is prepared), or overwritten.
+/// About to be overwritten (a newer one is prepared), or overwritten. In one word with the timestamp: no READ
+/// can see the bit of one version and the timestamp of another.
 inline constexpr std::uint64_t kInvalidVersion = 1;
 
 struct RampLayout {

@@ -38,13 +38,15 @@ struct GetArguments {
 
 /// Then metadata_b bytes of metadata and value_b of value.
 struct VersionReply {
+  static constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+
   RampStatus status;
   std::uint32_t metadata_b;
   std::uint32_t value_b;
   std::uint32_t padding;
   std::uint64_t timestamp;
   std::uint64_t last_commit;
-  std::uint64_t place;
+  std::uint64_t place = kNoPlace;  // where a READ of the key would succeed now
 };
 
 struct PrepareArguments {

@@ -45,7 +45,7 @@ std::uint32_t RampClient::metadata_bytes() const {
   switch (engine_.options.algorithm) {
     case RampAlgorithm::kFast:
       if (engine_.options.sabotage.drop_siblings) return 0;
-      return static_cast<std::uint32_t>((write_count_ - 1) * sizeof(std::uint64_t));
+      return static_cast<std::uint32_t>((write_count_ - 1) * sizeof(SiblingKey));
     case RampAlgorithm::kHybrid:
       return (engine_.options.bloom_bits + 63) / 64 * 8;
     default:
@@ -56,10 +56,9 @@ std::uint32_t RampClient::metadata_bytes() const {
 void RampClient::fill_metadata(const Item& item, std::span<std::byte> metadata) const {
   const auto written = std::span(writes_).first(write_count_);
   if (engine_.options.algorithm == RampAlgorithm::kFast) {
-    std::size_t next = 0;
     for (const Item& other : written) {
-      if (other.key != item.key && next < metadata.size() / sizeof(std::uint64_t))
-        put_word(metadata, next++, other.key);
+      if (other.key != item.key && metadata.size() >= sizeof(SiblingKey))
+        metadata = put_head(metadata, static_cast<SiblingKey>(other.key));
     }
   } else {
     std::ranges::fill(metadata, std::byte{0});

@@ -41,7 +41,7 @@ void RampServer::answer(Rpc& rpc, const RpcOrigin& origin, std::uint64_t key, co
   reply.status = RampStatus::kFound;
   reply.timestamp = view.timestamp;
   reply.last_commit = view.last_commit;
-  reply.place = view.place;
+  reply.place = view.in_place ? node_.layout.slot_of(key) : VersionReply::kNoPlace;
   if (with_value) {
     reply.metadata_b = static_cast<std::uint32_t>(view.metadata.size());
     reply.value_b = node_.layout.value_b;
@@ -112,8 +112,9 @@ void RampServer::commit(Rpc& rpc, const RpcCall& call) {
   const auto arguments = head_of<CommitArguments>(call.arguments());
   for (std::size_t i = 0; i < arguments.written; ++i) {
     cpu_.charge(Cost::kIndexLookup);
-    node_.versions.commit(word_at(call.arguments().subspan(sizeof arguments), i), arguments.timestamp,
-                          cpu_.now_ps());
+    const std::uint64_t key = word_at(call.arguments().subspan(sizeof arguments), i);
+    const std::size_t copied_b = node_.versions.commit(key, arguments.timestamp, cpu_.now_ps());
+    cpu_.charge(Cost::kCopyBlock, copied_b / kCacheLineBytes);
   }
   rpc.reply(call.origin(), 0);
 }

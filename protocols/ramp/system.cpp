@@ -28,7 +28,7 @@ void RampSystem::lay_out() {
   l.servers = parameters_.servers == 0 ? shape.nodes : parameters_.servers;
   l.keys = workload_->keys();
   l.value_b = workload_->value_b();
-  if (options.algorithm == RampAlgorithm::kFast) l.metadata_max_b = (group_max - 1) * 8;
+  if (options.algorithm == RampAlgorithm::kFast) l.metadata_max_b = (group_max - 1) * sizeof(SiblingKey);
   if (options.algorithm == RampAlgorithm::kHybrid) l.metadata_max_b = (options.bloom_bits + 63) / 64 * 8;
   l.slots = (l.keys + static_cast<std::uint64_t>(l.servers) - 1) / static_cast<std::uint64_t>(l.servers);
   l.stride_b = static_cast<std::uint32_t>(whole_lines(l.image_b(l.metadata_max_b)));

@@ -1,5 +1,6 @@
 #include "protocols/ramp/version_store.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
@@ -36,7 +37,7 @@ void copy_in(std::byte* to, std::span<const std::byte> bytes) {
 std::uint64_t version_digest(const VersionHead& head, std::span<const std::byte> metadata,
                              std::span<const std::byte> value) {
   const std::uint64_t sizes = static_cast<std::uint64_t>(head.metadata_b) << 32 | head.value_b;
-  const std::uint64_t words = spread(head.timestamp ^ spread(head.key ^ spread(sizes)));
+  const std::uint64_t words = spread(head.timestamp() ^ spread(head.key ^ spread(sizes)));
   const std::uint64_t bytes = value_digest(value) ^ (metadata.empty() ? 0 : spread(value_digest(metadata)));
   const std::uint64_t digest = words ^ bytes;
   return digest == 0 ? 1 : digest;
@@ -61,11 +62,11 @@ VersionStore::~VersionStore() {
 VersionStore::View VersionStore::view(const KeyState& state, std::uint32_t version) const {
   View view;
   view.last_commit = state.last_commit;
-  view.place = place_of(state, version);
+  view.in_place = parameters_.in_place && state.settled == state.last && state.newest == state.last;
   if (version == 0) return view;
-  const std::byte* from = at(view.place);
+  const std::byte* from = at(version);
   VersionHead head;
-  std::memcpy(&head, from, sizeof head);  // only this key's lock holder writes it
+  std::memcpy(&head, from, sizeof head);
   view.timestamp = versions_[version].timestamp;
   view.metadata = {from + sizeof head, head.metadata_b};
   view.value = {from + sizeof head + head.metadata_b, head.value_b};
@@ -98,14 +99,13 @@ std::uint64_t VersionStore::prepare(std::uint64_t key, std::uint64_t timestamp,
                                     std::span<const std::byte> metadata, std::span<const std::byte> value,
                                     std::int64_t now_ps) {
   const std::uint32_t version = take_version(now_ps);
-  VersionHead head{timestamp,
-                   key,
-                   kInvalidVersion,
-                   0,
-                   static_cast<std::uint32_t>(metadata.size()),
+  VersionHead head{2 * timestamp, key, 0, static_cast<std::uint32_t>(metadata.size()),
                    static_cast<std::uint32_t>(value.size())};
-  if (parameters_.digests) head.digest = version_digest(head, metadata, value);
-  write(layout_.slots + version - 1, head, metadata, value);
+  if (parameters_.in_place) head.digest = version_digest(head, metadata, value);
+  std::byte* to = at(version);
+  std::memcpy(to, &head, sizeof head);
+  std::ranges::copy(metadata, to + sizeof head);
+  std::ranges::copy(value, to + sizeof head + metadata.size());
 
   KeyState& state = state_of(key);
   const SpinLock lock(state.lock);
@@ -117,16 +117,17 @@ std::uint64_t VersionStore::prepare(std::uint64_t key, std::uint64_t timestamp,
   versions_[version] = {timestamp, key, older, newer, false};
   (newer == 0 ? state.newest : versions_[newer].older) = version;
   if (older != 0) versions_[older].newer = version;
-  if (timestamp > state.last_commit) set_flags(place_of(state, state.last), kInvalidVersion);
+  if (timestamp > state.last_commit) invalidate(state);
   return state.last_commit;
 }
 
-void VersionStore::commit(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps) {
+std::size_t VersionStore::commit(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps) {
   KeyState& state = state_of(key);
   const SpinLock lock(state.lock);
   std::uint32_t version = state.newest;
   while (version != 0 && versions_[version].timestamp > timestamp) version = versions_[version].older;
   if (version != 0 && versions_[version].timestamp == timestamp) commit_locked(state, version, now_ps);
+  return settle(state);
 }
 
 void VersionStore::commit_locked(KeyState& state, std::uint32_t version, std::int64_t now_ps) {
@@ -137,25 +138,32 @@ void VersionStore::commit_locked(KeyState& state, std::uint32_t version, std::in
     retire(version, now_ps);
     return;
   }
-  set_flags(place_of(state, state.last), kInvalidVersion);
-  set_flags(place_of(state, version), 0);
+  invalidate(state);
   if (state.last != 0) retire(state.last, now_ps);
   state.last = version;
   state.last_commit = committed.timestamp;
 }
 
-void VersionStore::set_flags(std::uint64_t place, std::uint64_t flags) {
-  atomic_word(at(place) + offsetof(VersionHead, flags)).store(flags, std::memory_order_release);
+/// What is in the key's own place is not to be read from now on.
+void VersionStore::invalidate(const KeyState& state) {
+  if (!parameters_.in_place) return;
+  const auto stamp = atomic_word(own_place(state) + offsetof(VersionHead, stamp));
+  stamp.store(stamp.load(std::memory_order_relaxed) | kInvalidVersion, std::memory_order_release);
 }
 
-void VersionStore::write(std::uint64_t place, const VersionHead& head, std::span<const std::byte> metadata,
-                         std::span<const std::byte> value) {
-  std::byte* to = at(place);
-  set_flags(place, kInvalidVersion);
-  std::atomic_thread_fence(std::memory_order_release);  // whoever sees any of what follows
-  copy_in(to, std::as_bytes(std::span(&head, 1)));
-  copy_in(to + sizeof head, metadata);
-  copy_in(to + sizeof head + metadata.size(), value);
+/// Copies the last committed version to the key's own place, unless it is there, or would be invalid at once.
+std::size_t VersionStore::settle(KeyState& state) {
+  if (!parameters_.in_place || state.settled == state.last || state.newest != state.last) return 0;
+  const std::byte* from = at(state.last);
+  std::byte* to = own_place(state);
+  VersionHead head;
+  std::memcpy(&head, from, sizeof head);
+  const std::size_t size_b = sizeof head + head.metadata_b + head.value_b;
+  std::atomic_thread_fence(std::memory_order_release);  // who sees any of this sees the place invalid
+  copy_in(to + sizeof head.stamp, {from + sizeof head.stamp, size_b - sizeof head.stamp});
+  atomic_word(to + offsetof(VersionHead, stamp)).store(head.stamp, std::memory_order_release);
+  state.settled = state.last;
+  return size_b;
 }
 
 void VersionStore::retire(std::uint32_t version, std::int64_t now_ps) {

@@ -5,6 +5,12 @@
 // is committed here too ("faster commit detection", section 4.3). Versions that were overwritten go after a
 // while, oldest first; a reader that comes too late is told so and reads again.
 //
+// For GET* each key has a place of its own, which is READ. PREPARE marks what is there invalid: from now on
+// a reader may have been told of the new version, by a sibling, and had it committed. COMMIT copies the
+// version there. So an address stays good for ever. Not chosen: a READ goes to the version, wherever it is
+// (each machine's address is stale after each write of another machine: a third of the READs in vain at 95 %
+// reads and 8 machines); the first reader that has to ask has it copied (each write makes a READ fail).
+//
 // Owned by its node. Any worker of the node may call anything: a spin lock per key guards its chain, another
 // one the free places; what NICs read is written through std::atomic_ref. Times in picoseconds.
 #pragma once
@@ -43,13 +49,13 @@ class VersionStore {
  public:
   struct Parameters {
     std::int64_t collect_after_ps = 0;
-    bool digests = false;  // versions are READ in place
+    bool in_place = false;  // keys are READ in their places
   };
   /// A version while its key is locked.
   struct View {
     std::uint64_t timestamp = 0;  // 0: the initial value, and the spans are empty
     std::uint64_t last_commit = 0;
-    std::uint64_t place = 0;
+    bool in_place = false;  // a READ of the key's own place would succeed now
     std::span<const std::byte> metadata, value;
   };
   enum class Found : std::uint8_t { kYes, kNone, kCollected };
@@ -94,8 +100,9 @@ class VersionStore {
   /// Adds a version that is not committed yet; returns lastCommit.
   std::uint64_t prepare(std::uint64_t key, std::uint64_t timestamp, std::span<const std::byte> metadata,
                         std::span<const std::byte> value, std::int64_t now_ps);
-  /// A version that is not there, or was committed before, is left alone.
-  void commit(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps);
+  /// A version that is not there, or was committed before, is left alone. Returns how much was copied to the
+  /// key's own place.
+  std::size_t commit(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps);
 
   /// Collected before their time, because there was no room.
   std::uint64_t collected_early() const { return collected_early_.load(std::memory_order_relaxed); }
@@ -105,9 +112,9 @@ class VersionStore {
   /// All zeros: nothing but the initial version.
   struct KeyState {
     std::uint32_t lock;
-    std::uint32_t newest;  // version of the largest timestamp; 0: the initial one
-    std::uint32_t last;    // the last committed one
-    std::uint32_t padding;
+    std::uint32_t newest;   // version of the largest timestamp; 0: the initial one
+    std::uint32_t last;     // the last committed one
+    std::uint32_t settled;  // the one that was copied to the key's own place
     std::uint64_t last_commit;
     std::uint64_t collected;  // the largest timestamp that has been collected
   };
@@ -124,20 +131,21 @@ class VersionStore {
   };
 
   KeyState& state_of(std::uint64_t key) { return keys_[layout_.slot_of(key)]; }
-  std::uint64_t place_of(const KeyState& state, std::uint32_t version) const {
-    return version == 0 ? static_cast<std::uint64_t>(&state - keys_) : layout_.slots + version - 1;
+  std::byte* at(std::uint32_t version) const {
+    return memory_ + layout_.place_offset(layout_.slots + version - 1);
   }
-  std::byte* at(std::uint64_t place) const { return memory_ + layout_.place_offset(place); }
+  std::byte* own_place(const KeyState& state) const {
+    return memory_ + layout_.place_offset(static_cast<std::uint64_t>(&state - keys_));
+  }
   View view(const KeyState& state, std::uint32_t version) const;
   Found find_newest_of(const KeyState& state, std::span<const std::uint64_t> timestamps,
                        std::uint32_t& version) const;
   void commit_locked(KeyState& state, std::uint32_t version, std::int64_t now_ps);
-  void set_flags(std::uint64_t place, std::uint64_t flags);
+  void invalidate(const KeyState& state);
+  std::size_t settle(KeyState& state);
   std::uint32_t take_version(std::int64_t now_ps);
   void collect(std::uint32_t version);
   void retire(std::uint32_t version, std::int64_t now_ps);
-  void write(std::uint64_t place, const VersionHead& head, std::span<const std::byte> metadata,
-             std::span<const std::byte> value);
 
   const RampLayout& layout_;
   Parameters parameters_;

@@ -50,9 +50,9 @@ class VersionStoreTest : public testing::Test {
                                              [&](const VersionStore::View& v) { seen = v.timestamp; });
     return {found, seen};
   }
-  VersionHead head_at(std::uint64_t place) {
+  VersionHead own_place(std::uint64_t key) {
     VersionHead head;
-    std::memcpy(&head, memory.local().data() + layout.place_offset(place), sizeof head);
+    std::memcpy(&head, memory.local().data() + layout.place_offset(layout.slot_of(key)), sizeof head);
     return head;
   }
 
@@ -90,19 +90,32 @@ TEST_F(VersionStoreTest, WhatAReaderAsksForIsCommitted) {
   EXPECT_EQ(last(1).last_commit, 10U);
 }
 
-TEST_F(VersionStoreTest, OnlyTheCurrentVersionIsValidInPlace) {
-  EXPECT_EQ(head_at(last(1).place).flags, 0U);
+TEST_F(VersionStoreTest, AKeysOwnPlaceIsInvalidFromPrepareToCommit) {
+  EXPECT_EQ(own_place(1).stamp, 0U);
+  EXPECT_TRUE(last(1).in_place);
   prepare(1, 10);
-  EXPECT_EQ(head_at(1).flags, kInvalidVersion);  // the first one, which is about to go
-  const std::uint64_t place = layout.slots;      // the first that is given to anybody
-  EXPECT_EQ(head_at(place).flags, kInvalidVersion);
-  store.commit(1, 10, 0);
-  EXPECT_EQ(last(1).place, place);
-  EXPECT_EQ(head_at(place).flags, 0U);
-  EXPECT_EQ(head_at(place).key, 1U);
-  put(1, 20);
-  EXPECT_EQ(head_at(place).flags, kInvalidVersion);
-  EXPECT_EQ(head_at(last(1).place).flags, 0U);
+  EXPECT_EQ(own_place(1).stamp, kInvalidVersion);
+  EXPECT_FALSE(last(1).in_place);
+  EXPECT_EQ(store.commit(1, 10, 0), layout.image_b(0));
+  EXPECT_EQ(own_place(1).stamp, 20U);
+  EXPECT_EQ(own_place(1).key, 1U);
+  EXPECT_TRUE(last(1).in_place);
+  EXPECT_EQ(store.commit(1, 10, 0), 0U);
+  EXPECT_EQ(own_place(2).stamp, 0U);
+}
+
+TEST_F(VersionStoreTest, AKeysOwnPlaceStaysInvalidWhileANewerVersionIsPrepared) {
+  put(1, 10);
+  prepare(1, 20);
+  prepare(1, 30);
+  EXPECT_EQ(store.commit(1, 20, 0), 0U);
+  EXPECT_EQ(last(1).timestamp, 20U);
+  EXPECT_FALSE(last(1).in_place);
+  EXPECT_EQ(own_place(1).stamp, 20 + kInvalidVersion);
+  EXPECT_EQ(newest_of(1, {30}).first, Found::kYes);  // committed by its reader, who copies nothing
+  EXPECT_EQ(own_place(1).stamp, 20 + kInvalidVersion);
+  EXPECT_GT(store.commit(1, 30, 0), 0U);
+  EXPECT_EQ(own_place(1).stamp, 60U);
 }
 
 TEST_F(VersionStoreTest, OverwrittenVersionsGoWhenTheirTimeHasCome) {
@@ -117,9 +130,6 @@ TEST_F(VersionStoreTest, OverwrittenVersionsGoWhenTheirTimeHasCome) {
   EXPECT_EQ(last(1).timestamp, 20U);
   EXPECT_EQ(store.collected(), 1U);
   EXPECT_EQ(store.collected_early(), 0U);
-  // The place is another key's now.
-  EXPECT_EQ(last(2).place, layout.slots);
-  EXPECT_EQ(head_at(layout.slots).key, 2U);
 }
 
 class SmallVersionStoreTest : public VersionStoreTest {
