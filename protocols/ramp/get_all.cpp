@@ -44,7 +44,7 @@ Task<bool> RampClient::first_round() {
     if (item.asked) {
       take_reply(item, true);
     } else if (!accept_in_place(item)) {
-      engine_.addresses->forget(item.key);
+      engine_.addresses->read_in_vain(item.key);
       get_last(item, group);
       missed = true;
     }
@@ -141,6 +141,7 @@ bool RampClient::accept_in_place(Item& item) {
   item.timestamp = item.last_commit = head.timestamp();
   observe(item.timestamp);
   ++engine_.statistics.in_place_accepted;
+  engine_.addresses->read_well(item.key);
   return true;
 }
 
