@@ -134,6 +134,7 @@ class Reader {
     e.description = root_.at("description");
     e.data = root_.at("data");
     e.unit = root_.at("unit");
+    e.x_name = root_.at("x");
     e.nic = root_.at("machine").at("nic");
     e.host = root_.at("machine").at("host");
     e.result_pointer = root_.at("result").at("pointer");

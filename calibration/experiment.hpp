@@ -45,6 +45,7 @@ struct Experiment {
   std::string description;
   std::string data;
   std::string unit;
+  std::string x_name;  // the column
   std::string nic, host;
   std::string result_pointer;
   double scale = 1;

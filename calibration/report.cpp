@@ -127,7 +127,8 @@ std::string shape_lines(const Experiment& experiment, const Predictions& predict
   return text;
 }
 
-std::string experiment_section(const Experiment& experiment, const Predictions& predictions) {
+std::string experiment_section(const Experiment& experiment, const Predictions& predictions,
+                               const std::string& picture) {
   std::string text = fmt::format("## {}\n\n{} Unit: {}. Data: `published/train/{}`", experiment.name,
                                  experiment.description, experiment.unit, experiment.data);
   text += fmt::format("; NIC `{}`, host `{}`.\n\nAssumed, as the source does not say:\n\n", experiment.nic,
@@ -141,6 +142,7 @@ std::string experiment_section(const Experiment& experiment, const Predictions& 
   }
   for (const std::string& source : sources) text += fmt::format("\nLimit: {}\n", source);
   const std::string shape = shape_lines(experiment, predictions);
+  if (!picture.empty()) text += fmt::format("\n![{}]({})\n", experiment.name, picture);
   text += fmt::format("\n{}\n", points_table(experiment, predictions));
   return text + (shape.empty() ? "" : fmt::format("{}\n", shape));
 }
@@ -226,7 +228,8 @@ std::string report_markdown(const ReportInput& input) {
   text += overview(input);
   text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
-    text += experiment_section(input.set->experiments[e], input.predictions[e]);
+    text += experiment_section(input.set->experiments[e], input.predictions[e],
+                               input.pictures.empty() ? "" : input.pictures[e]);
   }
   text += "# Not run\n\n| row | what | why |\n| --- | --- | --- |\n";
   for (const LeftOut& left : input.set->left_out)

@@ -17,6 +17,7 @@ struct ReportInput {
   const ExperimentSet* set = nullptr;
   std::vector<std::vector<Prediction>> predictions;  // by experiment and point
   std::vector<nlohmann::json> profiles;              // the documents used, in the order to show them
+  std::vector<std::string> pictures{};               // by experiment, as paths from the report; empty: none
 };
 
 /// [{"set", "experiment", "series", "x", "published", "simulated", "error"}]: error is simulated / published

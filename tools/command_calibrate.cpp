@@ -26,7 +26,9 @@
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
 #include "tools/output_file.hpp"
+#include "tools/plot.hpp"
 #include "tools/progress.hpp"
+#include "tools/report_plots.hpp"
 #include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
@@ -174,6 +176,26 @@ std::vector<std::string> written_machines(const Calibration& c, const std::strin
   return names;
 }
 
+/// Their paths from the report, by experiment; where there is none, "".
+std::vector<std::string> draw_experiments(
+    const Calibration& c, const std::vector<std::vector<calibration::Prediction>>& predictions) {
+  std::vector<std::string> pictures;
+  prepare_output_directory(c.directory / "plots", "experiment.svg");
+  for (std::size_t e = 0; e < c.set.experiments.size(); ++e) {
+    pictures.emplace_back();
+    const std::vector<Panel> panels = experiment_panels(c.set.experiments[e], predictions[e]);
+    if (panels.empty()) continue;
+    const std::string picture = fmt::format("plots/{}.svg", c.set.experiments[e].name);
+    const std::string failure = draw(plot_script(panels), c.directory / picture);
+    if (failure.empty()) {
+      pictures.back() = picture;
+    } else {
+      print(fmt::format("no {}: {}\n", picture, failure));
+    }
+  }
+  return pictures;
+}
+
 void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
                   const std::vector<json>& profiles, bool fitted) {
   calibration::ProfileSet set;
@@ -184,8 +206,9 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   }
   std::vector<const Experiment*> all;
   for (const Experiment& e : c.set.experiments) all.push_back(&e);
-  calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles};
+  calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles, {}};
   if (input.predictions.size() != all.size()) return;
+  input.pictures = draw_experiments(c, input.predictions);
   std::string list = "[\n";
   for (const json& entry : calibration::report_json(input))
     list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());

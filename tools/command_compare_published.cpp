@@ -1,5 +1,6 @@
 // verbtwin compare-published: a sweep's points beside the published ones.
 #include <CLI/App.hpp>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "tools/comparison.hpp"
 #include "tools/factors.hpp"
 #include "tools/output_file.hpp"
+#include "tools/plot.hpp"
 #include "tools/ramp_ratios.hpp"
 
 namespace verbtwin::tools {
@@ -73,7 +75,7 @@ Comparison compare_curves(const calibration::PublishedTable& table) {
                   scale_out ? "OSDI 2018, figure 12: throughput against machines"
                             : "OSDI 2018, figure 14: throughput and latency, 16 machines",
                   pairs.front().published.workload);
-  return {title, render_comparison(title, pairs)};
+  return {title, render_comparison(title, pairs), comparison_panels(title, pairs, scale_out)};
 }
 
 /// What the sweep varies tells which figure it belongs to.
@@ -83,16 +85,49 @@ Comparison compare_table(const calibration::PublishedTable& table) {
   return compare_curves(table);
 }
 
+/// "OSDI 2018, figure 14: x" -> "osdi-2018-figure-14-x".
+std::string file_name_of(const std::string& title) {
+  std::string name;
+  for (const char c : title) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!name.ends_with('-')) {
+      name += '-';
+    }
+  }
+  return name;
+}
+
+/// Whether there is a picture now.
+bool draw_and_say(const std::vector<Panel>& panels, const std::filesystem::path& place) {
+  const std::string failure = draw(plot_script(panels), place);
+  print(failure.empty() ? fmt::format("\nwrote {}\n", place.string())
+                        : fmt::format("\nno {}: {}\n", place.string(), failure));
+  return failure.empty();
+}
+
+/// Under the title.
+std::string with_picture(const Comparison& comparison, const std::string& picture) {
+  const std::size_t line = comparison.text.find('\n') + 1;
+  return fmt::format("{}\n![{}]({})\n{}", comparison.text.substr(0, line), comparison.title, picture,
+                     comparison.text.substr(line));
+}
+
 int compare(const std::string& given, bool report) {
   std::filesystem::path file = given;
   if (std::filesystem::is_directory(file)) file /= "points.csv";
   using calibration::PublishedTable;
-  const auto [title, comparison] = compare_table(PublishedTable::read(file, PublishedTable::Kind::kPlain));
-  print(comparison);
+  const Comparison comparison = compare_table(PublishedTable::read(file, PublishedTable::Kind::kPlain));
+  print(comparison.text);
+  const std::filesystem::path calibration = calibration::profile_directory().parent_path();
+  const std::string picture = fmt::format("plots/{}.svg", file_name_of(comparison.title));
+  const bool drawn =
+      draw_and_say(comparison.panels, report ? calibration / picture : file.parent_path() / "published.svg");
   if (report) {
-    const std::filesystem::path page = calibration::profile_directory().parent_path() / "REPORT.md";
-    write_file_whole(page, with_comparison(read_report(page), title, comparison));
-    print(fmt::format("\nwrote {}\n", page.string()));
+    const std::filesystem::path page = calibration / "REPORT.md";
+    const std::string text = drawn ? with_picture(comparison, picture) : comparison.text;
+    write_file_whole(page, with_comparison(read_report(page), comparison.title, text));
+    print(fmt::format("wrote {}\n", page.string()));
   }
   return kExitDone;
 }
@@ -102,8 +137,8 @@ int compare(const std::string& given, bool report) {
 void add_compare_published_command(CLI::App& app, int& exit_code) {
   auto file = std::make_shared<std::string>();
   auto report = std::make_shared<bool>(false);
-  CLI::App* command =
-      app.add_subcommand("compare-published", "Put a sweep's points beside published ones, as Markdown");
+  CLI::App* command = app.add_subcommand(
+      "compare-published", "Put a sweep's points beside published ones: Markdown, and published.svg");
   command->add_option("POINTS", *file, "A sweep's points.csv, or the directory that holds it")
       ->required()
       ->type_name("FILE");

@@ -21,6 +21,7 @@
 #include "tools/commands.hpp"
 #include "tools/ibverbs_run.hpp"
 #include "tools/output_file.hpp"
+#include "tools/plot.hpp"
 #include "tools/progress.hpp"
 #include "tools/rank_options.hpp"
 #include "tools/side_by_side.hpp"
@@ -28,6 +29,7 @@
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
 #include "tools/sweep.hpp"
+#include "tools/sweep_plot.hpp"
 
 namespace verbtwin::tools {
 
@@ -35,6 +37,7 @@ namespace {
 
 constexpr const char* kResultFile = "result.json";
 constexpr const char* kPointsFile = "points.csv";
+constexpr const char* kPlotFile = "points.svg";
 
 struct RunOptions {
   std::string scenario;
@@ -133,7 +136,10 @@ class SweepOutput {
   }
 
   int end() {
-    if (options_.out) write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+    if (options_.out) {
+      write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+      draw_plot();
+    }
     if (options_.json) {
       nlohmann::json all = {
           {"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
@@ -147,6 +153,17 @@ class SweepOutput {
 
  private:
   bool table() const { return !options_.quiet && !options_.json; }
+
+  void draw_plot() {
+    const std::vector<Panel> panels = sweep_panels(rows_);
+    if (panels.empty()) return;
+    const std::string failure = draw(plot_script(panels), directory_ / kPlotFile);
+    if (!failure.empty()) {
+      if (!options_.quiet) fmt::print(stderr, "no {}: {}\n", kPlotFile, failure);
+    } else if (table()) {
+      print(fmt::format("wrote {}\n", (directory_ / kPlotFile).string()));
+    }
+  }
 
   const RunOptions& options_;
   const std::vector<scenarios::SweepPoint>& points_;
@@ -190,7 +207,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "Directory for result.json, or a sweep's points.csv; created if absent")
+                   "Directory for result.json, or a sweep's points.csv and points.svg; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command

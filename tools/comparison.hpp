@@ -9,6 +9,7 @@
 
 #include "calibration/published.hpp"
 #include "calibration/published_points.hpp"
+#include "tools/plot.hpp"
 
 namespace verbtwin::tools {
 
@@ -40,10 +41,16 @@ std::string percent_off(double value, double reference);
 /// Markdown: a table of points, the winners, the peaks. Ends in a newline.
 std::string render_comparison(const std::string& title, const std::vector<PairedPoint>& pairs);
 
+/// The published curves dashed, the simulated ones drawn through: latency over throughput, or throughput over
+/// machines.
+std::vector<Panel> comparison_panels(const std::string& title, const std::vector<PairedPoint>& pairs,
+                                     bool over_machines);
+
 /// One section of the report.
 struct Comparison {
   std::string title;
   std::string text;  // Markdown that begins with the title
+  std::vector<Panel> panels;
 };
 
 /// `report` (calibration/REPORT.md) with this comparison in its last part, "End to end", in place of an

@@ -111,9 +111,25 @@ std::string render_factors(const std::string& title, const std::vector<PairedFac
       title, steps, right, kNothing * 100, rows);
 }
 
+namespace {
+/// Bars: what each step has by the base's.
+std::vector<Panel> factor_panels(const std::string& title, const std::vector<PairedFactor>& pairs) {
+  Panel panel{
+      title, "", "throughput by the base's", {{"published", {}, 0, true}, {"simulated", {}, 0, false}}, {}};
+  for (const PairedFactor& pair : pairs) {
+    const auto x = static_cast<double>(panel.categories.size());
+    panel.categories.push_back(pair.published.step);
+    panel.curves[0].points.emplace_back(x, pair.published.ratio);
+    panel.curves[1].points.emplace_back(x, pair.per_machine_mtps / pairs.front().per_machine_mtps);
+  }
+  return {panel};
+}
+}  // namespace
+
 Comparison compare_factors(const PublishedTable& table) {
   const std::string title = "OSDI 2018, figure 13(a): TPC-C new-order, one optimisation after another";
-  return {title, render_factors(title, pair_factors(calibration::published_factors(), table))};
+  const std::vector<PairedFactor> pairs = pair_factors(calibration::published_factors(), table);
+  return {title, render_factors(title, pairs), factor_panels(title, pairs)};
 }
 
 }  // namespace verbtwin::tools

@@ -20,9 +20,8 @@ class FinalStatesTest : public testing::Test {
  protected:
   FinalStatesTest() {
     for (int node = 0; node < kNodes; ++node)
-      stores_.push_back(
-          std::make_unique<protocols::NodeStore>(layout_, node, 1, cluster_.memory(node),
-                                                 protocols::KeepLogged::kNothing));
+      stores_.push_back(std::make_unique<protocols::NodeStore>(layout_, node, 1, cluster_.memory(node),
+                                                               protocols::KeepLogged::kNothing));
   }
 
   protocols::NodeStore& store(int node) { return *stores_[static_cast<std::size_t>(node)]; }

@@ -131,7 +131,7 @@ TEST(RampRatios, StandBesideThePublishedOnes) {
       table(kRampHead + ramp_points("C", 50, 100, 206, 300) + ramp_points("B", 1, 4, 3, 5) +
             ramp_point("ramp-small", "ipoib_tcp", "rpc", "rpc", "C", 999));
   ASSERT_TRUE(varies_ramp_systems(points));
-  const auto [title, text] = compare_ramp(points);
+  const auto [title, text, panels] = compare_ramp(points);
   EXPECT_EQ(title, "RAMP over RDMA: x");
   EXPECT_THAT(text,
               HasSubstr("GET+,PUT+ over RAMP(GET,PUT) on IPoIB | ycsb-groups, mix C | 2.06 | 2.06 | +0 % |"));
@@ -141,6 +141,9 @@ TEST(RampRatios, StandBesideThePublishedOnes) {
   EXPECT_THAT(text,
               HasSubstr("* ycsb-groups, mix B: S2PL on IPoIB < GET+,PUT+ < RAMP on IPoIB < GET*,PUT+\n"));
   EXPECT_THAT(text, HasSubstr("| ycsb-groups, mix B | 1 | 4 | 3 | 5 |"));
+  ASSERT_EQ(panels.size(), 1U);
+  EXPECT_EQ(panels[0].categories.size(), 2U);
+  EXPECT_EQ(panels[0].curves.size(), 4U);
 }
 
 TEST(RampRatios, ASystemsBestPointCounts) {

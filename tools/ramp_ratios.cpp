@@ -130,13 +130,20 @@ std::string render_order(const std::vector<RampGroup>& groups) {
       in_order, compared, exceptions);
 }
 
+/// Those that any workload was run with.
+std::vector<std::size_t> systems_of(const std::vector<RampGroup>& groups) {
+  std::vector<std::size_t> systems;
+  for (std::size_t system = 0; system < kRampSystems; ++system) {
+    if (std::ranges::any_of(groups, [&](const RampGroup& group) { return group.per_s[system] > 0; }))
+      systems.push_back(system);
+  }
+  return systems;
+}
+
 std::string render_groups(const std::vector<RampGroup>& groups) {
   std::string head = "| workload, transactions/s |", rule = "|---|", rows;
-  std::vector<std::size_t> shown;
-  for (std::size_t system = 0; system < kRampSystems; ++system) {
-    if (std::ranges::none_of(groups, [&](const RampGroup& group) { return group.per_s[system] > 0; }))
-      continue;
-    shown.push_back(system);
+  const std::vector<std::size_t> shown = systems_of(groups);
+  for (const std::size_t system : shown) {
     head += fmt::format(" {} |", kSystemNames[system]);
     rule += "---|";
   }
@@ -184,9 +191,26 @@ std::string render_ramp(const std::string& title, const std::vector<calibration:
                      render_groups(groups));
 }
 
+namespace {
+/// Bars: what each system of the sweep does on each workload.
+std::vector<Panel> ramp_panels(const std::string& title, const std::vector<RampGroup>& groups) {
+  Panel panel{title, "", "M/s", {}, {}};
+  for (const RampGroup& group : groups) panel.categories.push_back(group.workload);
+  for (const std::size_t system : systems_of(groups)) {
+    Curve bars{kSystemNames[system], {}, static_cast<int>(system), false};
+    for (std::size_t x = 0; x < groups.size(); ++x)
+      bars.points.emplace_back(static_cast<double>(x), groups[x].per_s[system] / 1e6);
+    panel.curves.push_back(bars);
+  }
+  return {panel};
+}
+}  // namespace
+
 Comparison compare_ramp(const PublishedTable& table) {
   const std::string title = "RAMP over RDMA: " + table.cell(table.rows().front(), "name");
-  return {title, render_ramp(title, calibration::published_ramp_ratios(), ramp_groups(table))};
+  const std::vector<RampGroup> groups = ramp_groups(table);
+  return {title, render_ramp(title, calibration::published_ramp_ratios(), groups),
+          ramp_panels(title, groups)};
 }
 
 }  // namespace verbtwin::tools

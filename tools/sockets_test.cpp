@@ -59,10 +59,11 @@ TEST(Sockets, EveryProtocolIsRightOverBothNetworks) {
   for (const std::string protocol : {"ramp-fast", "ramp-small", "ramp-hybrid", "s2pl"}) {
     for (const std::string transport : {"ethernet_tcp", "ipoib_tcp"}) {
       for (int seed = 1; seed <= 5; ++seed) {
-        const json result = run({"protocol.name=" + protocol, "protocol.transport=" + transport,
-                                 "cluster.nodes=5", "cluster.roles.servers=2", "cluster.roles.clients=3",
-                                 "cluster.threads=2", "cluster.coroutines=4", "workload.keys=16",
-                                 "workload.read_ratio=0.5", "workload.operations=3", fmt::format("run.seed={}", seed)});
+        const json result =
+            run({"protocol.name=" + protocol, "protocol.transport=" + transport, "cluster.nodes=5",
+                 "cluster.roles.servers=2", "cluster.roles.clients=3", "cluster.threads=2",
+                 "cluster.coroutines=4", "workload.keys=16", "workload.read_ratio=0.5",
+                 "workload.operations=3", fmt::format("run.seed={}", seed)});
         EXPECT_GT(result.at("committed"), 10) << protocol << transport;
         for (const json& check : result.at("checks")) {
           EXPECT_EQ(check.at("violations"), 0) << protocol << transport << check.dump(2);

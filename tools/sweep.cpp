@@ -8,21 +8,13 @@
 
 namespace verbtwin::tools {
 
-namespace {
-
 using nlohmann::json;
-using Cells = std::vector<std::pair<std::string, std::string>>;  // column, text
-
-constexpr const char* kIdentity[] = {"name",          "protocol.name",   "workload.name",
-                                     "cluster.nodes", "cluster.threads", "cluster.coroutines",
-                                     "run.seed"};
 
 std::string text_of(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.is_null() ? "" : value.dump();
 }
 
-/// The value at "cluster.nodes", or null.
 const json& value_at(const json& root, const std::string& path) {
   static const json none;
   std::string pointer(1, '/');
@@ -31,6 +23,29 @@ const json& value_at(const json& root, const std::string& path) {
   const json::json_pointer at(pointer);
   return root.contains(at) ? root.at(at) : none;
 }
+
+std::string short_name(const std::string& path) {
+  constexpr std::string_view kPhases = "protocol.phases.";
+  if (path.starts_with(kPhases)) return path.substr(kPhases.size());
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return path;
+  const std::string last = path.substr(dot + 1);
+  return last == "name" ? path.substr(0, dot) : last;
+}
+
+double rate_per_s(const json& result) {
+  if (!result.contains("operations_per_s")) return result.at("committed_per_s").get<double>();
+  const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());
+  return result.at("operations_per_s").get<double>() * nodes;
+}
+
+namespace {
+
+using Cells = std::vector<std::pair<std::string, std::string>>;  // column, text
+
+constexpr const char* kIdentity[] = {"name",          "protocol.name",   "workload.name",
+                                     "cluster.nodes", "cluster.threads", "cluster.coroutines",
+                                     "run.seed"};
 
 std::string quoted(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -106,16 +121,6 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
 
 constexpr std::size_t kCellColumns = 12;
 
-/// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
-std::string short_name(const std::string& path) {
-  constexpr std::string_view kPhases = "protocol.phases.";
-  if (path.starts_with(kPhases)) return path.substr(kPhases.size());
-  const std::size_t dot = path.rfind('.');
-  if (dot == std::string::npos) return path;
-  const std::string last = path.substr(dot + 1);
-  return last == "name" ? path.substr(0, dot) : last;
-}
-
 std::size_t columns_of(const std::string& path) {
   return std::max(kCellColumns, short_name(path).size());
 }
@@ -164,10 +169,8 @@ std::string sweep_table_line(const SweepRow& row) {
     const std::string text = text_of(value_at(result.at("scenario"), path));
     line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
-  const bool operations = result.contains("operations_per_s");
   const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());
-  const double rate = result.at(operations ? "operations_per_s" : "committed_per_s").get<double>();
-  const double total = operations ? rate * nodes : rate;
+  const double total = rate_per_s(result);
   line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total), format_si(total / nodes),
                       format_us(value_at(result, "latency_us.p50").get<double>()),
                       format_us(value_at(result, "latency_us.p99").get<double>()),

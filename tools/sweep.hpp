@@ -26,4 +26,13 @@ std::string sweep_csv(const std::vector<SweepRow>& rows);
 std::string sweep_table_head(const std::vector<std::pair<std::string, nlohmann::json>>& settings);
 std::string sweep_table_line(const SweepRow& row);
 
+/// The value at "cluster.nodes", or null.
+const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
+/// A value as a cell of a table has it.
+std::string text_of(const nlohmann::json& value);
+/// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
+std::string short_name(const std::string& path);
+/// Committed transactions a second, or a micro-benchmark's operations, of all nodes.
+double rate_per_s(const nlohmann::json& result);
+
 }  // namespace verbtwin::tools

@@ -43,7 +43,8 @@ std::uint64_t count_lost_updates(const RampTransactions& transactions) {
     }
   }
   std::ranges::sort(overwritten);
-  return std::ranges::unique(overwritten).size();
+  const auto repeated = std::unique(overwritten.begin(), overwritten.end());
+  return static_cast<std::uint64_t>(overwritten.end() - repeated);
 }
 
 std::uint64_t count_write_skews(const RampTransactions& transactions) {
@@ -58,10 +59,9 @@ std::uint64_t count_write_skews(const RampTransactions& transactions) {
     }
   }
   std::ranges::sort(overwrites);
-  const auto repeated = std::ranges::unique(overwrites);
-  overwrites.erase(repeated.begin(), repeated.end());
-  const auto is_skew = [&](const auto& pair) {
-    const auto& [one, other] = pair;
+  overwrites.erase(std::unique(overwrites.begin(), overwrites.end()), overwrites.end());
+  const auto is_skew = [&](const std::pair<std::uint32_t, std::uint32_t>& pair) {
+    const std::uint32_t one = pair.first, other = pair.second;
     if (one > other || !std::ranges::binary_search(overwrites, std::pair(other, one))) return false;
     return std::ranges::none_of(transactions[one].writes, [&](const RampWrite& write) {
       return !of_key(transactions[other].writes, write.key).empty();

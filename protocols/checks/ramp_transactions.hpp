@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kNoTransaction = std::numeric_limits<std::uint32_
 /// The entries of `items`, which are sorted by key, for this one.
 template <typename Item>
 std::span<const Item> of_key(std::span<const Item> items, std::uint64_t key) {
-  const auto found = std::ranges::equal_range(items, key, {}, &Item::key);
-  return {found.begin(), found.end()};
+  return {std::ranges::lower_bound(items, key, {}, &Item::key),
+          std::ranges::upper_bound(items, key, {}, &Item::key)};
 }
 
 class RampTransactions {

@@ -136,8 +136,7 @@ void ReadJudge::judge_fractures() {
   const std::span<const RampRead> reads = transactions_[reader_].reads;
   if (reads.size() < 2) return;
   std::ranges::sort(writers_);
-  const auto repeated = std::ranges::unique(writers_);
-  writers_.erase(repeated.begin(), repeated.end());
+  writers_.erase(std::unique(writers_.begin(), writers_.end()), writers_.end());
   for (const std::uint32_t number : writers_) {
     const Transaction& writer = transactions_[number];
     for (const RampWrite& write : writer.writes) {

@@ -27,8 +27,10 @@ Task<bool> RampClient::run_locked(std::int64_t since_ps) {
     if (!co_await preparing) co_return false;
     end_phase(RampPhase::kPrepare);
   }
-  const auto read_only = std::ranges::stable_partition(reads(), [](const Item& item) { return item.writes; });
-  send_commits(RampMessage::kRelease, writes(), read_only, releasing);
+  const std::span<Item> all = reads();
+  const auto only_read =
+      std::stable_partition(all.begin(), all.end(), [](const Item& item) { return item.writes; });
+  send_commits(RampMessage::kRelease, writes(), {only_read, all.end()}, releasing);
   co_await releasing;
   end_phase(RampPhase::kCommit);
   co_return true;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "protocols/fake_backend_for_test.hpp"
@@ -183,8 +184,8 @@ TEST_F(WorkerTest, AWaitListWakesThoseWhoWaitInOrder) {
   EXPECT_EQ(run(worker), 0) << "nobody is woken twice";
 }
 
-Task<void> yield_for_ever(Worker& worker, const bool& stop) {
-  while (!stop) {
+Task<void> yield_until(Worker& worker, const std::atomic<bool>* stop) {
+  while (!stop->load()) {
     auto yield = worker.yield();
     co_await yield;
   }
@@ -204,8 +205,8 @@ class CountingMessages final : public MessageLayer {
 TEST_F(WorkerTest, ACoroutineThatYieldsForEverHoldsUpNobody) {
   CountingMessages messages;
   worker.set_messages(messages);
-  bool stop = false;
-  worker.spawn(yield_for_ever(worker, stop));
+  std::atomic<bool> stop = false;
+  worker.spawn(yield_until(worker, &stop));
   for (int i = 0; i < 10; ++i) worker.step();
   EXPECT_GE(messages.flushes, 4);
 

@@ -58,7 +58,7 @@ inline std::uint64_t spread(std::uint64_t x) {
 class Zipf {
  public:
   Zipf(std::uint64_t count, double theta)
-      : count_(static_cast<double>(count)), theta_(theta), zeta_(zeta(count, theta)) {
+      : count_(static_cast<double>(count)), zeta_(zeta(count, theta)) {
     const double zeta_two = 1 + std::pow(0.5, theta);
     alpha_ = 1 / (1 - theta);
     eta_ = (1 - std::pow(2 / count_, 1 - theta)) / (1 - zeta_two / zeta_);
@@ -86,7 +86,7 @@ class Zipf {
     return sum + (std::pow(b, 1 - theta) - std::pow(a, 1 - theta)) / (1 - theta);
   }
 
-  double count_, theta_, zeta_, alpha_ = 0, eta_ = 0, two_ = 0;
+  double count_, zeta_, alpha_ = 0, eta_ = 0, two_ = 0;
 };
 
 }  // namespace verbtwin::protocols

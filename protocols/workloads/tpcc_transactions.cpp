@@ -231,7 +231,7 @@ Task<Outcome> run_stock_level(const Data& data, Transaction& tx, Terminal termin
   }
   std::ranges::sort(items);
   items.erase(std::unique(items.begin(), items.end()), items.end());
-  int low = 0;
+  [[maybe_unused]] int low = 0;  // what the application shows
   for (std::size_t i = 0; i < items.size();) {
     tx.forget();
     const std::size_t batch = std::min<std::size_t>(items.size() - i, 32);

@@ -39,7 +39,6 @@ class Tpce final : public Workload {
   Tpce(const nlohmann::json& parameters, int nodes)
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("customers_per_node").get<std::uint64_t>()),
-        customers_(nodes_ * per_node_),
         securities_per_node_(std::max<std::uint64_t>(1, per_node_ * kSecuritiesPerThousand / 1000)) {}
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
@@ -110,7 +109,7 @@ class Tpce final : public Workload {
                           customer / nodes_ * rows + row);
   }
 
-  std::uint64_t nodes_, per_node_, customers_, securities_per_node_;
+  std::uint64_t nodes_, per_node_, securities_per_node_;
 };
 
 bool Tpce::initial_value(RecordId record, std::span<std::byte> value) const {
