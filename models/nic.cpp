@@ -5,8 +5,7 @@ namespace verbtwin::models {
 Nic::Nic(const NicProfile& profile)
     : pcie_(profile),
       atomic_unit_(profile),
-      contexts_(static_cast<std::uint32_t>(profile.qp_cache_entries),
-                static_cast<std::uint32_t>(profile.qp_cache_ways)),
+      contexts_(static_cast<std::uint32_t>(profile.qp_cache_entries)),
       receive_queues_(static_cast<std::uint32_t>(profile.recv_queue_cache_entries)),
       translations_(profile),
       blueflame_b_(static_cast<std::uint32_t>(profile.blueflame_b)),

@@ -57,8 +57,6 @@ constexpr Parameter<N> kNicParameters[] = {
      "added occupancy of each TLP beyond the first that a message's payload takes to host memory"},
     {"recv_pipeline_ns", "ns", 0, 10000, &N::recv_pipeline_ns, "fixed latency from wire to engine"},
     {"qp_cache_entries", "count", 1, 1e7, &N::qp_cache_entries, "queue-pair contexts held on the NIC"},
-    {"qp_cache_ways", "count", 1, 1e7, &N::qp_cache_ways,
-     "of these, how many of one set at most; as many as qp_cache_entries or more: any of all"},
     {"qp_miss_ns", "ns", 0, 10000, &N::qp_miss_ns, "latency that a context miss adds to its request"},
     {"qp_miss_occupancy_ns", "ns", 0, 10000, &N::qp_miss_occupancy_ns,
      "engine occupancy that a context miss adds (pipelined misses add little, serial ones their latency)"},

@@ -66,7 +66,6 @@ struct NicProfile {
 
   // On-chip caches
   double qp_cache_entries = 0;
-  double qp_cache_ways = 0;
   double qp_miss_ns = 0;
   double qp_miss_occupancy_ns = 0;
   double qp_miss_growth_ns = 0;

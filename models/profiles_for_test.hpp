@@ -39,7 +39,6 @@ inline NicProfile round_nic() {
   nic.recv_queue_cache_entries = 1e6;
   nic.recv_pipeline_ns = 160;
   nic.qp_cache_entries = 1024;
-  nic.qp_cache_ways = 1024;
   nic.qp_miss_ns = 300;
   nic.qp_miss_occupancy_ns = 11;
   nic.wqe_cache_entries = 1e6;
