@@ -6,7 +6,7 @@
 // A lock costs lock_ns where it is free and was last held by the same core. One that another core held last
 // brings its cache line with it: lock_handover_ns from the same socket, lock_handover_far_ns from another.
 // Those who find it held wait in the order in which they came. They spin on that line, which passes them
-// before it reaches the next holder: each who waits adds a handover (Boyd-Wickizer et
+// before it reaches the next holder: each who waits adds lock_waiter_ns (Boyd-Wickizer et
 // al., "Non-scalable locks are dangerous", Linux Symposium 2012: such locks slow down with those who wait).
 //
 // One per port, one thread. Times in picoseconds.
@@ -32,7 +32,8 @@ class DoorbellRegisters {
         cores_per_socket_(static_cast<std::uint32_t>(host.cores_per_socket)),
         lock_ps_(to_ps(host.lock_ns)),
         handover_ps_(to_ps(host.lock_handover_ns)),
-        handover_far_ps_(to_ps(host.lock_handover_far_ns)) {}
+        handover_far_ps_(to_ps(host.lock_handover_far_ns)),
+        waiter_ps_(to_ps(host.lock_waiter_ns)) {}
 
   /// The register of a new queue pair.
   std::uint32_t assign() {
@@ -47,16 +48,15 @@ class DoorbellRegisters {
   /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps`.
   Hold ring(std::uint32_t shared, std::uint32_t core, std::int64_t now_ps, std::int64_t ring_ps) {
     Register& r = shared_[shared];
-    while (!r.holders.empty() && r.holders.front().until_ps <= now_ps) r.holders.pop_front();
+    while (!r.held_until_ps.empty() && r.held_until_ps.front() <= now_ps) r.held_until_ps.pop_front();
     std::int64_t lock_ps = lock_ps_;
     if (r.last_core != kNobody) lock_ps += handover_ps(r.last_core, core);
-    for (std::size_t waiting = 1; waiting < r.holders.size(); ++waiting) {
-      lock_ps += handover_ps(r.holders[waiting].core, core);
-    }
+    if (!r.held_until_ps.empty())
+      lock_ps += static_cast<std::int64_t>(r.held_until_ps.size() - 1) * waiter_ps_;
     r.last_core = core;
     const std::int64_t held_ps = lock_ps + ring_ps;
     const std::int64_t until_ps = r.lock.serve({now_ps, 0, 0}, held_ps).at();
-    r.holders.push_back({until_ps, core});
+    r.held_until_ps.push_back(until_ps);
     return {until_ps - held_ps - now_ps, lock_ps};
   }
 
@@ -65,13 +65,9 @@ class DoorbellRegisters {
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;
-  struct Holder {
-    std::int64_t until_ps;
-    std::uint32_t core;
-  };
   struct Register {
     Server lock;
-    std::deque<Holder> holders;  // who has it, and behind it who waits
+    std::deque<std::int64_t> held_until_ps;  // by who has it, and behind it those who wait
     std::uint32_t last_core = kNobody;
   };
 
@@ -83,7 +79,7 @@ class DoorbellRegisters {
   std::uint32_t dedicated_;
   std::vector<Register> shared_;
   std::uint32_t cores_per_socket_;
-  std::int64_t lock_ps_, handover_ps_, handover_far_ps_;
+  std::int64_t lock_ps_, handover_ps_, handover_far_ps_, waiter_ps_;
   std::uint32_t assigned_ = 0;
 };
 

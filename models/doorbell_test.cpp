@@ -22,6 +22,7 @@ HostProfile two_sockets() {
   host.lock_ns = 10;
   host.lock_handover_ns = 40;
   host.lock_handover_far_ns = 150;
+  host.lock_waiter_ns = 7;
   return host;
 }
 
@@ -48,8 +49,8 @@ TEST(Doorbell, EachWhoWaitsSlowsTheHandover) {
   const auto lock_ns = [&](std::uint32_t core) { return r.ring(0, core, 0, 100 * kNs).lock_ps / kNs; };
   EXPECT_EQ(lock_ns(0), 10);
   EXPECT_EQ(lock_ns(1), 10 + 40) << "one holds it";
-  EXPECT_EQ(lock_ns(2), 10 + 2 * 40) << "and one waits";
-  EXPECT_EQ(lock_ns(4), 10 + 3 * 150) << "two wait, on the other socket";
+  EXPECT_EQ(lock_ns(2), 10 + 40 + 7) << "and one waits";
+  EXPECT_EQ(lock_ns(4), 10 + 150 + 2 * 7) << "two wait";
   EXPECT_EQ(r.ring(0, 0, 10'000 * kNs, 100 * kNs).lock_ps, 160 * kNs) << "nobody waits any more";
 }
 

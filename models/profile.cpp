@@ -114,6 +114,7 @@ constexpr Parameter<H> kHostParameters[] = {
      "added where another core of the socket held it last"},
     {"lock_handover_far_ns", "ns", 0, 10000, &H::lock_handover_far_ns,
      "added where a core of another socket held it last"},
+    {"lock_waiter_ns", "ns", 0, 10000, &H::lock_waiter_ns, "added by each other core that waits for it"},
     {"copy_block_ns", "ns", 0, 10000, &H::copy_block_ns, "copy 64 B between buffers"},
     {"transaction_begin_ns", "ns", 0, 10000, &H::transaction_begin_ns, "draw and set up one transaction"},
     {"transaction_end_ns", "ns", 0, 10000, &H::transaction_end_ns, "tear one down"},

@@ -1,5 +1,7 @@
-// The shipped sweeps of scenarios/ramp, every point of them shortened and with fewer clients.
+// The shipped sweeps of scenarios/ramp: every point of them shortened and with fewer clients, and the order of the
+// systems as they are.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,6 +41,14 @@ TEST_P(RampScenarios, EveryPointRunsAndIsReadAtomic) {
     EXPECT_EQ(violations(row.result), 0U) << findings(row.result);
     EXPECT_EQ(row.result.at("checks").at(0).at("name"), "read-atomic");
   }
+}
+
+TEST_P(RampScenarios, SystemsComeInThePublishedOrderWhereReadsDominate) {
+  const std::string text =
+      compare_ramp(calibration::PublishedTable::parse("points.csv", sweep_csv(run_sweep(GetParam(), {})),
+                                                      calibration::PublishedTable::Kind::kPlain))
+          .text;
+  EXPECT_THAT(text, testing::ContainsRegex("holds at (1 of 1|2 of 2|3 of 3|6 of 6) workloads")) << text;
 }
 
 TEST(RampRoles, TheBusierRoleTellsWhatLimits) {

@@ -114,7 +114,8 @@ class Simulation {
     drain();
   }
 
-  nlohmann::json result(double setup_s, double wall_s);
+  /// Checks the run; `begun`: when it began.
+  nlohmann::json result(double setup_s, WallClock::time_point begun);
 
  private:
   /// False if it was told to stop before `until_ps`.
@@ -171,7 +172,7 @@ class Simulation {
   std::vector<protocols::Program*> nodes_;
 };
 
-nlohmann::json Simulation::result(double setup_s, double wall_s) {
+nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   RunInput run;
   run.scenario = &scenario_;
   run.partial = partial_;
@@ -179,6 +180,7 @@ nlohmann::json Simulation::result(double setup_s, double wall_s) {
   run.before = &before_;
   run.after = &after_;
   nlohmann::json result = job_->result(run);
+  const double wall_s = seconds_since(begun);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const std::uint64_t events = cluster_.calendar().executed();
@@ -198,9 +200,9 @@ nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& c
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);
   const double setup_s = seconds_since(start);
-  const WallClock::time_point running = WallClock::now();
+  const WallClock::time_point begun = WallClock::now();
   simulation.run();
-  return simulation.result(setup_s, seconds_since(running));
+  return simulation.result(setup_s, begun);
 }
 
 }  // namespace verbtwin::tools

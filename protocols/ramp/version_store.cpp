@@ -59,10 +59,16 @@ VersionStore::~VersionStore() {
   std::free(versions_);
 }
 
+/// Of the key's own place; only this key's lock holder writes it.
+std::atomic_ref<std::uint64_t> VersionStore::stamp_of(const KeyState& state) const {
+  return atomic_word(own_place(state) + offsetof(VersionHead, stamp));
+}
+
 VersionStore::View VersionStore::view(const KeyState& state, std::uint32_t version) const {
   View view;
   view.last_commit = state.last_commit;
-  view.in_place = parameters_.in_place && state.settled == state.last && state.newest == state.last;
+  view.in_place =
+      parameters_.in_place && stamp_of(state).load(std::memory_order_relaxed) == 2 * state.last_commit;
   if (version == 0) return view;
   const std::byte* from = at(version);
   VersionHead head;
@@ -147,13 +153,14 @@ void VersionStore::commit_locked(KeyState& state, std::uint32_t version, std::in
 /// What is in the key's own place is not to be read from now on.
 void VersionStore::invalidate(const KeyState& state) {
   if (!parameters_.in_place) return;
-  const auto stamp = atomic_word(own_place(state) + offsetof(VersionHead, stamp));
+  const auto stamp = stamp_of(state);
   stamp.store(stamp.load(std::memory_order_relaxed) | kInvalidVersion, std::memory_order_release);
 }
 
 /// Copies the last committed version to the key's own place, unless it is there, or would be invalid at once.
-std::size_t VersionStore::settle(KeyState& state) {
-  if (!parameters_.in_place || state.settled == state.last || state.newest != state.last) return 0;
+std::size_t VersionStore::settle(const KeyState& state) {
+  if (!parameters_.in_place || state.newest != state.last) return 0;
+  if (stamp_of(state).load(std::memory_order_relaxed) == 2 * state.last_commit) return 0;
   const std::byte* from = at(state.last);
   std::byte* to = own_place(state);
   VersionHead head;
@@ -161,8 +168,7 @@ std::size_t VersionStore::settle(KeyState& state) {
   const std::size_t size_b = sizeof head + head.metadata_b + head.value_b;
   std::atomic_thread_fence(std::memory_order_release);  // who sees any of this sees the place invalid
   copy_in(to + sizeof head.stamp, {from + sizeof head.stamp, size_b - sizeof head.stamp});
-  atomic_word(to + offsetof(VersionHead, stamp)).store(head.stamp, std::memory_order_release);
-  state.settled = state.last;
+  stamp_of(state).store(head.stamp, std::memory_order_release);
   return size_b;
 }
 

@@ -112,9 +112,9 @@ class VersionStore {
   /// All zeros: nothing but the initial version.
   struct KeyState {
     std::uint32_t lock;
-    std::uint32_t newest;   // version of the largest timestamp; 0: the initial one
-    std::uint32_t last;     // the last committed one
-    std::uint32_t settled;  // the one that was copied to the key's own place
+    std::uint32_t newest;  // version of the largest timestamp; 0: the initial one
+    std::uint32_t last;    // the last committed one
+    std::uint32_t padding;
     std::uint64_t last_commit;
     std::uint64_t collected;  // the largest timestamp that has been collected
   };
@@ -141,8 +141,9 @@ class VersionStore {
   Found find_newest_of(const KeyState& state, std::span<const std::uint64_t> timestamps,
                        std::uint32_t& version) const;
   void commit_locked(KeyState& state, std::uint32_t version, std::int64_t now_ps);
+  std::atomic_ref<std::uint64_t> stamp_of(const KeyState& state) const;
   void invalidate(const KeyState& state);
-  std::size_t settle(KeyState& state);
+  std::size_t settle(const KeyState& state);
   std::uint32_t take_version(std::int64_t now_ps);
   void collect(std::uint32_t version);
   void retire(std::uint32_t version, std::int64_t now_ps);

@@ -118,6 +118,17 @@ TEST_F(VersionStoreTest, AKeysOwnPlaceStaysInvalidWhileANewerVersionIsPrepared) 
   EXPECT_EQ(own_place(1).stamp, 60U);
 }
 
+TEST_F(VersionStoreTest, AVersionWithTheNumberOfACollectedOneIsCopiedAsWell) {
+  put(1, 10);
+  prepare(1, 20);
+  prepare(1, 30);
+  store.commit(1, 20, 0);  // not copied, and the first one may go
+  prepare(1, 40, 5 * kSecond);
+  EXPECT_EQ(store.collected(), 1U);
+  EXPECT_GT(store.commit(1, 40, 5 * kSecond), 0U);
+  EXPECT_EQ(own_place(1).stamp, 80U);
+}
+
 TEST_F(VersionStoreTest, OverwrittenVersionsGoWhenTheirTimeHasCome) {
   put(1, 10);
   put(1, 20, kSecond);
