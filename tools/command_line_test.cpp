@@ -292,10 +292,24 @@ TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
     EXPECT_EQ(all.size(), 4U);
     EXPECT_EQ(all.at(3), json::parse(read_text(out / "points" / "003" / "result.json")));
     EXPECT_TRUE(fs::exists(out / "points.csv"));
+    EXPECT_TRUE(fs::exists(out / "points.svg"));
     for (json& point : all) point.erase("simulator");
     return all;
   };
   EXPECT_EQ(points("1"), points("3"));
+}
+
+TEST_F(CommandLine, ASweepDoesWithoutGnuplotAndSaysSo) {
+  std::string text = kSmall;
+  text.insert(text.rfind('}'), R"(, "sweep": [{"run.seed": [1, 2]}])");
+  const fs::path out = directory_ / "out_no_gnuplot";
+  const std::string sweep = write("sweep.json", text), path = std::getenv("PATH");
+  setenv("PATH", directory_.c_str(), 1);
+  const Ended ended = verbtwin({"run", sweep, "--out", out.string()});
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("no points.svg: gnuplot is not installed (Debian: gnuplot-nox)\n"));
+  EXPECT_TRUE(fs::exists(out / "points.csv"));
 }
 
 TEST_F(CommandLine, AnInterruptKeepsWhatThereIsOfPointsSideBySide) {
