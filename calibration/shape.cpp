@@ -59,7 +59,8 @@ std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<
 
 std::vector<Knee> knees(const Experiment& experiment, const std::vector<Prediction>& predictions) {
   std::vector<Knee> all;
-  for (const auto& [name, points] : by_series(experiment)) {
+  for (const auto& series : by_series(experiment)) {
+    const auto& points = series.second;
     if (points.size() < 3 || !is_number(experiment.points[points[0]].x)) continue;
     const auto largest = [&](const auto& value_of) {
       std::pair<double, std::string> best{0, "none"};
@@ -70,7 +71,7 @@ std::vector<Knee> knees(const Experiment& experiment, const std::vector<Predicti
       }
       return best.second;
     };
-    all.push_back({name, largest([&](std::size_t p) { return experiment.points[p].published; }),
+    all.push_back({series.first, largest([&](std::size_t p) { return experiment.points[p].published; }),
                    largest([&](std::size_t p) { return predictions[p].value; })});
   }
   return all;

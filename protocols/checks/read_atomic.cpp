@@ -37,10 +37,10 @@ class Writers {
                      [&] { return transactions.name(number); });
         continue;
       }
-      const auto [entry, is_new] = writers_.emplace(timestamp, number);
-      if (is_new) continue;
+      const auto entry = writers_.emplace(timestamp, number);
+      if (entry.second) continue;
       findings.add("timestamp given twice", [&] {
-        return fmt::format("{} and {} wrote under {}", transactions.name(entry->second),
+        return fmt::format("{} and {} wrote under {}", transactions.name(entry.first->second),
                            transactions.name(number), timestamp);
       });
     }

@@ -14,10 +14,10 @@ Task<bool> RampClient::run_locked(std::int64_t since_ps) {
   WaitGroup releasing(worker_);
   if (!locked) {
     // Only what was granted: the rest is not this client's to release.
-    const auto refused = std::ranges::stable_partition(
-        reads(), [](const Item& item) { return item.status == RampStatus::kFound; });
-    const std::span<const Item> granted(reads_.data(), read_count_ - refused.size());
-    send_commits(RampMessage::kRelease, {}, granted, releasing);
+    const std::span<Item> asked = reads();
+    const auto refused = std::stable_partition(
+        asked.begin(), asked.end(), [](const Item& item) { return item.status == RampStatus::kFound; });
+    send_commits(RampMessage::kRelease, {}, {asked.begin(), refused}, releasing);
     co_await releasing;
     co_return false;
   }
