@@ -110,7 +110,7 @@ TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
   EXPECT_THAT(data.err(), HasSubstr("cx4_many_queue_pairs_read.csv:13: 2 fields"));
 }
 
-/// Takes the better part of an hour.
+/// Takes three to twenty minutes.
 TEST(CalibrationData, DISABLED_NightlyAFitGivesTheProfilesThatShip) {
   const TemporaryDirectory copy;
   fs::copy(kData, copy.path() / "calibration", fs::copy_options::recursive);

@@ -274,9 +274,11 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(1, 256));
   command->footer(
-      "Writes calibration/profiles/*.json, calibration/REPORT.md and calibration/report.json. A fit takes "
-      "the better\n"
-      "part of an hour; Ctrl-C leaves all profiles as they were. The same data give the same profiles.\n"
+      "Writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and "
+      "calibration/report.json.\n"
+      "A fit takes three to twenty minutes on two cores; Ctrl-C leaves all profiles as they were. The same "
+      "data\n"
+      "give the same profiles.\n"
       "Examples:\n"
       "  verbtwin calibrate --published --evaluate\n"
       "  verbtwin calibrate --published --group \"ConnectX-4 cluster\"\n"
