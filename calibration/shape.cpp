@@ -7,18 +7,18 @@
 
 namespace verbtwin::calibration {
 
+bool is_number(const std::string& text) {
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0';
+}
+
 namespace {
 
 // Closer published values are one: digitised, and a run differs from the next by this much.
 constexpr double kTellApart = 0.04;
 // A knee is a step that stands out.
 constexpr double kKnee = 0.15;
-
-bool is_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0';
-}
 
 std::map<std::string, std::vector<std::size_t>> by_series(const Experiment& experiment) {
   std::map<std::string, std::vector<std::size_t>> all;

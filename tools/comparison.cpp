@@ -141,22 +141,13 @@ std::vector<Panel> comparison_panels(const std::string& title, const std::vector
               over_machines ? "M/s per machine" : "median latency, us",
               {},
               {}};
-  std::map<std::string, std::size_t> curves;  // of each protocol two, beside each other
   for (const auto& [published, simulated] : pairs) {
-    const auto [found, added] = curves.emplace(published.protocol, panel.curves.size());
-    if (added) {
-      const int colour = static_cast<int>(curves.size()) - 1;
-      panel.curves.push_back({published.protocol + ", published", {}, colour, true});
-      panel.curves.push_back({"simulated", {}, colour, false});
-    }
-    auto& as_published = panel.curves[found->second].points;
-    auto& as_simulated = panel.curves[found->second + 1].points;
     if (over_machines) {
-      as_published.emplace_back(published.machines, published.per_machine_mtps);
-      as_simulated.emplace_back(simulated.machines, simulated.per_machine_mtps);
+      add_point(panel, published.protocol, {published.machines, published.per_machine_mtps},
+                {simulated.machines, simulated.per_machine_mtps});
     } else {
-      as_published.emplace_back(published.per_machine_mtps, published.latency_p50_us);
-      as_simulated.emplace_back(simulated.per_machine_mtps, simulated.latency_p50_us);
+      add_point(panel, published.protocol, {published.per_machine_mtps, published.latency_p50_us},
+                {simulated.per_machine_mtps, simulated.latency_p50_us});
     }
   }
   return {panel};

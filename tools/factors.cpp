@@ -114,14 +114,10 @@ std::string render_factors(const std::string& title, const std::vector<PairedFac
 namespace {
 /// Bars: what each step has by the base's.
 std::vector<Panel> factor_panels(const std::string& title, const std::vector<PairedFactor>& pairs) {
-  Panel panel{
-      title, "", "throughput by the base's", {{"published", {}, 0, true}, {"simulated", {}, 0, false}}, {}};
-  for (const PairedFactor& pair : pairs) {
-    const auto x = static_cast<double>(panel.categories.size());
-    panel.categories.push_back(pair.published.step);
-    panel.curves[0].points.emplace_back(x, pair.published.ratio);
-    panel.curves[1].points.emplace_back(x, pair.per_machine_mtps / pairs.front().per_machine_mtps);
-  }
+  Panel panel{title, "", "throughput by the base's", {}, {}};
+  for (const PairedFactor& pair : pairs)
+    add_bars(panel, pair.published.step, pair.published.ratio,
+             pair.per_machine_mtps / pairs.front().per_machine_mtps);
   return {panel};
 }
 }  // namespace

@@ -79,8 +79,8 @@ std::string axes_of(const Panel& panel) {
   std::string text =
       fmt::format("set title {}\nset xlabel {} offset 0, 0.7\nset ylabel {}\n", in_single_quotes(panel.title),
                   in_single_quotes(panel.x_label), in_single_quotes(panel.y_label));
-  text +=
-      spans_decades(panel) ? "set logscale x 2\nset xrange [*:*] noextend\n" : "unset logscale x\nset xrange [0:*]\n";
+  text += spans_decades(panel) ? "set logscale x 2\nset xrange [*:*] noextend\n"
+                               : "unset logscale x\nset xrange [0:*]\n";
   if (panel.categories.empty()) return text + "set xtics auto norotate\n";
   text += fmt::format("set xrange [-0.5:{}]\nset boxwidth {:.4g}\nset xtics rotate by -30 (",
                       static_cast<double>(panel.categories.size()) - 0.5,
@@ -117,8 +117,8 @@ int run_gnuplot(std::FILE* in, std::FILE* out) {
   posix_spawn_file_actions_adddup2(&actions, fileno(in), 0);
   posix_spawn_file_actions_adddup2(&actions, fileno(out), 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-  char name[] = "gnuplot";
-  char* arguments[] = {name, nullptr};
+  char name[] = "gnuplot", no_user_settings[] = "-d";
+  char* arguments[] = {name, no_user_settings, nullptr};
   pid_t child = -1;
   const int failure = posix_spawnp(&child, name, &actions, nullptr, arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -130,6 +130,28 @@ int run_gnuplot(std::FILE* in, std::FILE* out) {
 }
 
 }  // namespace
+
+void add_point(Panel& panel, const std::string& series, std::pair<double, double> published,
+               std::pair<double, double> simulated) {
+  const std::string name = series + ", published";
+  auto curve = std::ranges::find(panel.curves, name, &Curve::name);
+  if (curve == panel.curves.end()) {
+    const int colour = static_cast<int>(panel.curves.size() / 2);
+    panel.curves.push_back({name, {}, colour, true});
+    panel.curves.push_back({"simulated", {}, colour, false});
+    curve = panel.curves.end() - 2;
+  }
+  curve[0].points.push_back(published);
+  curve[1].points.push_back(simulated);
+}
+
+void add_bars(Panel& panel, const std::string& category, double published, double simulated) {
+  if (panel.curves.empty()) panel.curves = {{"published", {}, 0, true}, {"simulated", {}, 0, false}};
+  const auto x = static_cast<double>(panel.categories.size());
+  panel.categories.push_back(category);
+  panel.curves[0].points.emplace_back(x, published);
+  panel.curves[1].points.emplace_back(x, simulated);
+}
 
 std::string plot_script(const std::vector<Panel>& panels) {
   std::size_t names = 0;

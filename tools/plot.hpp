@@ -24,6 +24,12 @@ struct Panel {
   std::vector<std::string> categories;  // if any: bars, x counts these from 0
 };
 
+/// Two points of a series, to its two curves of one colour.
+void add_point(Panel& panel, const std::string& series, std::pair<double, double> published,
+               std::pair<double, double> simulated);
+/// Two bars beside each other.
+void add_bars(Panel& panel, const std::string& category, double published, double simulated);
+
 /// What gnuplot draws them from, to its standard output, as SVG.
 std::string plot_script(const std::vector<Panel>& panels);
 

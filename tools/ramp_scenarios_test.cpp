@@ -1,5 +1,5 @@
-// The shipped sweeps of scenarios/ramp: every point of them shortened and with fewer clients, and the order of the
-// systems as they are.
+// The shipped sweeps of scenarios/ramp: every point of them shortened and with fewer clients, and the order
+// of the systems as they are.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -144,7 +144,6 @@ void VersionStore::commit_locked(KeyState& state, std::uint32_t version, std::in
     retire(version, now_ps);
     return;
   }
-  invalidate(state);
   if (state.last != 0) retire(state.last, now_ps);
   state.last = version;
   state.last_commit = committed.timestamp;

@@ -57,8 +57,7 @@ inline std::uint64_t spread(std::uint64_t x) {
 /// "Quickly generating billion-record synthetic databases", SIGMOD 1994). 0 <= theta < 1; theta 0 is uniform.
 class Zipf {
  public:
-  Zipf(std::uint64_t count, double theta)
-      : count_(static_cast<double>(count)), zeta_(zeta(count, theta)) {
+  Zipf(std::uint64_t count, double theta) : count_(static_cast<double>(count)), zeta_(zeta(count, theta)) {
     const double zeta_two = 1 + std::pow(0.5, theta);
     alpha_ = 1 / (1 - theta);
     eta_ = (1 - std::pow(2 / count_, 1 - theta)) / (1 - zeta_two / zeta_);
