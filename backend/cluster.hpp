@@ -52,10 +52,13 @@ class NodeMemory {
   /// record_at() will be asked for it.
   virtual void prefetch_record(std::size_t offset) { static_cast<void>(offset); }
 
-  /// A hint: this part of the local memory will be used all over (huge pages pay there).
-  virtual void expect_use(std::size_t offset, std::size_t length) {
+  /// A hint: this part of the local memory will be used all over (huge pages pay there), most of it or
+  /// little.
+  enum class Use { kMost, kLittle };
+  virtual void expect_use(std::size_t offset, std::size_t length, Use use) {
     static_cast<void>(offset);
     static_cast<void>(length);
+    static_cast<void>(use);
   }
   /// A hint: this part is read, and hardly ever written.
   virtual void expect_reads(std::size_t offset, std::size_t length) {
@@ -95,8 +98,8 @@ class WorkerPort {
   /// idle workers sleep needs to know.
   virtual void watch(std::span<const std::byte> memory) { static_cast<void>(memory); }
 
-  /// Another worker of this node has something in memory for its thread `thread`. Only a binding that lets idle
-  /// workers sleep needs to know.
+  /// Another worker of this node has something in memory for its thread `thread`. Only a binding that lets
+  /// idle workers sleep needs to know.
   virtual void wake(int thread) { static_cast<void>(thread); }
 
   /// This worker's TCP connections. A worker that uses them asks for them while it is made, so that a binding

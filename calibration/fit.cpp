@@ -13,8 +13,8 @@ namespace verbtwin::calibration {
 
 namespace {
 
-// Errors up to about this count by their square; larger ones by less and less, so that a point whose mechanism
-// is missing does not bend the others (Cauchy's loss).
+// Errors up to about this count by their square; larger ones by less and less, so that a point whose
+// mechanism is missing does not bend the others (Cauchy's loss).
 constexpr double kRobustScale = 0.1;
 // In the logarithm of a parameter: the step of derivatives (the simulator is a rough function: a smaller one
 // sees its roughness), the first radius of trust, the radii at which a search is over or stops growing.

@@ -97,6 +97,19 @@ TEST_F(Calibrate, AnInterruptedFitLeavesEverythingAsItWas) {
   EXPECT_FALSE(fs::exists(directory_ / "REPORT.md"));
 }
 
+TEST_F(Calibrate, AnotherGroupsProfileThatCannotBeReadIsRefusedBeforeTheFit) {
+  const fs::path file = directory_ / "profiles/connectx-5.json";
+  json profile = json::parse(read_text(file));
+  profile.at("parameters").erase("send_ack_ns");
+  std::ofstream(file) << profile;
+  const auto before = profiles();
+  ChildProcess run = start({"--published", "--group", "ConnectX-4 cluster"});
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("connectx-5.json"));
+  EXPECT_THAT(run.err(), HasSubstr("send_ack_ns"));
+  EXPECT_EQ(profiles(), before);
+}
+
 TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
   ChildProcess without = start({});
   EXPECT_EQ(without.wait(), 2);

@@ -139,17 +139,8 @@ fs::path profile_file(const Calibration& c, const std::string& machine) {
   return c.directory / "profiles" / (machine + ".json");
 }
 
-/// A machine that is not fitted now is as its profile says, if it has one yet.
-void adopt_shipped(Calibration& c, const std::string& machine) {
-  const fs::path file = profile_file(c, machine);
-  if (!fs::exists(file)) {
-    c.machines.build(machine);
-  } else {
-    c.machines.adopt(machine, scenarios::Document::read(file).root());
-  }
-}
-
-/// All groups in order; false if it was told to stop.
+/// All groups in order, or one, beside which the others are as their profiles say; false if it was told to
+/// stop.
 bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::string& only) {
   FitLine line;
   const auto progress = [&](const calibration::MachineGroup& group, int done, int of, double best) {
@@ -157,7 +148,9 @@ bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::str
   };
   for (const calibration::MachineGroup& group : c.machines.groups()) {
     if (!only.empty() && group.name != only) {
-      for (const std::string& machine : group.machines) adopt_shipped(c, machine);
+      for (const std::string& machine : group.machines) {
+        c.machines.adopt(machine, scenarios::Document::read(profile_file(c, machine)).root());
+      }
       continue;
     }
     for (const std::string& machine : group.machines) c.machines.build(machine);
@@ -165,6 +158,22 @@ bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::str
     if (!fit_group(c.machines, group, own, evaluator, progress)) return false;
   }
   return true;
+}
+
+/// The report is of all machines: a profile that cannot be read is refused before the fit, not behind it.
+void check_shipped(const Calibration& c, const std::string& only) {
+  const std::vector<fs::path> search{c.directory / "profiles"};
+  const std::vector<std::string> hosts = c.machines.names(ProfileKind::kHost);
+  for (const calibration::MachineGroup& group : c.machines.groups()) {
+    if (group.name == only) continue;
+    for (const std::string& machine : group.machines) {
+      if (std::ranges::find(hosts, machine) != hosts.end()) {
+        calibration::load_host_profile(machine, search);
+      } else {
+        calibration::load_nic_profile(machine, search);
+      }
+    }
+  }
 }
 
 std::vector<std::string> written_machines(const Calibration& c, const std::string& only) {
@@ -247,6 +256,7 @@ int calibrate(const CalibrateOptions& options) {
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   if (!options.evaluate) {
+    if (!options.group.empty()) check_shipped(c, options.group);
     if (!fit(c, evaluator, options.group)) return kExitSignal + signals.signal_number();
     for (const std::string& machine : written_machines(c, options.group)) {
       write_file_whole(profile_file(c, machine), calibration::profile_text(c.machines.document(machine)));

@@ -17,10 +17,12 @@ constexpr int kSteps = 32;
 /// Looks in a row without work after which a thread offers its core: with a core of its own that costs
 /// nothing, and where threads share cores the others may have what this one waits for.
 constexpr int kIdleLooks = 4;
-/// A worker without work for kIdleBeforeNap_ps (a server whose clients are slow) sleeps between looks, so
-/// that it takes no core from those that work: a quarter of the time it has been idle for. No run under load
-/// is idle for so long, so no latency that matters has a nap in it.
+/// A worker without work for so long (a server whose clients are slow) sleeps between looks, a quarter of the
+/// time it has been idle for. Where workers share CPUs, soon: others may need the one it spins on. One with a
+/// CPU of its own keeps nobody waiting, and a nap that falls into a run under load delays its peers: on
+/// emulated CPUs round trips take 0.4 ms and more.
 constexpr std::int64_t kIdleBeforeNap_ps = 400'000'000;
+constexpr std::int64_t kIdleBeforeNapOnOwnCpu_ps = 20'000'000'000;
 constexpr std::int64_t kNapMax_ps = 5'000'000'000;
 constexpr int kAnyCpu = -1;
 
@@ -60,16 +62,17 @@ void Drivers::join() {
 
 void Drivers::drive(int index, int cpu) {
   if (cpu != kAnyCpu) pin_this_thread(cpu);
+  const std::int64_t idle_before_nap_ps = cpu == kAnyCpu ? kIdleBeforeNap_ps : kIdleBeforeNapOnOwnCpu_ps;
   Thread& self = *threads_[static_cast<std::size_t>(index)];
   try {
-    work(index);
+    work(index, idle_before_nap_ps);
   } catch (const std::exception& error) {
     self.failure = error.what();
     self.failed.store(true, std::memory_order_release);
   }
 }
 
-void Drivers::work(int index) {
+void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
   Thread& self = *threads_[static_cast<std::size_t>(index)];
   Steppable& worker = program_.worker(index);
   Cpu& cpu = cluster_.port(index).cpu();
@@ -97,7 +100,7 @@ void Drivers::work(int index) {
     last_ps = now_ps;
     idle_looks = busy ? 0 : idle_looks + 1;
     if (busy) last_busy_ps = now_ps;
-    if (now_ps - last_busy_ps > kIdleBeforeNap_ps) {
+    if (now_ps - last_busy_ps > idle_before_nap_ps) {
       nap(now_ps - last_busy_ps);
     } else if (idle_looks > kIdleLooks) {
       std::this_thread::yield();

@@ -65,7 +65,7 @@ class Drivers {
     stage_.notify_all();
   }
   void drive(int index, int cpu);
-  void work(int index);
+  void work(int index, std::int64_t idle_before_nap_ps);
   void count(Thread& self, int index, std::int64_t now_ps);
 
   ibverbs::Cluster& cluster_;

@@ -20,12 +20,10 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
   // A short run fills small rings only.
   constexpr std::uint32_t kRingFilledB = 16384;
   const StoreLayout::Part rings = layout.rings();
-  if (layout.log().ring_b <= kRingFilledB) memory.expect_use(rings.offset, rings.bytes);
-  // Workers' buffers are visited at random, but thinly: huge pages pay while they are few.
-  constexpr std::uint64_t kBuffersMaxB = std::uint64_t{512} << 20;
+  if (layout.log().ring_b <= kRingFilledB)
+    memory.expect_use(rings.offset, rings.bytes, NodeMemory::Use::kMost);
   const StoreLayout::Part workers = layout.workers();
-  if (workers.bytes * static_cast<std::uint64_t>(layout.nodes()) <= kBuffersMaxB)
-    memory.expect_use(workers.offset, workers.bytes);
+  memory.expect_use(workers.offset, workers.bytes, NodeMemory::Use::kLittle);
   for (std::uint32_t id = 0; id < layout.tables(); ++id) {
     const StoreLayout::Table& table = layout.table(id);
     for (const std::uint64_t records_at : table.records_at)

@@ -28,7 +28,8 @@ bool is_plausible(const LogSpec& spec, std::uint64_t bytes) {
 /// The frame at the other end says the same, and what is between is what was framed.
 bool is_whole(std::span<std::byte> entry, std::uint64_t frame) {
   std::byte* end = entry.data() + entry.size() - kLogFrameBytes;
-  return atomic_word(end).load(std::memory_order_acquire) == frame && log_entry_digest(entry) == (frame & kHashMask);
+  return atomic_word(end).load(std::memory_order_acquire) == frame &&
+         log_entry_digest(entry) == (frame & kHashMask);
 }
 
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
