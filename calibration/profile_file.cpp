@@ -90,15 +90,28 @@ json parameters_schema(std::span<const models::Parameter<Profile>> table) {
          findings[static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end()) - ranks.begin())]);
 }
 
-/// The members in front of the parameters, each wrong one told before anything that stands behind it.
+/// What stands in front of the parameters.
+json header_properties(ProfileKind kind) {
+  const json format = {{"description", "what the file is"}, {"type", "string"}, {"const", format_of(kind)}};
+  const json version = {{"description", "of the format"}, {"type", "integer"}, {"const", 1}};
+  return {{"format", format},
+          {"version", version},
+          {"name", text_schema("what reports call it", 1)},
+          {"description", text_schema("what it describes", 0)}};
+}
+
+/// Each wrong member of the header is told before anything that stands behind it.
 void check_header(const Document& document, ProfileKind kind) {
-  json root = document.root();
-  json schema = profile_schema(kind);
-  if (root.is_object()) root.erase("parameters");
-  schema["properties"].erase("parameters");
-  schema["required"] = {"format", "version"};
-  schema.erase("additionalProperties");
-  if (const auto findings = scenarios::check(root, schema); !findings.empty()) refuse(document, findings);
+  json header = document.root();
+  if (document.root().is_object()) {
+    header = json::object();
+    for (const auto& [name, member] : document.root().items()) {
+      if (name != "parameters") header[name] = member;
+    }
+  }
+  const json schema = {
+      {"type", "object"}, {"required", {"format", "version"}}, {"properties", header_properties(kind)}};
+  if (const auto findings = scenarios::check(header, schema); !findings.empty()) refuse(document, findings);
 }
 
 template <typename Profile>
@@ -122,22 +135,6 @@ std::string described(const std::vector<fs::path>& search) {
   std::vector<std::string> names;
   for (const fs::path& directory : search) names.push_back(directory.string());
   return scenarios::listed(names);
-}
-
-/// The file that a profile's name stands for.
-fs::path find_profile(const std::string& name, ProfileKind kind, const std::vector<fs::path>& search) {
-  if (name.ends_with(".json")) return name;
-  std::vector<std::string> known;
-  for (const fs::path& directory : search) {
-    for (const ProfileInfo& info : list_profiles(directory)) {
-      if (info.kind == kind && info.name == name) return info.file;
-      if (info.kind == kind) known.push_back(info.name);
-    }
-  }
-  throw UserError("", "no " + std::string(to_string(kind)) + " profile " + scenarios::in_quotes(name) +
-                          " in " + described(search) + "; allowed: " + scenarios::listed(known) +
-                          (known.empty() ? "" : ", or ") + "a path ending in .json" +
-                          scenarios::did_you_mean(name, known));
 }
 
 /// Where a profile's values come from, in a few words. Parameters are not checked here.
@@ -170,6 +167,28 @@ ProfileInfo info_of(const fs::path& file) {
   return {file.stem().string(), kind, root.value("description", ""), provenance_of(root), file};
 }
 
+/// The file that a profile's name stands for.
+fs::path find_profile(const std::string& name, ProfileKind kind, const std::vector<fs::path>& search) {
+  if (name.ends_with(".json")) return name;
+  for (const fs::path& directory : search) {
+    const fs::path file = directory / (name + ".json");
+    std::error_code error;
+    const bool is_plain_name = file.stem() == name;
+    if (is_plain_name && fs::is_regular_file(file, error) && info_of(file).kind == kind) return file;
+  }
+  std::vector<std::string> known;
+  for (const fs::path& directory : search) {
+    for (const ProfileInfo& info : list_profiles(directory)) {
+      if (info.kind == kind) known.push_back(info.name);
+    }
+  }
+  throw UserError("", "no " + std::string(to_string(kind)) + " profile " + scenarios::in_quotes(name) +
+                          " in " + described(search) + "; allowed: " + scenarios::listed(known) +
+                          (known.empty() ? "" : ", or ") + "a path ending in .json" +
+                          scenarios::did_you_mean(name, known));
+}
+
+
 }  // namespace
 
 const char* to_string(ProfileKind kind) {
@@ -177,16 +196,11 @@ const char* to_string(ProfileKind kind) {
 }
 
 json profile_schema(ProfileKind kind) {
-  const json format = {{"description", "what the file is"}, {"type", "string"}, {"const", format_of(kind)}};
-  const json version = {{"description", "of the format"}, {"type", "integer"}, {"const", 1}};
-  json parameters = kind == ProfileKind::kNic    ? parameters_schema(models::nic_parameters())
-                    : kind == ProfileKind::kHost ? parameters_schema(models::host_parameters())
-                                                 : parameters_schema(models::socket_parameters());
-  json schema = object_schema("A verbtwin profile", {{"format", format},
-                                                     {"version", version},
-                                                     {"name", text_schema("what reports call it", 1)},
-                                                     {"description", text_schema("what it describes", 0)},
-                                                     {"parameters", std::move(parameters)}});
+  json properties = header_properties(kind);
+  properties["parameters"] = kind == ProfileKind::kNic    ? parameters_schema(models::nic_parameters())
+                             : kind == ProfileKind::kHost ? parameters_schema(models::host_parameters())
+                                                          : parameters_schema(models::socket_parameters());
+  json schema = object_schema("A verbtwin profile", std::move(properties));
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   return schema;
 }
