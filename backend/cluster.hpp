@@ -52,9 +52,9 @@ class NodeMemory {
   /// record_at() will be asked for it.
   virtual void prefetch_record(std::size_t offset) { static_cast<void>(offset); }
 
-  /// A hint: this part of the local memory will be used all over (huge pages pay there), most of it or
-  /// little.
+  /// How much of a part of memory will be used.
   enum class Use { kMost, kLittle };
+  /// A hint: this part of the local memory will be used all over (huge pages pay there).
   virtual void expect_use(std::size_t offset, std::size_t length, Use use) {
     static_cast<void>(offset);
     static_cast<void>(length);

@@ -102,10 +102,10 @@ json header_properties(ProfileKind kind) {
 
 /// Each wrong member of the header is told before anything that stands behind it.
 void check_header(const Document& document, ProfileKind kind) {
-  json header = document.root();
-  if (document.root().is_object()) {
-    header = json::object();
-    for (const auto& [name, member] : document.root().items()) {
+  const json& root = document.root();
+  json header = root.is_object() ? json::object() : root;
+  if (root.is_object()) {
+    for (const auto& [name, member] : root.items()) {
       if (name != "parameters") header[name] = member;
     }
   }
@@ -187,7 +187,6 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const std::vect
                           (known.empty() ? "" : ", or ") + "a path ending in .json" +
                           scenarios::did_you_mean(name, known));
 }
-
 
 }  // namespace
 
