@@ -5,6 +5,7 @@
 // charge() adds nothing (its prices are zero).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +30,7 @@ enum class Cost : std::uint8_t {
   kRpcReceive,   // take one message apart, find its handler or its waiter
   kIndexLookup,  // hash look-up in local memory
   kCacheLookup,  // location cache look-up
-  kMemoryMiss,   // wait for memory that no cache holds; lines asked for together are waited for once
+  kMemoryMiss,   // wait for memory that no cache holds; lines read together are waited for once
   kLocalAtomic,  // CPU compare-and-swap on a contended word
   kCopyBlock,    // copy 64 B between buffers
   kTransactionBegin,
@@ -53,6 +54,14 @@ class Cpu {
   void charge(Cost cost, std::uint64_t times) {
     charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);
   }
+  /// Stores to `lines` lines of memory that no cache holds. The core goes on, but stores become visible in
+  /// order (Intel SDM volume 3, section 8.2.2): each line is waited for, a kMemoryMiss, behind the one
+  /// before, and a doorbell behind the last.
+  void store_cold(std::uint64_t lines) {
+    const std::int64_t line_ps = prices_.cost_ps[static_cast<std::size_t>(Cost::kMemoryMiss)];
+    if (line_ps == 0) return;
+    stored_ps_ = std::max(stored_ps_, now_ps()) + line_ps * static_cast<std::int64_t>(lines);
+  }
   /// Application work given in core cycles, as the papers give it.
   void charge_cycles(std::uint64_t cycles) {
     charged_ps_ += prices_.cycle_ps * static_cast<std::int64_t>(cycles);
@@ -64,6 +73,7 @@ class Cpu {
   ~Cpu() = default;  // never owned through this interface
 
   std::int64_t charged_ps_ = 0;  // since the core's current item of work began
+  std::int64_t stored_ps_ = 0;   // the last store to a cold line is over
 
  private:
   const CpuPrices& prices_;

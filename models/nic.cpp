@@ -10,6 +10,7 @@ Nic::Nic(const NicProfile& profile)
       translations_(profile),
       blueflame_b_(static_cast<std::uint32_t>(profile.blueflame_b)),
       blueflame_points_(profile.blueflame_pointers > 0),
+      send_doorbell_ps_(to_ps(profile.send_doorbell_ns)),
       send_wqe_ps_(to_ps(profile.send_wqe_ns)),
       send_wqe_block_ps_(to_ps(profile.send_wqe_block_ns)),
       send_fetch_ps_(to_ps(profile.send_fetch_ns)),

@@ -96,6 +96,16 @@ TEST(Nic, OneQueuePairSendsOnceAGap) {
   EXPECT_EQ(sender.send_ns(0), 60 + 12 + 150);
 }
 
+TEST(Nic, ADoorbellTakesTheEnginesTimeWhateverItTellsOf) {
+  NicProfile profile = round_nic();
+  profile.send_doorbell_ns = 7;
+  Nic one(profile), many(profile);
+  one.fetch_wqes(kStart, 1, 1, false);
+  many.fetch_wqes(kStart, 16, 16, false);
+  EXPECT_EQ(one.send_engine().busy_ps(), 7 * kNs);
+  EXPECT_EQ(many.send_engine().busy_ps(), 7 * kNs);
+}
+
 TEST(Nic, OneQueuePairPassesTheEngineInOrder) {
   Sender sender(round_nic());
   sender.send_ns(1, 4);

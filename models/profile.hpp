@@ -43,6 +43,7 @@ struct NicProfile {
   double max_inline_b = 0;
   double max_send_wr = 0;
   double max_rd_atomic = 0;
+  double send_doorbell_ns = 0;
   double send_wqe_ns = 0;
   double send_wqe_block_ns = 0;
   double send_fetch_ns = 0;

@@ -45,6 +45,11 @@ class Core final : public Cpu {
     waited_ps_ += ps;
   }
 
+  /// For what leaves the core behind its stores.
+  void wait_for_stores() {
+    if (stored_ps_ > now_ps()) charged_ps_ = stored_ps_ - step_start_ps_;
+  }
+
   void drive(Steppable& worker);  // from now on; not owned
   void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }
   void remove_cq(SimCompletionQueue& cq) { std::erase(cqs_, &cq); }

@@ -22,6 +22,7 @@ models::HostProfile priced_host() {
   host.clock_ghz = 2;
   host.poll_cqe_ns = 25;
   host.rpc_send_ns = 40;
+  host.memory_miss_ns = 100;
   return host;
 }
 
@@ -73,6 +74,48 @@ TEST(Core, ChargesAdvanceItsClock) {
   rig.run_until(0);
   EXPECT_THAT(clock, ElementsAre(0, 25 * kNs, 145 * kNs, 195 * kNs, 195 * kNs));
   EXPECT_EQ(rig.core.busy_ps(), 195 * kNs);
+}
+
+TEST(Core, StoresToColdMemoryAreWaitedForOneBehindAnotherByWhatLeavesTheCoreBehindThem) {
+  std::vector<std::int64_t> clock;
+  Rig rig([&](int) {
+    const auto look = [&] { clock.push_back(rig.core.now_ps()); };
+    rig.core.store_cold(3);
+    look();
+    rig.core.charge_cycles(100);
+    rig.core.store_cold(1);
+    look();
+    rig.core.wait_for_stores();
+    look();
+    rig.core.wait_for_stores();
+    look();
+    rig.core.charge_cycles(100);
+    rig.core.store_cold(1);  // nothing is in front of it
+    rig.core.wait_for_stores();
+    look();
+    return false;
+  });
+  rig.core.drive(rig.worker);
+  rig.run_until(0);
+  EXPECT_THAT(clock, ElementsAre(0, 50 * kNs, 400 * kNs, 400 * kNs, 550 * kNs));
+  EXPECT_EQ(rig.core.busy_ps(), 550 * kNs);
+}
+
+TEST(Core, StoresGoOnBetweenSteps) {
+  std::vector<std::int64_t> clock;
+  Rig rig([&](int step) {
+    if (step == 1) {
+      rig.core.store_cold(3);
+      rig.core.charge_cycles(100);
+      return true;
+    }
+    rig.core.wait_for_stores();
+    clock.push_back(rig.core.now_ps());
+    return false;
+  });
+  rig.core.drive(rig.worker);
+  rig.run_until(1000 * kNs);
+  EXPECT_THAT(clock, ElementsAre(300 * kNs));
 }
 
 TEST(Core, TheNextStepBeginsWhenTheWorkOfTheLastIsDone) {

@@ -164,6 +164,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks, bool points) {
   // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
   // Both come before the lock, which covers the copy alone (rdma-core providers/mlx5/qp.c, post_send_db).
+  core_.wait_for_stores();
   core_.charge(Cost::kDoorbell);
   const std::int64_t before_ps = core_.now_ps();
   if (port_.nic.takes_blueflame(requests, blocks, points)) core_.charge(Cost::kBlueFlame, blocks);

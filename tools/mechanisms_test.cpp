@@ -23,6 +23,13 @@ constexpr const char* kScenario = R"({
   "workload": {"name": "primitive", "outstanding": 16},
   "run": {"warmup_us": 20, "measure_us": 40}
 })";
+constexpr const char* kRecordsByRpc = R"({
+  "name": "records",
+  "cluster": {"nodes": 2, "threads": 12, "coroutines": 5, "nics_per_node": 1},
+  "workload": {"name": "multi-object", "primitive": "two_sided", "own_machine": true,
+               "doorbell_batching": false},
+  "run": {"warmup_us": 30, "measure_us": 120}
+})";
 constexpr double kNever = 1e6;  // entries of a cache that never misses
 
 NicProfile nic(const char* name) {
@@ -32,9 +39,10 @@ HostProfile host(const char* name) {
   return calibration::load_host_profile(name, {calibration::profile_directory()});
 }
 
-double rate(const NicProfile& nic, const HostProfile& host, const std::vector<std::string>& overrides) {
-  const scenarios::Scenario scenario = scenarios::load_scenario(
-      scenarios::Document::parse("mechanism.json", kScenario), overrides, make_catalog());
+double rate(const NicProfile& nic, const HostProfile& host, const std::vector<std::string>& overrides,
+            const char* text = kScenario) {
+  const scenarios::Scenario scenario =
+      scenarios::load_scenario(scenarios::Document::parse("mechanism.json", text), overrides, make_catalog());
   RunControl control;
   control.nic = &nic;
   control.host = &host;
@@ -135,6 +143,24 @@ TEST(Mechanism, AReadBeyond256BTakesASecondDmaRead) {
   EXPECT_GT(step(cx3), 1.25);
   cx3.send_response_tlp_ns = cx3.recv_tlp_ns = 0;
   EXPECT_LT(step(cx3), 1.1);
+}
+
+/// How much longer it takes to write records than to read them, a message for each.
+double writes_against_reads(const HostProfile& host, int payload_b) {
+  const auto groups = [&](const char* access) {
+    return rate(nic("connectx-5"), host,
+                {fmt::format("workload.access={}", access), fmt::format("workload.payload_b={}", payload_b)},
+                kRecordsByRpc);
+  };
+  return groups("read") / groups("write");
+}
+
+TEST(Mechanism, WritingLongRecordsIsSlowerThanReadingThemBecauseStoresAreInOrder) {
+  HostProfile cx5 = host("osdi18-connectx-5-host");
+  EXPECT_GT(writes_against_reads(cx5, 256), 1.2);
+  EXPECT_LT(writes_against_reads(cx5, 64), 1.02) << "one line: no store waits for another";
+  cx5.memory_miss_ns = 0;
+  EXPECT_NEAR(writes_against_reads(cx5, 256), 1, 0.06);
 }
 
 }  // namespace

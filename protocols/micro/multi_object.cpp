@@ -230,12 +230,14 @@ void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, 
 }
 
 /// Records are read and written by several threads at once and hold nothing that must agree: each word is
-/// whole, no more.
+/// whole, no more. Random ones are in no cache: a read waits for its lines together, a write goes on.
 void MultiObjectThread::serve(RpcRequest& request, bool write) {
-  cpu_.charge(Cost::kCopyBlock, layout_.stride_b / 64);
+  const std::uint64_t lines = layout_.stride_b / 64;
+  cpu_.charge(Cost::kCopyBlock, lines);
   std::byte* record = record_at(load_word(request.arguments().data()));
   std::uint32_t at = 0;
   if (write) {
+    cpu_.store_cold(lines);
     const std::byte* value = request.arguments().data() + sizeof(std::uint64_t);
     for (; at + 8 <= options_.payload_b; at += 8) {
       atomic_word(record + at).store(load_word(value + at), std::memory_order_relaxed);
@@ -243,6 +245,7 @@ void MultiObjectThread::serve(RpcRequest& request, bool write) {
     if (!request.passive()) request.reply(0);
     return;
   }
+  cpu_.charge(Cost::kMemoryMiss);
   const std::span<std::byte> reply = request.reply(options_.payload_b);
   for (; at + 8 <= options_.payload_b; at += 8) {
     store_word(reply.data() + at, atomic_word(record + at).load(std::memory_order_relaxed));

@@ -113,6 +113,7 @@ void OccEngine::serve_update_backup(RpcRequest& request) {
   const auto commit = argument<CommitRequest>(request);
   cpu_.charge_cycles(node_.cycles.commit);
   cpu_.charge(Cost::kMemoryMiss);  // nobody reads a backup's records
+  cpu_.charge(Cost::kLocalAtomic);
   store_.update_backup(RecordId{commit.record}, commit.slot, commit.version,
                        request.arguments().subspan(sizeof commit));
   answer(request, Verdict::kPassed);

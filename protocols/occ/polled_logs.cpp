@@ -92,9 +92,11 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
     certain = std::min(certain, polled_logs_[static_cast<std::size_t>(node)].reader.head());
   }
   const NodeStore::Reclaimed done = store_.reclaim(node, worker_.port().thread(), certain);
-  // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there.
+  // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there. They are
+  // fetched together, and locked one by one.
   cpu_.charge(Cost::kRpcReceive, done.entries);
   cpu_.charge(Cost::kMemoryMiss, done.entries);
+  cpu_.charge(Cost::kLocalAtomic, done.records);
   cpu_.charge(Cost::kCopyBlock, done.lines);
   return done.head;
 }

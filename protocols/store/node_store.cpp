@@ -56,7 +56,7 @@ NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std:
   while (reader.head() < certain) {
     const auto body = reader.next(layout_.log(), memory);
     if (!body) break;  // not all of it is here yet
-    apply(*body);
+    done.records += apply(*body);
     ++done.entries;
     done.lines += (body->size() + kCacheLineBytes - 1) / kCacheLineBytes;
   }
@@ -70,9 +70,9 @@ void NodeStore::drain_logs() {
   }
 }
 
-void NodeStore::apply(std::span<const std::byte> body) {
+std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
   const LogKind kind = log_head(body).kind;
-  if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;  // a primary's: it is installed
+  if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return 0;  // a primary's: it is installed
   const auto rank_of = [this](RecordId record) {
     return layout_.rank_of(node_, static_cast<int>(record.partition()));
   };
@@ -86,6 +86,7 @@ void NodeStore::apply(std::span<const std::byte> body) {
                          static_cast<std::uint32_t>(node_)});
     });
   }
+  std::uint64_t records = 0;
   const auto for_each_own = [&](const auto& visit) {
     for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
       const RecordId record{logged.record};
@@ -102,7 +103,9 @@ void NodeStore::apply(std::span<const std::byte> body) {
   });
   for_each_own([&](RecordId record, int, const LogRecord& logged, std::span<const std::byte> value) {
     update_backup(record, logged.slot, logged.version, value);
+    ++records;
   });
+  return records;
 }
 
 void NodeStore::update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,

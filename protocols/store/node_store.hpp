@@ -53,7 +53,8 @@ class NodeStore {
   struct Reclaimed {
     std::uint64_t head = 0;
     std::uint64_t entries = 0;
-    std::uint64_t lines = 0;  // of 64 B, of the entries
+    std::uint64_t records = 0;  // of them, that this node backs up
+    std::uint64_t lines = 0;    // of 64 B, of the entries
   };
   /// Applies a sender's entries up to position `certain`.
   Reclaimed reclaim(int sender_node, int sender_thread, std::uint64_t certain);
@@ -62,7 +63,8 @@ class NodeStore {
   std::span<const LoggedWrite> logged() const { return logged_; }
 
  private:
-  void apply(std::span<const std::byte> body);
+  /// Returns how many records it brings up to date.
+  std::uint64_t apply(std::span<const std::byte> body);
 
   const StoreLayout& layout_;
   int node_, threads_;
