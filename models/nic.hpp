@@ -117,6 +117,9 @@ class Nic {
     return pcie_.dma_write_both(ready, payload_b, kCqeBytes);
   }
 
+  /// A completion behind a payload that is visible at `landed`.
+  Moment write_completion_behind(Moment landed) { return pcie_.dma_write_behind(landed, kCqeBytes); }
+
   /// The part of an engine's time that went into fetching what its caches did not hold.
   struct MissTime {
     std::int64_t contexts_ps = 0, wqes_ps = 0, translations_ps = 0;

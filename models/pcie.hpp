@@ -85,6 +85,11 @@ class Pcie {
     return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
 
+  /// A write right behind one that is visible at `before`: when it is.
+  Moment dma_write_behind(Moment before, std::uint32_t bytes) {
+    return up_.serve(before.plus_delay(-dma_write_ps_), wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
+  }
+
   /// The part of down's time that CPU stores took.
   std::int64_t stores_ps() const { return stores_ps_; }
   const Server& up() const { return up_; }

@@ -24,7 +24,7 @@ constexpr Parameter<N> kNicParameters[] = {
     {"blueflame_b", "B", 0, 4096, &N::blueflame_b, "largest request copied to the device whole; 0: none"},
     {"blueflame_pointers", "count", 0, 1, &N::blueflame_pointers,
      "1: so are requests that name a payload to send by a pointer; 0: those are fetched"},
-    {"max_inline_b", "B", 0, 1024, &N::max_inline_b, "largest inline payload"},
+    {"max_inline_b", "B", 32, 1024, &N::max_inline_b, "largest inline payload"},
     {"max_send_wr", "count", 1, 32768, &N::max_send_wr, "send queue depth a queue pair may ask for"},
     {"max_rd_atomic", "count", 1, 16, &N::max_rd_atomic, "READs and ATOMICs in flight per queue pair"},
     {"send_doorbell_ns", "ns", 0, 10000, &N::send_doorbell_ns,

@@ -243,7 +243,9 @@ class Calendar {
   }();
 
   std::vector<Event> current_;  // the bucket at the cursor and what was scheduled before it; latest first
-  std::int64_t cursor_ = 0;     // number of the current bucket
+  // Number of the current bucket. None at first: what a large cluster schedules for time 0 goes into the
+  // wheel, too, where a bucket is put in order once.
+  std::int64_t cursor_ = -1;
   std::array<std::uint32_t, kBuckets> first_ = kEmptyWheel;  // by place: a list of nodes
   std::array<std::uint64_t, kBuckets / 64> occupied_{};
   std::int64_t wheel_end_ = 2;  // the first epoch that is not in the wheel; the cursor's and the next one are

@@ -276,7 +276,7 @@ std::unique_ptr<CompletionQueue> SimDevice::create_cq(std::uint32_t cqe) {
 std::unique_ptr<QueuePair> SimDevice::create_qp(const QpInitAttributes& attributes) {
   if (attributes.max_inline_data > attributes_.max_inline_data ||
       attributes.max_send_wr > attributes_.max_qp_wr || attributes.max_recv_wr > attributes_.max_qp_wr ||
-      attributes.max_rd_atomic > attributes_.max_qp_rd_atom) {
+      (attributes.type == QpType::kRc && attributes.max_rd_atomic > attributes_.max_qp_rd_atom)) {
     throw UserError("", "a queue pair beyond what the device allows: max_inline_data " +
                             std::to_string(attributes_.max_inline_data) + ", work requests " +
                             std::to_string(attributes_.max_qp_wr) + ", max_rd_atomic " +

@@ -1,5 +1,7 @@
 #include "sim/fabric.hpp"
 
+#include "backend/user_error.hpp"
+
 namespace verbtwin::sim {
 
 Fabric::Fabric(Platform& platform)
@@ -10,8 +12,17 @@ Fabric::Fabric(Platform& platform)
 }
 
 void Fabric::update(std::uint32_t link) {
-  links_[link].ps_per_byte = 1e12 / platform_.link(link).bandwidth_bytes_per_s;
-  links_[link].latency_ps = platform_.link(link).latency_ps;
+  const LinkInfo& info = platform_.link(link);
+  // Verbs are lost and sent again then, which nothing here does.
+  if (!info.on || info.bandwidth_bytes_per_s <= 0) {
+    throw UserError("/cluster/network/platform",
+                    "link '" + info.name +
+                        "' is down, or has no bandwidth left: not simulated; allowed: "
+                        "profiles that leave every link some");
+  }
+  links_[link].ps_per_byte = 1e12 / info.bandwidth_bytes_per_s;
+  links_[link].latency_ps = info.latency_ps;
+  links_[link].is_shared = info.is_shared;
 }
 
 Path Fabric::path(int from_endpoint, int to_endpoint) {

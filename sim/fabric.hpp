@@ -31,19 +31,26 @@ class Fabric {
 
   Path path(int from_endpoint, int to_endpoint);
 
-  /// Sends `bytes` along a path from its entrance: when the last of them is at the far end.
-  models::Moment cross(Path path, std::uint32_t bytes, models::Moment head) {
-    models::Moment tail = head;
+  struct Crossing {
+    models::Moment left;   // when the last byte has left the sender's port
+    models::Moment there;  // when it is at the far end
+  };
+
+  /// Sends `bytes` along a path from its entrance.
+  Crossing cross(Path path, std::uint32_t bytes, models::Moment head) {
+    models::Moment tail = head, left = head;
     for (std::uint32_t hop = 0; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       const std::int64_t service_ps = l.service_ps(bytes);
       // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail.
       const std::int64_t entered_ps = tail.at();
-      tail = l.server.serve(head, service_ps).plus_delay(l.latency_ps);
+      tail = l.serve(head, service_ps);
+      if (hop == 0) left = tail;
+      tail = tail.plus_delay(l.latency_ps);
       if (hop > 0) tail = tail.not_before(entered_ps + l.latency_ps);
       head = {tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps};
     }
-    return tail;
+    return {left, tail};
   }
   /// The same for a message that nobody waits for.
   void cross_quietly(Path path, std::uint32_t bytes) {
@@ -61,6 +68,14 @@ class Fabric {
     models::Server server;
     double ps_per_byte;
     std::int64_t latency_ps;
+    bool is_shared;
+
+    /// Messages do not wait for each other on a link that is not shared (SimGrid's FATPIPE).
+    models::Moment serve(models::Moment head, std::int64_t service_ps) {
+      if (is_shared) return server.serve(head, service_ps);
+      server.owe(service_ps);
+      return {head.queue_ps + service_ps, head.delay_ps, head.held_ps};
+    }
     std::int64_t service_ps(std::uint32_t bytes) const {
       return static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte);
     }

@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <simgrid/s4u.hpp>
 #include <vector>
+
+#include "backend/user_error.hpp"
 
 namespace verbtwin::sim {
 namespace {
@@ -25,7 +28,7 @@ struct Star {
 
   /// When the last byte of a message is there.
   std::int64_t send(int from, int to, std::uint32_t bytes, std::int64_t at_ps = 0) {
-    return fabric.cross(fabric.path(from, to), bytes, {at_ps, 0, 0}).at();
+    return fabric.cross(fabric.path(from, to), bytes, {at_ps, 0, 0}).there.at();
   }
 
   std::unique_ptr<Platform> platform;
@@ -103,6 +106,21 @@ TEST(Fabric, OtherDownLinksDoNotFeelAnIncast) {
   Star star(6);
   for (int sender = 1; sender < 5; ++sender) star.send(sender, 0, 100'000);
   EXPECT_EQ(star.send(0, 5, 1000), 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
+}
+
+TEST(Fabric, WhatLeavesItsPortIsStillOnItsWay) {
+  Star star(3);
+  for (int message = 1; message <= 3; ++message) {
+    const Fabric::Crossing crossing =
+        star.fabric.cross(star.fabric.path(0, message % 2 + 1), 1000, {0, 0, 0});
+    EXPECT_EQ(crossing.left.at(), message * 1000 * kBytePs) << "one behind the other";
+    EXPECT_EQ(crossing.there.at(), crossing.left.at() + 2 * kCablePs + kSwitchPs);
+  }
+}
+
+TEST(Fabric, ALinkThatGoesDownIsRefused) {
+  Star star(2);
+  EXPECT_THROW(simgrid::s4u::Link::by_name("node-0-nic-0_UP")->turn_off(), UserError);
 }
 
 TEST(Fabric, DirectionsOfACableAreIndependent) {

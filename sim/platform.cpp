@@ -150,7 +150,8 @@ void Platform::finish(std::vector<s4u::Host*> hosts, int endpoints_per_node) {
   for (const s4u::Link* link : links) {
     link_index_.emplace(link, static_cast<std::uint32_t>(links_.size()));
     links_.push_back({link->get_name(), link->get_bandwidth(),
-                      std::llround(link->get_latency() * kPsPerSecond), link->is_on()});
+                      std::llround(link->get_latency() * kPsPerSecond), link->is_on(),
+                      link->get_sharing_policy() != s4u::Link::SharingPolicy::FATPIPE});
   }
   current_platform = this;
 }
@@ -243,7 +244,12 @@ std::unique_ptr<Platform> Platform::fat_tree(const StarParameters& ports, const 
 }
 
 std::unique_ptr<Platform> Platform::torus(const StarParameters& ports, const Torus& torus) {
-  const std::vector<unsigned long> dimensions(torus.dimensions.begin(), torus.dimensions.end());
+  // A dimension of 1 joins nothing, and SimGrid gives the links of two such the same name.
+  std::vector<unsigned long> dimensions;
+  for (const int size : torus.dimensions) {
+    if (size > 1) dimensions.push_back(static_cast<unsigned long>(size));
+  }
+  if (dimensions.empty()) dimensions.push_back(1);
   const std::size_t places =
       std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1}, std::multiplies<>());
   const auto make_zone = [&](const s4u::ClusterCallbacks& callbacks) {

@@ -30,6 +30,7 @@ struct LinkInfo {
   double bandwidth_bytes_per_s = 0;
   std::int64_t latency_ps = 0;
   bool on = true;
+  bool is_shared = true;  // false: messages do not share its bandwidth (FATPIPE)
 };
 
 /// Indices of links, in the order a message crosses them.
@@ -100,7 +101,6 @@ class Platform {
 
   std::size_t links() const { return links_.size(); }
   const LinkInfo& link(std::uint32_t index) const { return links_[index]; }
-  bool link_on(std::uint32_t index) const { return links_[index].on; }
 
   /// Empty from an endpoint to itself. Asks SimGrid (under a microsecond in a star): look a pair up once,
   /// keep it.

@@ -16,6 +16,7 @@
 #include <simgrid/s4u/Link.hpp>
 
 #include "backend/user_error.hpp"
+#include "sim/fabric.hpp"
 
 namespace verbtwin::sim {
 namespace {
@@ -134,6 +135,12 @@ TEST(Torus, MayHaveMorePlacesThanPorts) {
   EXPECT_THAT(latencies_ps(*platform, 0, 11), SizeIs(3)) << "11 is 1011";
 }
 
+TEST(Torus, ADimensionOfOneJoinsNothing) {
+  EXPECT_THAT(latencies_ps(*Platform::torus(six_nodes(), {{1, 12, 1, 1}}), 0, 6), SizeIs(6));
+  const StarParameters one{.nodes = 1, .nics_per_node = 1, .link_gbps = 100, .cable_ps = 0, .switch_ps = 0};
+  EXPECT_EQ(Platform::torus(one, {{1, 1}})->endpoints(), 1);
+}
+
 TEST(Dragonfly, RoutersChassisAndGroupsAreEachALinkFurther) {
   const Dragonfly shape{.groups = 2, .chassis = 2, .routers = 2, .router_ports = 2, .group_cables = 1};
   const auto platform = Platform::dragonfly(six_nodes(), shape);
@@ -176,7 +183,7 @@ TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
   EXPECT_EQ(up.bandwidth_bytes_per_s, 12.5e9);
   EXPECT_EQ(down.name, "node-2-nic-0_DOWN");
   EXPECT_EQ(down.latency_ps, 250'000);
-  EXPECT_TRUE(platform->link_on(route.links[1]));
+  EXPECT_TRUE(platform->link(route.links[1]).on);
   platform->route(4, 4, route);
   EXPECT_THAT(route.links, IsEmpty());
 }
@@ -202,10 +209,10 @@ TEST(Platform, TellsOfLinksThatChange) {
   up->set_bandwidth(1e9);
   EXPECT_EQ(platform->link(route.links[0]).bandwidth_bytes_per_s, 1e9);
   up->turn_off();
-  EXPECT_FALSE(platform->link_on(route.links[0]));
-  EXPECT_TRUE(platform->link_on(route.links[1]));
+  EXPECT_FALSE(platform->link(route.links[0]).on);
+  EXPECT_TRUE(platform->link(route.links[1]).on);
   up->turn_on();
-  EXPECT_TRUE(platform->link_on(route.links[0]));
+  EXPECT_TRUE(platform->link(route.links[0]).on);
   EXPECT_THAT(changed, ElementsAre(route.links[0], route.links[0], route.links[0]));
 }
 
@@ -230,6 +237,21 @@ speed="1Gf" bw="1GBps" lat="1us" bb_bw="10GBps" bb_lat="100ns"/>)"));
   EXPECT_EQ(host_name(*platform, 2), "n-2");
   EXPECT_EQ(host_name(*platform, 11), "n-11");
   EXPECT_THAT(link_names(*platform, 2, 11), ElementsAre("c_link_2_UP", "c_backbone", "c_link_11_DOWN"));
+}
+
+TEST(PlatformXml, MessagesDoNotWaitOnALinkThatIsNotShared) {
+  for (const char* policy : {"SHARED", "FATPIPE"}) {
+    const auto file = file_with("fat.xml", platform_xml(std::string(R"(<cluster id="c" prefix="n-" suffix=""
+radical="0-3" speed="1Gf" bw="1GBps" lat="0s" bb_bw="1GBps" bb_lat="0s" bb_sharing_policy=")") +
+                                                        policy + "\"/>"));
+    const auto platform = Platform::from_xml(file, 4, 1);
+    Fabric fabric(*platform);
+    constexpr std::int64_t kThousandBytesPs = 1'000'000;
+    EXPECT_EQ(fabric.cross(fabric.path(0, 1), 1000, {}).there.at(), kThousandBytesPs);
+    EXPECT_EQ(fabric.cross(fabric.path(2, 3), 1000, {}).there.at(),
+              policy == std::string("SHARED") ? 2 * kThousandBytesPs : kThousandBytesPs)
+        << policy;
+  }
 }
 
 TEST(PlatformXml, SixteenHostsOnOneSwitch) {

@@ -251,7 +251,7 @@ std::int64_t SocketNetwork::cross(int from, int to, std::uint32_t wire_b, std::i
   if (links_.empty()) {
     const Path path =
         fabric_.path(endpoints_[static_cast<std::size_t>(from)], endpoints_[static_cast<std::size_t>(to)]);
-    return fabric_.cross(path, wire_b, ready).at();
+    return fabric_.cross(path, wire_b, ready).there.at();
   }
   const auto service_ps = static_cast<std::int64_t>(static_cast<double>(wire_b) * ps_per_byte_);
   const models::Moment switched =

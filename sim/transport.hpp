@@ -121,6 +121,7 @@ class Transport final : public EventHandler {
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
+  void send_again(const Flight& f);
   void probe(std::uint32_t index, std::int64_t at_ps);
 
   void arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);

@@ -118,6 +118,7 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
     Flight& f = flight(index);
     next = f.next;
     f.wqe = ++wqe;
+    f.done_ps = fetched.at();  // for one that has to wait
     if (qp.waiting_first_ != kNone) {
       append(index, qp.waiting_first_, qp.waiting_last_);
     } else if (must_wait(qp, f)) {
@@ -213,7 +214,8 @@ void Transport::abandon_held(SimQueuePair& qp) {
 
 void Transport::launch_waiting(SimQueuePair& qp) {
   while (qp.waiting_first_ != kNone && !must_wait(qp, flight(qp.waiting_first_))) {
-    launch(take_waiting(qp), qp, now());
+    const std::uint32_t index = take_waiting(qp);
+    launch(index, qp, now().not_before(flight(index).done_ps));
   }
 }
 
@@ -266,10 +268,6 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     calendar_.schedule(out.at(), handler_, index);
     return;
   }
-  if (f.type != QpType::kRc && (f.flags & kSignaled) != 0) {
-    // Nobody answers a datagram: its completion says that it has left.
-    complete(f, qp, qp.port_.nic.write_completion(out).at());
-  }
   std::uint32_t first_b = 0;
   if (f.type == QpType::kUd) first_b += models::kDethBytes;
   if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
@@ -277,12 +275,17 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   if (has_imm(f.opcode)) first_b += models::kImmBytes;
   const std::uint32_t bytes =
       models::message_bytes(has_payload ? f.length : 0, first_b, mtu_b_, packet_extra_b_);
+  // Nobody answers on UC and UD: a completion there says that the last byte has left the port.
+  const bool completes = f.type != QpType::kRc && (f.flags & kSignaled) != 0;
   f.stage = Stage::kRequestOnWire;
   if (message_clock_ != nullptr) {
+    if (completes) complete(f, qp, qp.port_.nic.write_completion(out).at());
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_);
-  } else {
-    arrive_request(index, qp, fabric_.cross(f.path, bytes, out));
+    return;
   }
+  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out);
+  if (completes) complete(f, qp, qp.port_.nic.write_completion(crossing.left).at());
+  arrive_request(index, qp, crossing.there);
 }
 
 }  // namespace verbtwin::sim

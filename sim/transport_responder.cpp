@@ -124,7 +124,8 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     models::Nic& nic = target.port_.nic;
     nic.receive_imm(target.context_);
     const std::int64_t landed_ps = is_torn(f) ? tear_.within_ps : 0;
-    push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion(now()).at() + landed_ps);
+    push_recv(f, target, recv, WcStatus::kSuccess, f.length,
+              nic.write_completion_behind(now()).at() + landed_ps);
   } else {
     access_memory(f, *target.port_.memory);
     if (is_write(f.opcode)) wake_watcher(f, target);
@@ -215,12 +216,15 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
     return true;
   }
   Flight& f = flight(index);
+  // The NIC has taken it in before it finds that.
+  target.port_.nic.receive(target.context_, now(), models::packets_of(f.length, mtu_b_), f.length);
   if (f.type != QpType::kRc) {
     ++counts_.datagrams_dropped;
     release(index);
   } else if (f.tries_left == 0) {
     refuse(index, target, WcStatus::kRnrRetryExcErr);
   } else {
+    acknowledge_quietly(f, target);  // the NAK
     if (f.tries_left != kRetryForEver) --f.tries_left;
     target.holding_ = true;
     f.stage = Stage::kReceiverNotReady;
@@ -237,11 +241,22 @@ void Transport::hold(std::uint32_t index, SimQueuePair& target) {
 
 /// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
 void Transport::try_again(std::uint32_t index) {
+  send_again(flight(index));
   SimQueuePair* target = find(flight(index).target);
   if (target != nullptr) target->holding_ = false;
   flight(index).stage = Stage::kTouch;
   touch(index);
   if (target != nullptr) release_held(*target);
+}
+
+/// The second and every further time takes engines and links as long as the first, which the ten microseconds
+/// before it hide.
+void Transport::send_again(const Flight& f) {
+  SimQueuePair* origin = find(f.origin);
+  if (origin == nullptr || origin->epoch_ != f.epoch) return;
+  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? f.length : 0;
+  origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
+  fabric_.cross_quietly(f.path, models::message_bytes(f.length, 0, mtu_b_, packet_extra_b_));
 }
 
 void Transport::release_held(SimQueuePair& target) {
@@ -358,7 +373,7 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
     send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
     return;
   }
-  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out);
+  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out).there;
   SimQueuePair* origin = find(f.origin);
   if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
     target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());

@@ -46,6 +46,35 @@ class Sender final : public Steppable {
     port_.rc_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
   }
 
+  void read(std::uint32_t bytes) {
+    const RemoteMemory remote = port_.memory().remote(1, 0);
+    SendWr wr;
+    wr.opcode = Opcode::kRdmaRead;
+    wr.flags = kSignaled;
+    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
+    wr.remote_addr = remote.addr;
+    wr.rkey = remote.rkey;
+    port_.rc_queue_pair(1, 0, 0).post_send({&wr, 1});
+  }
+  /// To nobody: a queue pair number that is none.
+  void send_datagrams(int times, std::uint32_t bytes) {
+    QpInitAttributes attributes;
+    attributes.type = QpType::kUd;
+    attributes.send_cq = attributes.recv_cq = cq_.get();
+    attributes.max_send_wr = 128;
+    datagrams_ = port_.device().create_qp(attributes);
+    datagrams_->connect({});
+    QpAddress target = datagrams_->address();
+    target.lid = 2;  // node 1's port
+    address_ = port_.device().create_ah(target);
+    SendWr wr;
+    wr.flags = kSignaled;
+    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
+    wr.ah = address_.get();
+    wr.remote_qpn = 1000;
+    datagrams_->post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+  }
+
   std::function<void(Sender&)> begin;
   std::vector<WcStatus> statuses;
   std::int64_t last_ps = 0;
@@ -53,10 +82,13 @@ class Sender final : public Steppable {
  private:
   WorkerPort& port_;
   std::unique_ptr<CompletionQueue> cq_;
+  std::unique_ptr<QueuePair> datagrams_;
+  std::unique_ptr<AddressHandle> address_;
 };
 
 struct Senders {
-  Senders() : cluster(parameters()), first(cluster, 0), second(cluster, 1) {
+  explicit Senders(const ClusterParameters& its_parameters = parameters())
+      : cluster(its_parameters), first(cluster, 0), second(cluster, 1) {
     for (int thread = 0; thread < 2; ++thread) {
       WorkerPort& target = cluster.port(1, thread);
       target_cqs.push_back(target.device().create_cq(128));
@@ -123,6 +155,37 @@ TEST(Transport, ADoorbellIsHeardAtItsTime) {
   senders.run();
   EXPECT_EQ(senders.second.statuses.size(), 3U);
   EXPECT_EQ(senders.second.last_ps - senders.first.last_ps, 40 * kMicrosecondPs);
+}
+
+TEST(Transport, DatagramsAreDoneWhenTheyHaveLeftThePort) {
+  ClusterParameters p = Senders::parameters();
+  p.nic.link_gbps = 1;
+  Senders senders(p);
+  senders.first.begin = [](Sender& s) { s.send_datagrams(50, 4096); };
+  senders.run();
+  EXPECT_NEAR(static_cast<double>(senders.first.statuses.size()), 30, 1) << "33 us each, in a millisecond";
+}
+
+/// When a READ that is posted `after_us` behind another, over a queue pair that takes one at a time, is done.
+std::int64_t second_read_ps(std::uint64_t after_us) {
+  ClusterParameters p = Senders::parameters();
+  p.nic.max_rd_atomic = 1;
+  p.nic.mmio_ns = 4000;
+  Senders senders(p);
+  senders.first.begin = [&](Sender& s) {
+    s.read(8);
+    s.charge_us(after_us);
+    s.read(8);
+  };
+  senders.run();
+  return senders.first.last_ps;
+}
+
+TEST(Transport, AReadThatWaitedForAnotherStillNeedsItsDoorbellAndItsWqe) {
+  const std::int64_t idle_ps = second_read_ps(100) - 100 * kMicrosecondPs;
+  for (std::uint64_t us = 1; us < 10; ++us) {
+    EXPECT_GE(second_read_ps(us) - static_cast<std::int64_t>(us) * kMicrosecondPs, idle_ps) << us;
+  }
 }
 
 TEST(Transport, WhatWaitsForItsDoorbellWhenTheQueuePairFailsIsFlushed) {
