@@ -218,12 +218,9 @@ std::string report_markdown(const ReportInput& input) {
   const Errors errors = overall(input);
   std::string text = fmt::format(
       "# Published measurements against the simulator\n\nMade by `verbtwin calibrate --published` (the fit) "
-      "or "
-      "`--published --evaluate` (this page only). Error is simulated / published - 1. Over all points: "
-      "median {:.1f} %, "
-      "worst {:.1f} %.\n\nPairs: neighbours of a series, options of an experiment, series at the same x, "
-      "where published "
-      "values differ by more than 4 %.\n\n",
+      "or `--published --evaluate` (this page only). Error is simulated / published - 1. Over all points: "
+      "median {:.1f} %, worst {:.1f} %.\n\nPairs: any two points of a series, and of two series at the same "
+      "x, where published values differ by more than 4 %.\n\n",
       errors.median * 100, errors.worst * 100);
   text += overview(input);
   text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";

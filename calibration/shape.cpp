@@ -43,9 +43,7 @@ std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<
   const auto series = by_series(experiment);
   for (const auto& [name, points] : series) {
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const bool along = is_number(experiment.points[points[i]].x);
-      const std::size_t last = along ? std::min(i + 2, points.size()) : points.size();
-      for (std::size_t j = i + 1; j < last; ++j) add(points[i], points[j]);
+      for (std::size_t j = i + 1; j < points.size(); ++j) add(points[i], points[j]);
     }
   }
   for (std::size_t a = 0; a < experiment.points.size(); ++a) {

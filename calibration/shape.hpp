@@ -20,7 +20,7 @@ struct Pair {
   bool kept = false;                  // simulated in the same order
 };
 
-/// Neighbours along each series, all pairs of a series whose x is a name, and all series at the same x.
+/// All pairs of a series, and all series at the same x.
 std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<Prediction>& predictions);
 
 /// Of a series over a number: between which neighbours the value changes most, published and simulated.
