@@ -196,13 +196,13 @@ TEST_F(OnDevice, HostsShareNothingButTheProgramAndTheOutput) {
 
 TEST_F(OnDevice, DatagramsLargerThanAPacketAreSkippedByName) {
   ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out", directory_.string(),
-                                "-s", "4096", "-t", "1,4", "-D", "0.2", "--verbs", "send_ud,read"});
+                                "-s", "8192", "-t", "1,4", "-D", "0.2", "--verbs", "send_ud,read"});
   EXPECT_EQ(run.wait(), 0) << err();
   const json m = json::parse(read_text(directory_ / "measurement.json"));
   EXPECT_EQ(m.at("points").size(), 2U);
   EXPECT_EQ(m.at("partial"), false);
   EXPECT_THAT(read_text(directory_ / "out"),
-              ContainsRegex("send +ud +4096 skipped: a datagram holds up to "));
+              ContainsRegex("send +ud +8192 skipped: a datagram holds up to "));
 }
 
 TEST_F(OnDevice, CtrlCKeepsThePointsThatWereFinished) {
