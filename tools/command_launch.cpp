@@ -97,6 +97,11 @@ std::uint16_t port_for(const std::string& token) {
   return static_cast<std::uint16_t>(kFirst + std::stoul(token.substr(0, 6), nullptr, 16) % kCount);
 }
 
+/// A line may be for ssh, user@host: ranks connect to the host.
+std::string without_user(const std::string& host) {
+  return host.substr(host.rfind('@') + 1);  // npos + 1 is 0
+}
+
 int launch(const LaunchOptions& options) {
   if ((options.local > 0) == !options.hosts.empty()) {
     throw UserError("", "verbtwin launch: where? allowed: either --local N or --hosts FILE");
@@ -111,7 +116,7 @@ int launch(const LaunchOptions& options) {
   std::string rendezvous = options.rank.rendezvous;
   if (rendezvous.empty()) {
     rendezvous = options.hosts.empty() ? fmt::format("127.0.0.1:{}", free_port())
-                                       : fmt::format("{}:{}", hosts.front(), port_for(token));
+                                       : fmt::format("{}:{}", without_user(hosts.front()), port_for(token));
   }
   std::vector<RankCommand> commands;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -135,7 +140,9 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   command->add_option("--local", options->local, "Start that many ranks on this machine")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--hosts", options->hosts, "File with one host a line: a rank on each, over ssh")
+  command
+      ->add_option("--hosts", options->hosts,
+                   "File with one host, or user@host, a line: a rank on each, over ssh")
       ->type_name("FILE");
   command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens; chosen where absent")
       ->type_name("HOST:PORT");

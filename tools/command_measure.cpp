@@ -1,28 +1,32 @@
 // verbtwin measure: latency and rate of raw verbs between two ranks on real devices, one launch a point.
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "backend/user_error.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 
@@ -32,6 +36,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kFile = "measurement.json";
+constexpr const char* kScenarioFile = "measured-point.json";  // while it is measured
 /// What the libibverbs binding takes at most.
 constexpr int kInlineMax_b = 188;
 
@@ -58,10 +63,8 @@ bool goes_inline(const MeasureOptions& options, const std::string& verb, int siz
   return (verb == "write" || verb.starts_with("send")) && window == 1 && size <= options.inline_b;
 }
 
-/// Every combination that makes sense: atomics have one size, a datagram fits in a packet, a batch in its
-/// window.
+/// Every combination that makes sense: atomics have one size, a batch fits in its window.
 std::vector<Point> points_of(const MeasureOptions& options) {
-  constexpr int kPacketMax = 4096;
   std::vector<Point> points;
   for (const std::string& name : options.verbs) {
     const bool datagram = name == "send_ud";
@@ -70,7 +73,7 @@ std::vector<Point> points_of(const MeasureOptions& options) {
       for (const int window : options.windows) {
         for (const int batch : options.batches) {
           for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
-            if (batch > window || (datagram && size > kPacketMax)) continue;
+            if (batch > window) continue;
             points.push_back({datagram ? "send" : name, datagram ? "ud" : "rc", size, window, batch,
                               queue_pairs, goes_inline(options, name, size, window)});
           }
@@ -81,7 +84,7 @@ std::vector<Point> points_of(const MeasureOptions& options) {
   return points;
 }
 
-json scenario_of(const Point& p, const MeasureOptions& options) {
+json scenario_of(const Point& p, const MeasureOptions& options, double seconds) {
   return {{"name", "measure"},
           {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
           {"workload",
@@ -96,19 +99,43 @@ json scenario_of(const Point& p, const MeasureOptions& options) {
             {"signal_interval", options.signal_interval},
             {"target_kib", 4},  // as perftest's buffer: the verb is measured, not the target's caches
             {"doorbell_batch", p.doorbell_batch}}},
-          {"run", {{"warmup_us", 100'000}, {"measure_us", options.seconds * 1e6}}}};
+          {"run", {{"warmup_us", 100'000}, {"measure_us", seconds * 1e6}}}};
 }
 
-/// The launch's exit code; what failed is on standard error already.
-int measure_point(const MeasureOptions& options, const Point& point, const TemporaryDirectory& directory,
-                  const StopSignals& signals) {
-  const fs::path scenario = directory.write("scenario.json", scenario_of(point, options).dump());
-  std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(),
-                                        "launch",
-                                        scenario.string(),
-                                        "--quiet",
-                                        "--out",
-                                        directory.path().string()};
+/// A file without a name, for what a process writes.
+class Captured {
+ public:
+  Captured() : fd_(memfd_create("measure", MFD_CLOEXEC)) {
+    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "no memory file");
+  }
+  ~Captured() { close(fd_); }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+
+  int fd() const { return fd_; }
+  std::string text() const {
+    std::ostringstream text;
+    text << std::ifstream(fmt::format("/proc/self/fd/{}", fd_)).rdbuf();
+    return text.str();
+  }
+
+ private:
+  int fd_;
+};
+
+struct Launched {
+  int code = kExitDone;
+  std::string out, err;
+};
+
+/// Runs `point` for so long; what it says of a failure is on standard error then. The scenario is read by
+/// both ranks, on other machines too: it is in --out, which they share.
+Launched launch_point(const MeasureOptions& options, const Point& point, double seconds,
+                      const StopSignals& signals) {
+  const fs::path scenario = fs::absolute(options.out) / kScenarioFile;
+  write_file_whole(scenario, scenario_of(point, options, seconds).dump() + "\n");
+  std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(), "launch",
+                                        scenario.string(), "--quiet", "--json"};
   const auto add = [&](const char* flag, const std::string& value) {
     arguments.emplace_back(flag);
     arguments.push_back(value);
@@ -121,7 +148,33 @@ int measure_point(const MeasureOptions& options, const Point& point, const Tempo
   if (!options.rank.devices.empty()) add("--device", options.rank.devices);
   if (options.rank.port != 0) add("--port", std::to_string(options.rank.port));
   if (options.rank.gid_index != -1) add("--gid-index", std::to_string(options.rank.gid_index));
-  return launch_ranks({{arguments, ""}}, make_token(), signals);
+  const Captured out, err;
+  Launched launched;
+  launched.code = launch_ranks({{arguments, "", out.fd(), err.fd()}}, make_token(), signals);
+  std::error_code ignored;
+  fs::remove(scenario, ignored);
+  launched.out = out.text();
+  launched.err = err.text();
+  fmt::print(stderr, "{}", launched.err);
+  return launched;
+}
+
+/// The last line, as the launch said it of the run.
+std::string failure_of(const Launched& launched) {
+  std::string line = launched.err.substr(0, launched.err.find_last_not_of('\n') + 1);
+  line.erase(0, line.rfind('\n') + 1);  // npos + 1 is 0
+  constexpr std::string_view kProgram = "verbtwin: ";
+  if (line.starts_with(kProgram)) line.erase(0, kProgram.size());
+  return line.empty() ? fmt::format("exit code {}", launched.code) : line;
+}
+
+/// The most that a datagram holds between these machines: one packet.
+int packet_b(const json& machines) {
+  int least = std::numeric_limits<int>::max();
+  for (const json& machine : machines) {
+    for (const json& device : machine.at("devices")) least = std::min(least, device.at("mtu").get<int>());
+  }
+  return least;
 }
 
 json point_json(const Point& p, double seconds, const json& result) {
@@ -147,32 +200,90 @@ std::string now_utc() {
   return text.data();
 }
 
-int measure(const MeasureOptions& options) {
-  if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
-  prepare_output_directory(options.out, kFile);
-  const StopSignals signals;
-  const TemporaryDirectory directory;
-  json measurement = {
-      {"format", "verbtwin-measurement"}, {"version", 1}, {"time", now_utc()}, {"points", json::array()}};
-  print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B", "window",
-                    "batch", "QPs", "per s", "p50 us", "p99 us"));
-  for (const Point& point : points_of(options)) {
-    const int code = measure_point(options, point, directory, signals);
-    if (signals.stop().load()) break;
-    if (code != kExitDone) return code;
-    const json result = json::parse(std::ifstream(directory.path() / "result.json"));
-    measurement["measured_on"] = result.at("measured_on");
-    measurement["points"].push_back(point_json(point, options.seconds, result));
+/// Point by point, the file rewritten after each: whatever ends the measurement, those that were finished are
+/// there, marked partial.
+class Measurement {
+ public:
+  explicit Measurement(const MeasureOptions& options) : options_(options) {}
+
+  int run() {
+    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B",
+                      "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
+    const std::vector<Point> points = points_of(options_);
+    const bool all = std::ranges::all_of(points, [this](const Point& point) { return add(point); });
+    kept_["partial"] = !all;
+    save();
+    print(fmt::format("wrote {}\n", file_.string()));
+    return signals_.signal_number() == 0 ? code_ : kExitSignal + signals_.signal_number();
+  }
+
+ private:
+  /// False: the measurement is over.
+  bool add(const Point& point) {
+    if (point.transport == "ud" && !fits_in_packet(point)) return code_ == kExitDone && !signals_.stop();
+    const json result = launch(point, options_.seconds);
+    if (result.is_null()) return false;
+    kept_["points"].push_back(point_json(point, options_.seconds, result));
+    save();
     const json& latency = result.at("latency_us");
     print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12.0f}{:>10.2f}{:>10.2f}\n", point.verb,
                       point.transport, point.payload_b, point.outstanding, point.doorbell_batch,
                       point.queue_pairs, result.at("operations_per_s").get<double>(),
                       latency.at("p50").get<double>(), latency.at("p99").get<double>()));
+    return true;
   }
-  const fs::path file = fs::path(options.out) / kFile;
-  write_file_whole(file, measurement.dump(2) + "\n");
-  print(fmt::format("wrote {}\n", file.string()));
-  return signals.signal_number() == 0 ? kExitDone : kExitSignal + signals.signal_number();
+
+  /// False: it does not, or that cannot be found out.
+  bool fits_in_packet(const Point& point) {
+    constexpr int kEveryPacket_b = 256;  // the smallest MTU there is
+    if (point.payload_b <= kEveryPacket_b) return true;
+    if (!kept_.contains("measured_on")) {  // nothing has told yet: a brief run does
+      constexpr double kBrief_s = 0.01;
+      Point small = point;
+      small.payload_b = 8;
+      if (launch(small, kBrief_s).is_null()) return false;
+    }
+    const int most_b = packet_b(kept_.at("measured_on"));
+    if (point.payload_b <= most_b) return true;
+    if (std::exchange(skipped_b_, point.payload_b) != point.payload_b) {
+      print(fmt::format("{:<14}{:<4}{:>9} skipped: a datagram holds up to {} B here\n", point.verb,
+                        point.transport, point.payload_b, most_b));
+    }
+    return false;
+  }
+
+  /// The run's result; null where it failed or was stopped.
+  json launch(const Point& point, double seconds) {
+    const Launched launched = launch_point(options_, point, seconds, signals_);
+    if (signals_.stop()) return {};
+    code_ = launched.code;
+    if (code_ != kExitDone) {
+      kept_["failure"] = failure_of(launched);
+      return {};
+    }
+    json result = json::parse(launched.out);
+    kept_["measured_on"] = result.at("measured_on");
+    return result;
+  }
+
+  void save() const { write_file_whole(file_, kept_.dump(2) + "\n"); }
+
+  const MeasureOptions& options_;
+  StopSignals signals_;
+  fs::path file_ = fs::path(options_.out) / kFile;
+  json kept_ = {{"format", "verbtwin-measurement"},
+                {"version", 1},
+                {"time", now_utc()},
+                {"partial", true},
+                {"points", json::array()}};
+  int skipped_b_ = 0;  // the last size that was
+  int code_ = kExitDone;
+};
+
+int measure(const MeasureOptions& options) {
+  if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
+  prepare_output_directory(options.out, kFile);
+  return Measurement(options).run();
 }
 
 }  // namespace
@@ -184,7 +295,11 @@ void add_measure_command(CLI::App& app, int& exit_code) {
                     "Latency and rate of READ, WRITE, SEND, CAS, FAA, UD SEND");
   command->add_option("--hosts", options->hosts, "File with two hosts, a line each; absent: both ranks here")
       ->type_name("FILE");
-  command->add_option("--out", options->out, "Directory for measurement.json; created if absent")
+  command
+      ->add_option(
+          "--out", options->out,
+          "Directory for measurement.json; created if absent; with --hosts, at the same path on both, as "
+          "the program")
       ->required()
       ->type_name("DIR");
   const auto positive = CLI::Range(1, 1 << 20);

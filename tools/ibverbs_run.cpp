@@ -31,7 +31,10 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::chrono::milliseconds kSetupTimeout = 60s;
-constexpr std::chrono::milliseconds kGatherTimeout = 120s;
+/// Rank 0 waits so long for reports and answers in which nothing comes; the others wait for rank 0, which
+/// checks the run meanwhile, and are told by the connection where it is gone.
+constexpr std::chrono::milliseconds kReportTimeout = 120s;
+constexpr std::chrono::milliseconds kCheckTimeout = 3600s;
 /// How long after the window transactions that are under way may take to end.
 constexpr std::chrono::milliseconds kDrainTimeout = 10s;
 /// Between two looks at the run from outside, while it is measured and afterwards: each wake-up takes time
@@ -137,6 +140,9 @@ class RankRun {
   std::string report();
   json make(const std::vector<std::string>& reports, const RankJob::Ask& ask);
   std::vector<std::string> ask(std::vector<std::string> questions);
+  std::chrono::milliseconds gather_timeout() const {
+    return options_.rank == 0 ? kReportTimeout : kCheckTimeout;
+  }
 
   const scenarios::Scenario& scenario_;
   const RankOptions& options_;
@@ -285,23 +291,26 @@ json RankRun::make(const std::vector<std::string>& reports, const RankJob::Ask& 
 /// Every rank gets a question of rank 0's, which gets the answers.
 std::vector<std::string> RankRun::ask(std::vector<std::string> questions) {
   questions.resize(static_cast<std::size_t>(options_.ranks));
-  const auto asked = rendezvous_.exchange("checking", std::move(questions), kGatherTimeout);
+  const auto asked = rendezvous_.exchange("checking", std::move(questions), gather_timeout());
   std::vector<std::string> answers(static_cast<std::size_t>(options_.ranks));
   answers[0] = job_->answer(asked[0]);
-  return rendezvous_.exchange("checking", std::move(answers), kGatherTimeout);
+  rendezvous_.share("checking", "", gather_timeout());  // as before the reports
+  return rendezvous_.exchange("checking", std::move(answers), gather_timeout());
 }
 
 json RankRun::gather() {
   std::vector<std::string> mine(static_cast<std::size_t>(options_.ranks));
   mine[0] = report();
-  const auto reports = rendezvous_.exchange("gathering results", std::move(mine), kGatherTimeout);
+  // Nobody sends a large report to a rank 0 that is still at its own and takes nothing in.
+  rendezvous_.share("gathering results", "", gather_timeout());
+  const auto reports = rendezvous_.exchange("gathering results", std::move(mine), gather_timeout());
   json result;
   if (options_.rank == 0) {
     result = make(reports, [this](std::vector<std::string> questions) { return ask(std::move(questions)); });
   } else {
     for (int question = 0; question < job_->questions(); ++question) ask({});
   }
-  rendezvous_.share("ending", "", kGatherTimeout);
+  rendezvous_.share("ending", "", gather_timeout());
   return result;
 }
 
@@ -330,6 +339,7 @@ json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& opti
   const std::string text = scenario.resolved.dump();
   meeting.digest = protocols::value_digest(std::as_bytes(std::span(text)));
   meeting.timeout = kSetupTimeout;
+  meeting.stop = control.stop;
   ibverbs::Rendezvous rendezvous(meeting);
   std::unique_ptr<RankRun> run;
   try {

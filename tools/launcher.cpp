@@ -23,7 +23,9 @@
 #include <cstring>
 #include <memory>
 #include <system_error>
+#include <utility>
 
+#include "tools/commands.hpp"
 #include "tools/rank_options.hpp"
 
 namespace verbtwin::tools {
@@ -47,7 +49,11 @@ class Rank {
  public:
   Rank(int number, const RankCommand& command, const std::string& token) : number_(number) {
     std::array<int, 2> input{-1, -1};
-    if (!command.token_on_input.empty() && pipe2(input.data(), O_CLOEXEC) != 0) fail("cannot make a pipe");
+    // A socket and no pipe: to write to a process that has ended is an error there and no signal.
+    if (!command.token_on_input.empty() &&
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) != 0) {
+      fail("cannot make a pair of sockets");
+    }
     errors_ = number == 0 ? -1 : memfd_create("rank-stderr", MFD_CLOEXEC);
     const pid_t parent = getpid();
     pid_ = fork();
@@ -59,14 +65,15 @@ class Rank {
     close(input[0]);
     input_ = input[1];
     const std::string line = command.token_on_input + "\n";
-    if (write(input_, line.data(), line.size()) < 0) return;  // it has ended: its exit code says why
+    // Where it has ended already, its exit code says why.
+    if (send(input_, line.data(), line.size(), MSG_NOSIGNAL) < 0) return;
   }
   ~Rank() {
     if (pid_ > 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
     }
-    if (input_ >= 0) close(input_);
+    end_input();
     if (errors_ >= 0) close(errors_);
     if (ended_ >= 0) close(ended_);
   }
@@ -79,11 +86,19 @@ class Rank {
     if (waitpid(pid_, &status, WNOHANG) != pid_) return true;
     pid_ = -1;
     exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    // The other end of the ssh stops a rank by SIGTERM, whatever was asked for here.
+    if (exit_code_ == kExitSignal + SIGTERM && stopped_by_ != 0) exit_code_ = kExitSignal + stopped_by_;
     if (WIFSIGNALED(status)) killed_by_ = WTERMSIG(status);
     return false;
   }
   /// Can be read (poll(2)) once the process has ended; -1 after running() has said so.
   int ended_fd() const { return pid_ > 0 ? ended_ : -1; }
+  /// Asks the rank to end: over ssh by the end of its input, because ssh itself would go without the result.
+  void stop(int number) {
+    if (input_ < 0) return signal(number);
+    stopped_by_ = number;
+    end_input();
+  }
   void signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
   }
@@ -112,7 +127,9 @@ class Rank {
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
     dup2(input >= 0 ? input : open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-    if (errors_ >= 0) dup2(errors_, STDERR_FILENO);
+    if (command.output >= 0) dup2(command.output, STDOUT_FILENO);
+    const int errors = errors_ >= 0 ? errors_ : command.errors;
+    if (errors >= 0) dup2(errors, STDERR_FILENO);
     setenv(kTokenVariable, token.c_str(), 1);
     std::vector<char*> argv;
     for (const std::string& argument : command.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -122,10 +139,14 @@ class Rank {
     _exit(127);
   }
 
+  void end_input() {
+    if (input_ >= 0) close(std::exchange(input_, -1));
+  }
+
   int number_;
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1;
-  int exit_code_ = 0, killed_by_ = 0;
+  int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
 };
 
 std::string quoted(const std::string& word) {
@@ -166,12 +187,18 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
     if (!any) return failed;
     if (signals.stop().load() && !forwarded) {
       forwarded = true;
-      for (const auto& rank : ranks) rank->signal(signals.signal_number());
+      for (const auto& rank : ranks) rank->stop(signals.signal_number());
     }
     if (Clock::now() >= end_at) {
       ended_with = ended_with == 0 ? SIGTERM : SIGKILL;
       end_at = Clock::now() + kTermGrace;
-      for (const auto& rank : ranks) rank->signal(ended_with);
+      for (const auto& rank : ranks) {
+        if (ended_with == SIGTERM) {
+          rank->stop(SIGTERM);
+        } else {
+          rank->signal(SIGKILL);
+        }
+      }
     }
     wait_for_any(ranks);
   }

@@ -1,8 +1,9 @@
 // launch_ranks(): starts the processes of a real run, watches over them and ends them together.
 //
-// Blocks; one thread. Every child is in a process group of its own, gets SIGINT and SIGTERM once each time
-// this process does, and dies with it. What ranks above 0 write to standard error is shown only where rank 0
-// has nothing to say: rank 0 hears of every failure through the rendezvous.
+// Blocks; one thread. Every child is in a process group of its own and dies with this process. When this
+// process gets SIGINT or SIGTERM, a rank here gets the same, and the input of one over ssh ends, which has
+// its run stopped there while ssh brings the result. What ranks above 0 write to standard error is shown only
+// where rank 0 has nothing to say: rank 0 hears of every failure through the rendezvous.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ namespace verbtwin::tools {
 struct RankCommand {
   std::vector<std::string> arguments;  // the program first, looked up in PATH
   std::string token_on_input;          // written to its standard input, which then stays open; or empty
+  int output = -1, errors = -1;        // descriptors for what it writes; -1: this process's
 };
 
 /// 16 random bytes in hexadecimal. Throws std::system_error where the system has none.

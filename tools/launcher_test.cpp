@@ -1,13 +1,18 @@
 // The launcher with ranks that are shell commands, and with an ssh that is a script.
 #include "tools/launcher.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tools/child_process.hpp"
 #include "tools/rank_options.hpp"
@@ -60,6 +65,25 @@ TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "theirs\n");
 }
 
+TEST_F(LauncherTest, OutputGoesWhereItIsToGo) {
+  const auto open_file = [this](const char* name) {
+    return open((directory_ / name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  };
+  RankCommand command = shell("echo result; echo failure >&2");
+  command.output = open_file("result");
+  command.errors = open_file("failure");
+  EXPECT_EQ(launch_ranks({command}, "t", signals_), 0);
+  close(command.output);
+  close(command.errors);
+  EXPECT_EQ(text("result") + text("failure"), "result\nfailure\n");
+}
+
+TEST_F(LauncherTest, WhoEndsBeforeItReadsTheTokenKillsNobody) {
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(launch_ranks({RankCommand{{"true"}, "token"}}, "t", signals_), 0);
+  }
+}
+
 TEST_F(LauncherTest, TokensAndPortsDiffer) {
   EXPECT_EQ(make_token().size(), 32U);
   EXPECT_NE(make_token(), make_token());
@@ -96,6 +120,20 @@ TEST_F(SshTest, TheTokenTravelsOnStandardInput) {
   EXPECT_EQ(text("told"), "the-token|" + odd.string() + "|a b");
   EXPECT_THAT(text("called"), testing::Not(testing::HasSubstr("the-token")));
   EXPECT_THAT(text("called"), testing::StartsWith("-o BatchMode=yes somewhere "));
+}
+
+TEST_F(SshTest, AStopBringsTheResultFromThere) {
+  const std::string script =
+      "trap 'sleep 1; echo kept > result; exit 143' TERM; echo up > up; while :; do sleep 0.05; done";
+  std::thread user([this] {
+    while (!fs::exists(directory_ / "up")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(getpid(), SIGINT);
+  });
+  EXPECT_EQ(launch_ranks({RankCommand{over_ssh("somewhere", directory_, {"sh", "-c", script}), "a-token"}},
+                         "a-token", signals_),
+            128 + SIGINT);
+  user.join();
+  EXPECT_EQ(text("result"), "kept\n");
 }
 
 TEST_F(SshTest, TheEndOfStandardInputEndsTheRunThere) {

@@ -173,6 +173,53 @@ TEST_F(OnDevice, PrimitivesAreMeasured) {
   EXPECT_EQ(m.at("measured_on")[0].at("devices")[0].at("device"), "rxe0");
 }
 
+TEST_F(OnDevice, HostsShareNothingButTheProgramAndTheOutput) {
+  // An ssh to machines with temporary directories of their own.
+  const fs::path bin = directory_ / "bin", temporary = directory_ / "tmp";
+  fs::create_directories(bin);
+  fs::create_directories(temporary);
+  std::ofstream(bin / "ssh")
+      << "#!/bin/sh\nfor last; do :; done\nexec unshare -m sh -c \"mount -t tmpfs none " << temporary.string()
+      << " && $last\"\n";
+  fs::permissions(bin / "ssh", fs::perms::owner_all);
+  std::ofstream(directory_ / "hosts") << "somebody@127.0.0.1\n127.0.0.1\n";
+  ChildProcess run(directory_,
+                   {"/usr/bin/env", "PATH=" + bin.string() + ":/usr/bin:/bin:/usr/sbin:/sbin",
+                    "TMPDIR=" + temporary.string(), VERBTWIN_BINARY, "measure", "--primitives", "--hosts",
+                    (directory_ / "hosts").string(), "--out", (directory_ / "m").string(), "-s", "8", "-t",
+                    "1", "-D", "0.2", "--verbs", "read"});
+  EXPECT_EQ(run.wait(), 0) << err();
+  const json m = json::parse(read_text(directory_ / "m" / "measurement.json"));
+  EXPECT_EQ(m.at("points").size(), 1U);
+  EXPECT_EQ(m.at("partial"), false);
+}
+
+TEST_F(OnDevice, DatagramsLargerThanAPacketAreSkippedByName) {
+  ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out", directory_.string(),
+                                "-s", "8192", "-t", "1,4", "-D", "0.2", "--verbs", "send_ud,read"});
+  EXPECT_EQ(run.wait(), 0) << err();
+  const json m = json::parse(read_text(directory_ / "measurement.json"));
+  EXPECT_EQ(m.at("points").size(), 2U);
+  EXPECT_EQ(m.at("partial"), false);
+  EXPECT_THAT(read_text(directory_ / "out"),
+              ContainsRegex("send +ud +8192 skipped: a datagram holds up to "));
+}
+
+TEST_F(OnDevice, CtrlCKeepsThePointsThatWereFinished) {
+  ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out", directory_.string(),
+                                "-s", "8,16", "-t", "1", "-D", "3", "--verbs", "read"});
+  const Clock::time_point limit = Clock::now() + 60s;
+  while (!fs::exists(directory_ / "measurement.json") && Clock::now() < limit) {
+    std::this_thread::sleep_for(50ms);
+  }
+  wait_for_measuring(2, 1);
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 128 + SIGINT) << err();
+  const json m = json::parse(read_text(directory_ / "measurement.json"));
+  EXPECT_EQ(m.at("points").size(), 1U);
+  EXPECT_EQ(m.at("partial"), true);
+}
+
 /// How often a process was woken, in all of its threads.
 std::uint64_t wake_ups(pid_t pid) {
   std::uint64_t sum = 0;
@@ -227,6 +274,9 @@ TEST_F(OnDevice, AMeasurementThatFailsSaysWhyOnce) {
   EXPECT_THAT(err(),
               ContainsRegex("^verbtwin: (rank 1 was lost|rank 0: [^\n]* towards rank 1) while measuring\n$"));
   EXPECT_TRUE(ranks_running().empty());
+  const json m = json::parse(read_text(directory_ / "measurement.json"));
+  EXPECT_EQ(m.at("partial"), true);
+  EXPECT_THAT(err(), HasSubstr(m.at("failure").get<std::string>()));
 }
 
 TEST_F(OnDevice, AKilledRankEndsTheRunAtOnce) {

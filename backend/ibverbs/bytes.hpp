@@ -54,6 +54,11 @@ class ByteReader {
     if (count > 0) std::memcpy(values.data(), next(count * sizeof(T)), count * sizeof(T));
     return values;
   }
+  std::string get_text() {
+    const auto length = get<std::uint64_t>();
+    if (length > bytes_.size()) short_message();
+    return {next(length), length};
+  }
   bool done() const { return bytes_.empty(); }
 
  private:

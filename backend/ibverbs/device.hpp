@@ -31,7 +31,7 @@ struct Slot {
   enum class Kind : std::uint8_t { kSend, kRecv, kFence };
   IbvQueuePair* owner = nullptr;
   std::uint64_t wr_id = 0;  // the caller's
-  std::uint32_t position = 0;
+  std::uint64_t position = 0;
   Kind kind = Kind::kSend;
 };
 

@@ -2,7 +2,8 @@
 // outbox, and both move while the io_context runs.
 //
 // Owned by the rendezvous through a shared_ptr (Asio's handlers hold one too); the thread that runs the
-// io_context. A frame that is longer than the limit, or of no known kind, ends the link.
+// io_context. A frame that is longer than the limit, or of no known kind, ends the link; send() throws
+// std::runtime_error for one that no peer would take.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -25,19 +26,24 @@ struct Frame {
 class Link : public std::enable_shared_from_this<Link> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
-  static constexpr std::uint64_t kDataMaxBytes = std::uint64_t{1} << 30;
+  /// A guard against nonsense, no room that is set aside: rank 0 has to hold what all ranks report.
+  static constexpr std::uint64_t kDataMaxBytes = std::uint64_t{64} << 30;
 
   /// Until admit(), no frame may be longer than `limit_b`.
-  Link(Socket socket, std::uint64_t limit_b) : socket_(std::move(socket)), limit_b_(limit_b) {}
+  Link(Socket socket, std::uint64_t limit_b);
 
   void start() { read_header(); }
   void send(Frame frame);
   void admit() { limit_b_ = kDataMaxBytes; }
   void close();
+  /// Once all that was sent so far is out.
+  void close_when_sent();
 
   std::deque<Frame>& inbox() { return inbox_; }
   bool sent_all() const { return outbox_.empty() || lost_; }
   bool lost() const { return lost_; }
+  /// Bytes of frames in both directions so far: what grows is alive.
+  std::uint64_t moved_b() const { return read_b_ + written_b_; }
   const std::string& address() const { return address_; }
   void remember_address();
   std::string local_address() const;
@@ -56,15 +62,21 @@ class Link : public std::enable_shared_from_this<Link> {
   void read_header();
   void read_body();
   void write_next();
+  auto counting(std::uint64_t& bytes);
 
   Socket socket_;
   std::uint64_t limit_b_;
-  bool lost_ = false;
+  bool lost_ = false, closing_ = false;
+  std::uint64_t read_b_ = 0, written_b_ = 0;
   std::string address_;
   Header header_{};
   std::string body_;
   std::deque<Frame> inbox_;
-  std::deque<std::string> outbox_;
+  struct Outgoing {
+    Header header;
+    std::string body;
+  };
+  std::deque<Outgoing> outbox_;
 };
 
 }  // namespace verbtwin::ibverbs

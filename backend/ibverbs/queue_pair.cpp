@@ -239,7 +239,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
       result.error = PostError::kInvalid;
     }
     if (result.error != PostError::kNone) break;
-    const std::uint32_t position = posted_ + static_cast<std::uint32_t>(result.posted);
+    const std::uint64_t position = posted_ + result.posted;
     Slot& slot = send_slots_[position % send_slots_.size()];
     slot = {this, wr.wr_id, position, Slot::Kind::kSend};
     ibv_send_wr& to = send_wrs_[result.posted];
@@ -257,7 +257,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
     result.posted = static_cast<std::size_t>(refused - send_wrs_.data());
     result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
   }
-  posted_ += static_cast<std::uint32_t>(result.posted);
+  posted_ += result.posted;
   return result;
 }
 
@@ -266,7 +266,7 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
   recv_wrs_.resize(std::max(recv_wrs_.size(), list.size()));
   sges_.resize(std::max(sges_.size(), list.size()));
   for (const RecvWr& wr : list) {
-    const std::uint32_t position = recv_posted_ + static_cast<std::uint32_t>(result.posted);
+    const std::uint64_t position = recv_posted_ + result.posted;
     if (position - recv_retired_ >= attributes_.max_recv_wr) {
       result.error = PostError::kQueueFull;
       break;
@@ -286,7 +286,7 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
     result.posted = static_cast<std::size_t>(refused - recv_wrs_.data());
     result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
   }
-  recv_posted_ += static_cast<std::uint32_t>(result.posted);
+  recv_posted_ += result.posted;
   return result;
 }
 

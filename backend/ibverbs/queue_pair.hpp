@@ -64,8 +64,9 @@ class IbvQueuePair final : public QueuePair {
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;
   int peer_node_ = -1;
-  std::uint32_t posted_ = 0, retired_ = 0;            // send queue positions
-  std::uint32_t recv_posted_ = 0, recv_retired_ = 0;  // receive queue positions
+  // Positions: 64 bits, because a long run posts more than 2^32 and slots are taken by their remainder.
+  std::uint64_t posted_ = 0, retired_ = 0;            // send queue
+  std::uint64_t recv_posted_ = 0, recv_retired_ = 0;  // receive queue
   std::vector<Slot> send_slots_, recv_slots_;         // by position
   std::vector<ibv_send_wr> send_wrs_;                 // of the list that is being posted
   std::vector<ibv_recv_wr> recv_wrs_;

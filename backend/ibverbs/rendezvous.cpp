@@ -68,14 +68,14 @@ class Rendezvous::Hub {
   }
 
   std::vector<std::string> exchange(std::string_view phase, std::vector<std::string> mine,
-                                    Clock::time_point deadline) {
+                                    std::chrono::milliseconds patience) {
     const std::uint32_t number = phase_number(phase);
     if (options_.rank != 0) {
       links_[0]->send({Frame::Kind::kData, number, packed(mine)});
-      await_frames(phase, deadline);
+      await_frames(phase, patience);
       return unpacked(take(0, phase));
     }
-    await_frames(phase, deadline);
+    await_frames(phase, patience);
     std::vector<std::vector<std::string>> from(links_.size());
     from[0] = std::move(mine);
     for (std::size_t rank = 1; rank < links_.size(); ++rank) from[rank] = unpacked(take(rank, phase));
@@ -84,7 +84,7 @@ class Rendezvous::Hub {
       for (auto& pieces : from) to.push_back(std::move(pieces[rank]));
       links_[rank]->send({Frame::Kind::kData, number, packed(to)});
     }
-    flush(deadline);
+    flush(patience);
     std::vector<std::string> to;
     for (auto& pieces : from) to.push_back(std::move(pieces[0]));
     return to;
@@ -100,7 +100,7 @@ class Rendezvous::Hub {
     for (const auto& link : links_) {
       if (link && !link->lost()) link->send({Frame::Kind::kGiveUp, 0, why.substr(0, 1000)});
     }
-    flush(Clock::now() + std::chrono::seconds(2));
+    flush(std::chrono::seconds(2));
   }
 
  private:
@@ -109,6 +109,9 @@ class Rendezvous::Hub {
     Clock::time_point deadline;
   };
   static constexpr std::size_t kGuestsMax = 64;
+  /// How long rank 0 waits for the others once it has been told to stop: transactions that are under way may
+  /// take 10 s to end, and then there are reports to make.
+  static constexpr std::chrono::seconds kStopPatience{30};
 
   std::string place() const { return fmt::format("--rendezvous {}:{}", options_.host, options_.port); }
 
@@ -124,6 +127,30 @@ class Rendezvous::Hub {
     }
     return true;
   }
+
+  /// The same, but time in which bytes move does not count.
+  template <typename Done>
+  bool wait_while_moving(const Done& done, std::chrono::milliseconds patience) {
+    for (Clock::time_point since = Clock::now();;) {
+      const std::uint64_t before = moved_b();
+      const auto moved = [&] { return done() || moved_b() != before; };
+      const bool hurried = options_.rank == 0 && stopped();
+      const auto limit = hurried ? std::min<std::chrono::milliseconds>(patience, kStopPatience) : patience;
+      // In steps, so that a stop is seen.
+      const bool ended = wait(moved, std::min(since + limit, Clock::now() + std::chrono::milliseconds(200)));
+      if (done()) return true;
+      if (ended) since = Clock::now();
+      if (Clock::now() >= since + limit) return false;
+    }
+  }
+
+  std::uint64_t moved_b() const {
+    std::uint64_t sum = 0;
+    for (const auto& link : links_) sum += link ? link->moved_b() : 0;
+    return sum;
+  }
+
+  bool stopped() const { return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed); }
 
   tcp::resolver::results_type resolve() {
     boost::system::error_code error;
@@ -142,7 +169,7 @@ class Rendezvous::Hub {
 
   void gather() {
     if (options_.ranks == 1) return;
-    const tcp::endpoint endpoint = *resolve().begin();
+    const tcp::endpoint endpoint = place_to_listen();
     listening_at_ = endpoint.address().to_string();
     boost::system::error_code error;
     acceptor_.open(endpoint.protocol(), error);
@@ -152,16 +179,43 @@ class Rendezvous::Hub {
     if (error) throw UserError("", fmt::format("{}: cannot listen: {}", place(), error.message()));
     accept_next();
     const auto all_here = [this] {
-      look_at_guests();
       return std::all_of(links_.begin() + 1, links_.end(), [](const auto& link) { return link != nullptr; });
     };
-    if (!wait(all_here, Clock::now() + options_.timeout)) refuse_late();
+    const auto over = [&] {
+      look_at_guests();
+      return stopped() || all_here();
+    };
+    if (!wait(over, Clock::now() + options_.timeout) || !all_here()) refuse_late();
     acceptor_.close(error);
     guests_.clear();
     for (std::size_t rank = 1; rank < links_.size(); ++rank) {
       links_[rank]->send({Frame::Kind::kWelcome, 0, ""});
     }
-    flush(Clock::now() + options_.timeout);
+    flush(options_.timeout);
+  }
+
+  /// Of the addresses that the host's name has here, one that other machines reach too, if there is one:
+  /// Debian gives a machine's own name 127.0.1.1.
+  tcp::endpoint place_to_listen() {
+    const auto found = resolve();
+    const auto reached = [](const auto& entry) { return !entry.endpoint().address().is_loopback(); };
+    const auto chosen = std::find_if(found.begin(), found.end(), reached);
+    return chosen == found.end() || means_this_machine() ? found.begin()->endpoint() : chosen->endpoint();
+  }
+  /// The host was given as a loopback address or "localhost".
+  bool means_this_machine() const {
+    boost::system::error_code no_number;
+    const auto address = asio::ip::make_address(options_.host, no_number);
+    return no_number ? options_.host == "localhost" : address.is_loopback();
+  }
+  std::string why_unreached() const {
+    boost::system::error_code no_number;
+    const auto address = asio::ip::make_address(listening_at_, no_number);
+    if (no_number || !address.is_loopback() || means_this_machine()) return "";
+    return fmt::format(
+        "; {} is {} on rank 0's machine, which no other machine reaches: give --rendezvous "
+        "with an address of its network",
+        options_.host, listening_at_);
   }
 
   [[noreturn]] void refuse_late() {
@@ -169,17 +223,24 @@ class Rendezvous::Hub {
     for (std::size_t rank = 1; rank < links_.size(); ++rank) {
       if (!links_[rank]) missing.push_back(static_cast<int>(rank));
     }
-    const std::string why = fmt::format("rank {} did not join within {:.0f} s{}", fmt::join(missing, ", "),
-                                        seconds(options_.timeout), last_refusal_);
+    if (stopped()) {
+      const std::string why = fmt::format("stopped before rank {} had joined", fmt::join(missing, ", "));
+      give_up(why);
+      throw RankFailure(why);
+    }
+    const std::string why = fmt::format("rank {} did not join within {:.0f} s{}{}", fmt::join(missing, ", "),
+                                        seconds(options_.timeout), last_refusal_, why_unreached());
     give_up(why);
     throw UserError("", fmt::format("{}: {}", place(), why));
   }
 
+  /// Who does not fit waits in the system's queue until a guest has left.
   void accept_next() {
+    accepting_ = guests_.size() < kGuestsMax;
+    if (!accepting_) return;
     acceptor_.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
-      if (!error && guests_.size() < kGuestsMax) {
-        socket.set_option(tcp::no_delay(true));
+      if (!error) {
         auto link = std::make_shared<Link>(std::move(socket), sizeof(Hello));
         link->remember_address();
         link->start();
@@ -190,19 +251,22 @@ class Rendezvous::Hub {
   }
 
   void look_at_guests() {
+    std::vector<std::shared_ptr<Link>> ready;
     for (Guest& guest : guests_) {
       if (!guest.link->inbox().empty()) {
-        greet(guest.link);
-        guest.link = nullptr;
+        ready.push_back(std::move(guest.link));
       } else if (guest.link->lost() || Clock::now() >= guest.deadline) {
         guest.link->close();
         guest.link = nullptr;
       }
     }
     std::erase_if(guests_, [](const Guest& guest) { return guest.link == nullptr; });
+    // No longer among the guests: greeting one may end the run, and that lets others in.
+    for (const auto& link : ready) greet(link);
+    if (!accepting_) accept_next();
   }
 
-  void greet(const std::shared_ptr<Link>& link) {
+  void greet(std::shared_ptr<Link> link) {
     const Frame frame = std::move(link->inbox().front());
     link->inbox().pop_front();
     Hello hello;
@@ -225,24 +289,31 @@ class Rendezvous::Hub {
       end_all(link, fmt::format("rank {} runs another scenario than rank 0 ({:016x}, {:016x})", hello.rank,
                                 hello.digest, options_.digest));
     }
-    if (hello.rank < 1 || hello.rank >= options_.ranks || links_[static_cast<std::size_t>(hello.rank)]) {
+    const bool in_range = hello.rank >= 1 && hello.rank < options_.ranks;
+    if (!in_range || is_here(hello.rank)) {
       return refuse(link, fmt::format("there is a rank {} already", hello.rank),
                     fmt::format("a second rank {}", hello.rank));
     }
     link->admit();
-    links_[static_cast<std::size_t>(hello.rank)] = link;
+    links_[static_cast<std::size_t>(hello.rank)] = std::move(link);
+  }
+
+  /// Who was lost before all had met may join again.
+  bool is_here(int rank) const {
+    const auto& link = links_[static_cast<std::size_t>(rank)];
+    return link != nullptr && !link->lost();
   }
 
   void refuse(const std::shared_ptr<Link>& link, const std::string& why, const std::string& what) {
     last_refusal_ = fmt::format("; {} from {} was refused", what, link->address());
     link->send({Frame::Kind::kRefused, 0, why});
-    wait([&] { return link->sent_all(); }, Clock::now() + std::chrono::seconds(1));
-    link->close();
+    link->close_when_sent();
   }
 
   /// This run cannot be: whoever has joined hears why.
   [[noreturn]] void end_all(const std::shared_ptr<Link>& link, const std::string& why) {
     refuse(link, why, "");
+    wait([&] { return link->lost(); }, Clock::now() + std::chrono::seconds(1));
     give_up(why);
     throw UserError("", why);
   }
@@ -252,50 +323,87 @@ class Rendezvous::Hub {
   void join() {
     const auto endpoints = resolve();
     const Clock::time_point deadline = Clock::now() + options_.timeout;
-    boost::system::error_code error;
-    for (;;) {
-      tcp::socket socket(io_);
-      asio::connect(socket, endpoints, error);
-      if (!error) {
-        socket.set_option(tcp::no_delay(true));
-        links_[0] = std::make_shared<Link>(std::move(socket), Link::kDataMaxBytes);
-        break;
-      }
-      if (Clock::now() >= deadline) {
-        throw UserError("", fmt::format("{}: rank 0 does not answer within {:.0f} s ({})", place(),
-                                        seconds(options_.timeout), error.message()));
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    while (!ask_to_join(endpoints, deadline)) {
+      // Hung up on before any answer: rank 0 has gone, or strangers keep it busy.
+      if (Clock::now() >= deadline) no_answer();
+      pause();
     }
-    Link& link = *links_[0];
-    link.start();
-    const Hello hello = my_hello();
-    link.send({Frame::Kind::kHello, 0, {reinterpret_cast<const char*>(&hello), sizeof hello}});
-    const auto answered = [&] { return !link.inbox().empty() || link.lost(); };
-    // Rank 0 waits for all; it tells when it gives up waiting.
-    if (!wait(answered, deadline + kHelloTimeout) || link.inbox().empty()) {
-      throw UserError("", fmt::format("{}: rank 0 does not answer as a verbtwin run", place()));
-    }
-    const Frame frame = std::move(link.inbox().front());
-    link.inbox().pop_front();
+    const Frame frame = std::move(links_[0]->inbox().front());
+    links_[0]->inbox().pop_front();
     if (frame.kind != Frame::Kind::kWelcome) {
       throw UserError("", fmt::format("{}: {}", place(), frame.body.substr(0, 1000)));
     }
   }
 
+  /// True: rank 0 has said something.
+  bool ask_to_join(const tcp::resolver::results_type& endpoints, Clock::time_point deadline) {
+    for (;;) {
+      const boost::system::error_code error = connect_to_hub(endpoints, deadline);
+      if (!error) break;
+      if (Clock::now() >= deadline) {
+        throw UserError("", fmt::format("{}: rank 0 does not answer within {:.0f} s ({})", place(),
+                                        seconds(options_.timeout), error.message()));
+      }
+      pause();
+    }
+    Link& link = *links_[0];
+    link.start();
+    const Hello hello = my_hello();
+    link.send({Frame::Kind::kHello, 0, {reinterpret_cast<const char*>(&hello), sizeof hello}});
+    const auto over = [&] { return stopped() || !link.inbox().empty() || link.lost(); };
+    // Rank 0 waits for all; it tells when it gives up waiting.
+    if (!wait(over, deadline + kHelloTimeout)) no_answer();
+    throw_if_stopped();
+    return !link.inbox().empty();
+  }
+
+  boost::system::error_code connect_to_hub(const tcp::resolver::results_type& endpoints,
+                                           Clock::time_point deadline) {
+    struct Attempt {
+      tcp::socket socket;
+      bool over = false;
+      boost::system::error_code error;
+    };
+    const auto attempt = std::make_shared<Attempt>(Attempt{tcp::socket(io_), false, {}});
+    asio::async_connect(attempt->socket, endpoints,
+                        [attempt](const boost::system::error_code& error, const tcp::endpoint&) {
+                          attempt->over = true;
+                          attempt->error = error;
+                        });
+    if (!wait([&] { return stopped() || attempt->over; }, deadline)) return asio::error::timed_out;
+    throw_if_stopped();
+    if (!attempt->error) links_[0] = std::make_shared<Link>(std::move(attempt->socket), Link::kDataMaxBytes);
+    return attempt->error;
+  }
+
+  /// Between two attempts.
+  void pause() {
+    wait([this] { return stopped(); }, Clock::now() + std::chrono::milliseconds(100));
+    throw_if_stopped();
+  }
+
+  void throw_if_stopped() const {
+    if (stopped()) throw RankFailure("stopped before all ranks had joined");
+  }
+
+  [[noreturn]] void no_answer() const {
+    throw UserError("", fmt::format("{}: rank 0 does not answer as a verbtwin run", place()));
+  }
+
   // ---- all
 
   /// Until every link has a frame; throws where one never will.
-  void await_frames(std::string_view phase, Clock::time_point deadline) {
+  void await_frames(std::string_view phase, std::chrono::milliseconds patience) {
     const auto all_here = [&] {
       look_for_failure(phase);
       return std::all_of(links_.begin(), links_.end(),
                          [](const auto& link) { return link == nullptr || !link->inbox().empty(); });
     };
-    if (wait(all_here, deadline)) return;
+    if (wait_while_moving(all_here, patience)) return;
     for (std::size_t rank = 0; rank < links_.size(); ++rank) {
       if (links_[rank] && links_[rank]->inbox().empty()) {
-        fail(fmt::format("rank {} was not heard of in time while {}", rank, phase));
+        fail(fmt::format("rank {} was not heard of in time{} while {}", rank,
+                         stopped() ? ", once stopped," : "", phase));
       }
     }
   }
@@ -324,12 +432,12 @@ class Rendezvous::Hub {
     return std::move(frame.body);
   }
 
-  void flush(Clock::time_point deadline) {
+  void flush(std::chrono::milliseconds patience) {
     const auto all_sent = [this] {
       return std::all_of(links_.begin(), links_.end(),
                          [](const auto& link) { return link == nullptr || link->sent_all(); });
     };
-    wait(all_sent, deadline);
+    wait_while_moving(all_sent, patience);
   }
 
   std::string packed(const std::vector<std::string>& pieces) const {
@@ -341,8 +449,7 @@ class Rendezvous::Hub {
     ByteReader reader(body);
     std::vector<std::string> pieces;
     for (std::size_t i = 0; i < links_.size(); ++i) {
-      const std::vector<char> piece = reader.get_all<char>();
-      pieces.emplace_back(piece.begin(), piece.end());
+      pieces.push_back(reader.get_text());
     }
     return pieces;
   }
@@ -351,6 +458,7 @@ class Rendezvous::Hub {
   asio::io_context io_;
   tcp::acceptor acceptor_;
   std::vector<Guest> guests_;
+  bool accepting_ = false;
   std::string last_refusal_;
   std::string listening_at_;
   std::vector<std::shared_ptr<Link>> links_;  // by rank; of rank 0 all others, of another rank 0 only
@@ -360,13 +468,13 @@ Rendezvous::Rendezvous(const RendezvousOptions& options) : hub_(std::make_unique
 Rendezvous::~Rendezvous() = default;
 
 std::vector<std::string> Rendezvous::exchange(std::string_view phase, std::vector<std::string> mine,
-                                              std::chrono::milliseconds timeout) {
-  return hub_->exchange(phase, std::move(mine), Clock::now() + timeout);
+                                              std::chrono::milliseconds patience) {
+  return hub_->exchange(phase, std::move(mine), patience);
 }
 
 std::vector<std::string> Rendezvous::share(std::string_view phase, const std::string& mine,
-                                           std::chrono::milliseconds timeout) {
-  return exchange(phase, std::vector<std::string>(hub_->ranks(), mine), timeout);
+                                           std::chrono::milliseconds patience) {
+  return exchange(phase, std::vector<std::string>(hub_->ranks(), mine), patience);
 }
 
 void Rendezvous::check(std::string_view phase) {

@@ -2,7 +2,10 @@
 // them fails. Rank 0 listens, the others connect to it over TCP (Boost.Asio) and stay connected to the end.
 //
 // Owned by the run; one thread. Every rank calls the same exchanges in the same order; each blocks until all
-// ranks are there or a time-out passes. Times in seconds.
+// ranks are there or a time-out passes in which nothing has come or gone. Times in seconds.
+//
+// A run that is told to stop (`stop`) does not meet any more: who waits for others to join says so at once.
+// Later, rank 0 waits for the others for 30 s more, and they follow rank 0.
 //
 // Who may join: whoever knows the run's token, which travels by environment (VERBTWIN_TOKEN) and is compared
 // in constant time; it is not encrypted: the network between the ranks is trusted as with MPI. Who joins must
@@ -14,6 +17,7 @@
 // gives up throws RankFailure, on every rank within seconds.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -33,6 +37,7 @@ struct RendezvousOptions {
   std::string version;       // of the program
   std::uint64_t digest = 0;  // of the resolved scenario
   std::chrono::milliseconds timeout{60'000};
+  const std::atomic<bool>* stop = nullptr;
 };
 
 /// A rank is gone or gave up: the run cannot go on.
@@ -54,11 +59,11 @@ class Rendezvous {
   /// Piece i of `mine` goes to rank i; returns the pieces that the ranks had for this one, by rank. `phase`
   /// is what the run is doing, for messages, and must be the same everywhere.
   std::vector<std::string> exchange(std::string_view phase, std::vector<std::string> mine,
-                                    std::chrono::milliseconds timeout);
+                                    std::chrono::milliseconds patience);
 
   /// The same piece for all: what every rank gave.
   std::vector<std::string> share(std::string_view phase, const std::string& mine,
-                                 std::chrono::milliseconds timeout);
+                                 std::chrono::milliseconds patience);
 
   /// Throws RankFailure if a rank was lost or gave up; does not wait.
   void check(std::string_view phase);

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <functional>
 #include <future>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "backend/user_error.hpp"
 
@@ -176,9 +180,8 @@ TEST_F(RendezvousTest, CheckSeesALossWithoutWaiting) {
   EXPECT_THROW(lost(), RankFailure);
 }
 
-/// Sends bytes as no verbtwin would, and waits until the hub hangs up.
-void send_rubbish(std::uint16_t port, const std::string& bytes) {
-  boost::asio::io_context io;
+/// A connection to the hub that is no Rendezvous of ours.
+tcp::socket connection_to(std::uint16_t port, boost::asio::io_context& io) {
   tcp::socket socket(io);
   boost::system::error_code error;
   for (int i = 0; i < 100; ++i) {
@@ -186,7 +189,122 @@ void send_rubbish(std::uint16_t port, const std::string& bytes) {
     if (!error) break;
     std::this_thread::sleep_for(20ms);
   }
-  ASSERT_FALSE(error);
+  EXPECT_FALSE(error);
+  return socket;
+}
+
+/// A frame's header and body (link.hpp), on a machine like this one.
+std::string frame_of(std::uint32_t kind, const std::string& body) {
+  struct {
+    std::uint32_t magic = 0x31575456, kind = 0, phase = 0, reserved = 0;
+    std::uint64_t bytes = 0;
+  } header;
+  header.kind = kind;
+  header.bytes = body.size();
+  return std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
+}
+
+/// A rank 1's hello of this token, otherwise as RendezvousTest::options() has it, for two ranks.
+std::string hello_frame(const std::string& token) {
+  struct {
+    std::array<char, 64> token{};
+    std::array<char, 32> version{};
+    std::uint64_t digest = 42;
+    std::int32_t rank = 1, ranks = 2;
+  } hello;
+  token.copy(hello.token.data(), token.size());
+  std::string("1.2.3").copy(hello.version.data(), hello.version.size());
+  return frame_of(1, std::string(reinterpret_cast<const char*>(&hello), sizeof hello));
+}
+
+TEST_F(RendezvousTest, AFloodOfWrongTokensIsRefusedAndTheRunGoesOn) {
+  auto hub = joining(options(0, 2));
+  boost::asio::io_context io;
+  boost::system::error_code ignored;
+  const std::string wrong = hello_frame("a wrong token");
+  for (int round = 0; round < 20; ++round) {  // all at once, so that some are let in while others are refused
+    std::vector<tcp::socket> strangers;
+    for (int i = 0; i < 40; ++i) {
+      strangers.push_back(connection_to(port, io));
+      boost::asio::write(strangers.back(), boost::asio::buffer(wrong), ignored);
+    }
+  }
+  EXPECT_EQ(joining(options(1, 2)).get(), "");
+  EXPECT_EQ(hub.get(), "");
+}
+
+TEST_F(RendezvousTest, ConnectionsThatSayNothingKeepNobodyOut) {
+  auto hub = joining(options(0, 2));
+  boost::asio::io_context io;
+  std::vector<tcp::socket> idle;
+  for (int i = 0; i < 80; ++i) idle.push_back(connection_to(port, io));
+  std::this_thread::sleep_for(200ms);
+  EXPECT_EQ(joining(options(1, 2)).get(), "");
+  EXPECT_EQ(hub.get(), "");
+}
+
+TEST_F(RendezvousTest, WhoIsHungUpOnAsksAgain) {
+  std::future<std::string> one;
+  {
+    boost::asio::io_context io;
+    tcp::acceptor rude(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
+    one = joining(options(1, 2));
+    for (int i = 0; i < 3; ++i) rude.accept().close();
+  }
+  auto hub = joining(options(0, 2));
+  EXPECT_EQ(one.get() + hub.get(), "");
+}
+
+TEST_F(RendezvousTest, WhatComesSlowlyComes) {
+  auto hub = std::async(std::launch::async, [this] {
+    Rendezvous rendezvous(options(0, 2));
+    return rendezvous.share("a", "", 500ms).back();
+  });
+  boost::asio::io_context io;
+  tcp::socket slow = connection_to(port, io);
+  boost::asio::write(slow, boost::asio::buffer(hello_frame(options(1).token)));
+  boost::system::error_code error;
+  std::array<char, 24> welcome{};
+  slow.read_some(boost::asio::buffer(welcome), error);
+  // A piece of four bytes for rank 0, none for rank 1.
+  const std::string body("\4\0\0\0\0\0\0\0SLOW\0\0\0\0\0\0\0\0", 20);
+  std::string bytes = frame_of(4, body);
+  const std::uint32_t phase = (2166136261U ^ 'a') * 16777619U;
+  bytes.replace(8, 4, reinterpret_cast<const char*>(&phase), 4);
+  for (const char byte : bytes.substr(0, 24)) boost::asio::write(slow, boost::asio::buffer(&byte, 1));
+  for (const char byte : bytes.substr(24)) {
+    std::this_thread::sleep_for(100ms);
+    boost::asio::write(slow, boost::asio::buffer(&byte, 1), error);
+    ASSERT_FALSE(error) << error.message();
+  }
+  EXPECT_EQ(hub.get(), "SLOW");
+}
+
+TEST_F(RendezvousTest, AStopEndsTheMeetingAtOnce) {
+  std::atomic<bool> stop{false};
+  const auto stoppable = [&](int rank, std::uint16_t at) {
+    RendezvousOptions o = options(rank);
+    o.port = at;
+    o.stop = &stop;
+    return joining(o);
+  };
+  auto hub = stoppable(0, port);
+  auto one = stoppable(1, port);
+  auto lost = stoppable(1, free_port());
+  std::this_thread::sleep_for(300ms);
+  stop = true;
+  const auto limit = std::chrono::steady_clock::now() + 3s;
+  EXPECT_THAT(hub.get(), testing::StartsWith("stopped before rank "));
+  EXPECT_THAT(one.get(), testing::StartsWith("stopped before "));
+  EXPECT_EQ(lost.get(), "stopped before all ranks had joined");
+  EXPECT_LT(std::chrono::steady_clock::now(), limit);
+}
+
+/// Sends bytes as no verbtwin would, and waits until the hub hangs up.
+void send_rubbish(std::uint16_t port, const std::string& bytes) {
+  boost::asio::io_context io;
+  tcp::socket socket = connection_to(port, io);
+  boost::system::error_code error;
   boost::asio::write(socket, boost::asio::buffer(bytes), error);
   char answer = 0;
   socket.read_some(boost::asio::buffer(&answer, 1), error);

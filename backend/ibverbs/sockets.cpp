@@ -18,6 +18,8 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "backend/ibverbs/keepalive.hpp"
+
 namespace verbtwin::ibverbs {
 
 namespace {
@@ -44,6 +46,7 @@ TcpSockets::TcpSockets(int nodes)
 void TcpSockets::add(int node, Descriptor connection) {
   const int on = 1;
   setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  notice_lost_machines(connection.get());
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = static_cast<std::uint32_t>(node);
