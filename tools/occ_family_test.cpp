@@ -203,7 +203,7 @@ TEST(Truncation, FillsNoLog) {
                           "protocol.log.ring_kib=4", "run.measure_us=1500"});
         const json result = try_run(kContended, overrides);
         ASSERT_FALSE(result.is_null());
-        EXPECT_GT(result.at("committed"), 1000);
+        EXPECT_GT(result.at("committed"), 200);
       }
     }
   }
