@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "backend/user_error.hpp"
+#include "protocols/occ/messages.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -20,18 +21,8 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   }
   const LogSpec log = log_spec();
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
-  // A packet holds the largest message: a record's image, or a log entry, with their headers.
   const OccOptions& options = parameters_.options;
-  const bool entries_by_message = options.logging.primitive == Primitive::kRpc;
-  const std::size_t message_b =
-      std::max<std::size_t>(entries_by_message ? log.entry_max_b : 0, image_max_b) + 64;
-  parameters_.options.rpc.packet_b =
-      std::max(parameters_.options.rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));
-  // What a transaction writes may go to one peer by messages, all at a time.
-  const std::size_t written_b = workload_->writes_max() * 32 + workload_->written_b_max();
-  parameters_.options.rpc.packets_per_call =
-      std::max(parameters_.options.rpc.packets_per_call,
-               static_cast<std::uint32_t>(written_b / parameters_.options.rpc.packet_b + 1));
+  plan_messages(log);
   // Images, look-up results and RPC replies of every record; and all that is written in the log of every
   // backup, and once more in LOCK records.
   const bool lock_records = options.validation.lock == LockKind::kLogRecord;
@@ -50,6 +41,82 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
                                           parameters_.replicas, rpc_b_ + coroutines * arena_b_);
 }
 
+/// What goes by message decides how long packets are, and how many of them may be on their way at one time.
+void System::plan_messages(const LogSpec& log) {
+  const OccOptions& options = parameters_.options;
+  const std::vector<TableSpec> tables = workload_->tables();
+  std::size_t value_max_b = 0, image_max_b = 0;
+  for (const TableSpec& table : tables) {
+    value_max_b = std::max<std::size_t>(value_max_b, table.value_b);
+    image_max_b = std::max<std::size_t>(image_max_b, RecordLayout(table.value_b).image_b);
+  }
+  const bool fetches =
+      options.execution.primitive != Primitive::kOneSided || std::ranges::any_of(tables, &TableSpec::by_rpc);
+  const bool logs = options.logging.primitive == Primitive::kRpc;
+  const bool installs = options.commit.primitive == Primitive::kRpc;
+  const bool updates = options.logging.placement == LogPlacement::kCoordinator;
+
+  // A packet holds the largest message: a record's image, or a log entry, with their headers.
+  const std::size_t message_b = std::max<std::size_t>(logs ? log.entry_max_b : 0, image_max_b) + 64;
+  RpcOptions& rpc = parameters_.options.rpc;
+  packet_min_b_ = rpc.packet_b;
+  rpc.packet_b = std::max(rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));
+  if (logs) entry_packet_b_ = UdRpc::packet_bytes(sizeof(LogRequest) + log.entry_max_b);
+  if (fetches) record_packet_b_ = UdRpc::packet_bytes(sizeof(FetchReply) + image_max_b);
+  if (installs || updates)
+    record_packet_b_ = std::max(record_packet_b_, UdRpc::packet_bytes(sizeof(CommitRequest) + value_max_b));
+  packet_min_b_ = std::max({packet_min_b_, entry_packet_b_, record_packet_b_});
+
+  // A transaction's requests of one phase may all go to one peer, at one time; an answer each comes back.
+  const std::size_t records = workload_->records_max(), writes = workload_->writes_max();
+  const auto replicas = static_cast<std::size_t>(parameters_.replicas);
+  std::size_t calls = std::max<std::size_t>(writes, 1);
+  std::uint32_t packets = 1;
+  const auto phase = [&](std::size_t to_one, std::size_t to_all, std::size_t longest_b, std::size_t all_b) {
+    calls = std::max(calls, to_all);
+    packets = std::max(packets, UdRpc::packets_for(packet_min_b_, to_one, longest_b, all_b));
+  };
+  const auto phase_of = [&](std::size_t messages, std::size_t bytes) {
+    phase(messages, messages, bytes, messages * bytes);
+  };
+  if (fetches) phase_of(records, sizeof(LockingFetchRequest));
+  if (options.validation.lock == LockKind::kRpc) phase_of(writes, sizeof(LockRequest));
+  if (options.validation.check == Primitive::kRpc || options.validation.check_rpc_above > 0)
+    phase_of(records, sizeof(CheckRequest));
+  if (logs) {
+    const std::size_t entry_b = sizeof(LogRequest) + log.entry_max_b;
+    const std::size_t nodes = std::min(workload_->partitions_written_max() * (replicas - 1),
+                                       static_cast<std::size_t>(parameters_.shape.nodes));
+    phase(entries_max_, entries_max_ * nodes, entry_b, entries_max_ * entry_b);
+  }
+  const std::size_t written_b = writes * sizeof(CommitRequest) + workload_->written_b_max();
+  const std::size_t longest_b = sizeof(CommitRequest) + value_max_b;
+  if (updates) phase(writes, writes * (replicas - 1), longest_b, written_b);
+  if (installs) phase(writes, writes, longest_b, written_b);
+  rpc.packets_per_call = packets;
+  rpc.calls_max = static_cast<std::uint32_t>(calls);
+  rpc.passive_calls = installs;
+}
+
+RpcOptions System::rpc_options(const DeviceAttributes& device) const {
+  const auto refuse = [&](const char* pointer, const char* what, std::uint32_t bytes, const char* instead) {
+    throw UserError(pointer, std::string(what) + " takes a datagram of " + std::to_string(bytes) +
+                                 " B, and this device's hold " + std::to_string(device.mtu) +
+                                 " B: allowed are " + instead + " or a NIC with a larger MTU");
+  };
+  if (entry_packet_b_ > device.mtu)
+    refuse("/protocol/phases/logging/primitive", "a log entry sent by RPC", entry_packet_b_, "\"one_sided\"");
+  if (record_packet_b_ > device.mtu) {
+    refuse("/workload", "a record sent by RPC", record_packet_b_,
+           "smaller records, phases that are one_sided,");
+  }
+  if (packet_min_b_ > device.mtu)
+    refuse("/cluster/nic", "a packet of messages", packet_min_b_, "no smaller ones");
+  RpcOptions rpc = parameters_.options.rpc;
+  rpc.packet_b = std::min(rpc.packet_b, device.mtu);
+  return rpc;
+}
+
 System::~System() = default;
 
 /// A transaction's entry names records of all nodes; the coordinator's log is no log of its records' backups.
@@ -61,7 +128,7 @@ KeepLogged System::keep_logged() const {
 
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
 /// several; in a ring that has room for one of each coroutine and for all of a transaction.
-LogSpec System::log_spec() const {
+LogSpec System::log_spec() {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
@@ -77,7 +144,7 @@ LogSpec System::log_spec() const {
     throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; at most " +
                                      std::to_string(kEntryMaxB) + " B fit a datagram");
   }
-  const std::size_t entries = all_b <= kEntryMaxB ? 1 : all_b / (kEntryMaxB - record_b) + 1;
+  const std::size_t entries = entries_max_ = all_b <= kEntryMaxB ? 1 : all_b / (kEntryMaxB - record_b) + 1;
   log.entry_max_b = static_cast<std::uint32_t>(std::min(all_b, kEntryMaxB));
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   if (lock_records) log.answers = std::bit_ceil(static_cast<std::uint32_t>(coroutines * entries));
@@ -111,7 +178,7 @@ struct NodeProgram::Thread {
       : system_(system),
         port_(port),
         worker(port, completions(system)),
-        rpc(worker, system.parameters().coroutines, system.parameters().options.rpc,
+        rpc(worker, system.parameters().coroutines, system.rpc_options(port.device().attributes()),
             memory(shared).first(system.rpc_bytes()), shared.store.lkey()),
         engine(shared.occ, worker, rpc, system.parameters().check ? &history : nullptr),
         random(system.parameters().seed,

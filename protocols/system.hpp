@@ -46,16 +46,22 @@ class System {
   std::size_t node_memory_bytes() const { return layout_->total_bytes(); }
   std::size_t arena_bytes() const { return arena_b_; }
   std::size_t rpc_bytes() const { return rpc_b_; }
+  /// How a worker with this device calls others. Throws UserError where a message does not fit a datagram.
+  RpcOptions rpc_options(const DeviceAttributes& device) const;
   KeepLogged keep_logged() const;
 
  private:
-  LogSpec log_spec() const;
+  LogSpec log_spec();
+  void plan_messages(const LogSpec& log);
 
   SystemParameters parameters_;
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<StoreLayout> layout_;
   PhaseCycles cycles_;
   std::size_t arena_b_ = 0, rpc_b_ = 0;
+  std::size_t entries_max_ = 1;                             // that a transaction needs in one log
+  std::uint32_t entry_packet_b_ = 0, record_packet_b_ = 0;  // that hold the longest of these; 0: none is sent
+  std::uint32_t packet_min_b_ = 0;                          // what the RPC layer's RECVs are reckoned with
 };
 
 class NodeProgram final : public Program {

@@ -190,6 +190,25 @@ TEST(Truncation, LeavesNoLockBehind) {
   }
 }
 
+/// What is set aside in logs and not used is given back, in logs that are small.
+TEST(Truncation, FillsNoLog) {
+  for (const std::string& protocol : kFamily) {
+    for (const char* after : {"none", "execution", "validation", "commit_without_logging"}) {
+      for (const bool conflicts_commit : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", protocol, after, conflicts_commit));
+        Overrides overrides = with(loads()[0].overrides, protocol, 1);
+        overrides.insert(overrides.end(),
+                         {fmt::format("protocol.truncate_after={}", after),
+                          fmt::format("protocol.artifact.conflicts_commit={}", conflicts_commit),
+                          "protocol.log.ring_kib=4", "run.measure_us=1500"});
+        const json result = try_run(kContended, overrides);
+        ASSERT_FALSE(result.is_null());
+        EXPECT_GT(result.at("committed"), 200);
+      }
+    }
+  }
+}
+
 TEST(Artifact, ConflictsThatCommitAreFoundWrong) {
   for (const std::string& protocol : kFamily) {
     Overrides overrides = with(loads()[0].overrides, protocol, 1);

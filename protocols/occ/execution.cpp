@@ -66,7 +66,6 @@ bool Transaction::locate_in_cache() {
 /// READs the index buckets of records whose location is not cached, following links.
 Task<bool> Transaction::locate_by_buckets() {
   Worker& worker = engine_.worker_;
-  WaitGroup group(worker, this);
   std::vector<std::pair<std::size_t, std::uint64_t>> open;  // item, bucket number (or kLinked)
   std::vector<std::uint64_t> offsets;
   for (std::size_t i = executed_; i < item_count_; ++i) {
@@ -79,6 +78,7 @@ Task<bool> Transaction::locate_by_buckets() {
     offsets.push_back(table.buckets_at + bucket * ClusterHash::kBucketBytes);
   }
   while (!open.empty()) {
+    RequestBatch batch(worker, options().execution, this);
     for (std::size_t n = 0; n < open.size(); ++n) {
       Item& item = items_[open[n].first];
       Channel& channel = engine_.channel_for(item.node, worker.nic(), offsets[n]);
@@ -87,11 +87,13 @@ Task<bool> Transaction::locate_by_buckets() {
       wr.sge = {item.scratch, ClusterHash::kBucketBytes, store().lkey()};
       wr.remote_addr = channel.remote.addr + offsets[n];
       wr.rkey = channel.remote.rkey;
-      worker.stage(channel, wr, &group);
+      worker.stage(channel, wr, &batch.group());
+      auto sent = batch.next();
+      co_await sent;
     }
-    worker.ring(engine_.options().execution.doorbell_batching);
-    co_await group;
-    if (verb_failed(group.status())) co_return false;
+    auto rest = batch.rest();
+    co_await rest;
+    if (verb_failed(batch.status())) co_return false;
 
     std::vector<std::pair<std::size_t, std::uint64_t>> linked;
     std::vector<std::uint64_t> linked_offsets;

@@ -15,7 +15,7 @@ namespace verbtwin::protocols {
 Task<bool> Transaction::lock_by_log_records() {
   build_log_entries(LogKind::kLock);
   if (log_entries_.empty()) co_return true;
-  if (!options().sabotage.skip_log) build_log_entries(LogKind::kCommitBackup);
+  if (logs_updates()) build_log_entries(LogKind::kCommitBackup);
   auto promising = promise_log_space();
   co_await promising;
 
@@ -51,10 +51,10 @@ void Transaction::send_lock_record(LogEntry& entry, WaitGroup& group) {
 }
 
 bool Transaction::judge_lock_record(LogEntry& entry) {
-  entry.locks = entry.verdict == Verdict::kPassed;
-  if (entry.locks) return true;
-  return conflict(entry.verdict == Verdict::kChanged ? AbortReason::kWriteSetChanged
-                                                     : AbortReason::kLockFailed);
+  const bool passed = entry.verdict == Verdict::kPassed;
+  entry.locks = passed || options().artifact.conflicts_commit;  // the primary keeps a refused one open then
+  return passed || conflict(entry.verdict == Verdict::kChanged ? AbortReason::kWriteSetChanged
+                                                               : AbortReason::kLockFailed);
 }
 
 /// COMMIT-PRIMARY or ABORT. Nobody reads its place again: the room is certain at once.

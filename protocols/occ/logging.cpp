@@ -10,7 +10,7 @@
 namespace verbtwin::protocols {
 
 Task<bool> Transaction::log_to_backups() {
-  if (options().sabotage.skip_log) co_return true;
+  if (!logs_updates()) co_return true;
   // With LOCK records, room in every log has been set aside before the first lock was asked for.
   if (!logs_lock_records()) {
     build_log_entries(LogKind::kBackup);

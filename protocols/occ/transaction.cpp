@@ -168,10 +168,8 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     co_return true;
   }
 
-  if (truncate_after != TruncateAfter::kCommitWithoutLogging) {
-    auto logging = log_to_backups();
-    if (!co_await logging) co_return false;
-  }
+  auto logging = log_to_backups();
+  if (!co_await logging) co_return false;
   end_phase(Phase::kLogging);
 
   record_history(effect);

@@ -114,7 +114,7 @@ class Transaction final : public WorkedOn {
     LogWriter::Place place{};
     Reply reply;
     // LOCK records:
-    bool locks = false;  // the primary holds the locks
+    bool locks = false;  // the primary holds the locks, and the record open
     Verdict verdict = Verdict::kPassed;
     bool close_promised = false;  // room for COMMIT-PRIMARY or ABORT is set aside
     std::byte* close = nullptr;   // which is built here
@@ -194,6 +194,10 @@ class Transaction final : public WorkedOn {
 
   // logging.cpp
   Task<bool> log_to_backups();
+  /// Nothing that is not going to be written may be built: room is set aside for all that is.
+  bool logs_updates() const {
+    return !options().sabotage.skip_log && options().truncate_after == TruncateAfter::kNone;
+  }
   Task<void> promise_log_space();
   void build_log_entries(LogKind kind);
   void find_log_nodes();

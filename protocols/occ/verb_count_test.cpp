@@ -110,6 +110,33 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// How often Execution waits for NICs where two records are fetched whose locations are not known.
+int round_trips(bool outstanding) {
+  OccOptions options = preset("farm");
+  options.execution.outstanding = outstanding;
+  Database db(options);
+  const auto to = [&](int node) -> FakeQueuePair& {
+    return static_cast<FakeQueuePair&>(*db.node(0).worker.channel(node, 0).queue_pair);
+  };
+  Attempt a{.reads = {RecordId::make(kSmall, 1, 4), RecordId::make(kSmall, 2, 5)}, .writes = {}, .seen = {}};
+  bool executed = false;
+  for (const int node : {1, 2}) to(node).hold();
+  db.node(0).worker.spawn(attempt(db.transaction(0), a, [&] { executed = true; }));
+  int trips = 0;
+  for (db.step(50); !executed && trips < 10; db.step(50), ++trips) {
+    for (const int node : {1, 2}) {
+      to(node).release();
+      to(node).hold();
+    }
+  }
+  return trips;
+}
+
+TEST(Execution, LooksUpAndFetchesRecordsTogetherOrOneAfterAnother) {
+  EXPECT_EQ(round_trips(true), 2) << "buckets, records";
+  EXPECT_EQ(round_trips(false), 4) << "as FaRM and DrTM+R: each bucket, each record";
+}
+
 /// Transactions whose LOCK record is refused: another locks between their fetch and their lock.
 Task<void> be_refused_often(Transaction& tx, std::byte* record, RecordId id, int times, int& ended) {
   for (; ended < times; ++ended) {

@@ -4,6 +4,10 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "backend/user_error.hpp"
 
 namespace verbtwin::protocols {
 
@@ -34,16 +38,47 @@ constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + 7) & ~std::size_t{7};
 }
 
-/// RECVs that a worker can have messages for at one time. A coroutine has at most a few packets on their way
-/// to one peer (what did not fit in the first), each peer a bounded number of passive calls, and every own
-/// call one reply.
+/// Peers that may have something on its way to a worker.
+std::uint32_t peers_of(const ClusterShape& shape) {
+  return static_cast<std::uint32_t>(shape.nodes * shape.stands_for);
+}
+
+std::uint32_t calls_max(const RpcOptions& options) {
+  return options.calls_max > 0 ? options.calls_max : 8 * options.packets_per_call;
+}
+
+/// A device has some ten thousand RECVs to a queue: peers of a large cluster share them.
+std::uint32_t passive_credit(const ClusterShape& shape, const RpcOptions& options) {
+  constexpr std::uint32_t kCredits = 8192;
+  if (!options.passive_calls) return 0;
+  return std::clamp(kCredits / peers_of(shape), 1U, UdRpc::kPassiveCredit);
+}
+
+/// RECVs that a worker can have messages for at one time. Of each peer: requests of every coroutine, in as
+/// many packets as they take, or one each where nothing has them share; and passive calls. At least four
+/// more: packets that only acknowledge such, each at least half of the credit; a request and an answer about
+/// logs. Of its own calls, wherever they went: an answer each. And those consumed that are not posted again
+/// yet.
 std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
-  const std::uint32_t packets_per_call = options.packets_per_call * (options.coalescing ? 1 : 8);
-  const auto calls = static_cast<std::uint32_t>(coroutines) * packets_per_call;
-  const std::uint32_t inbound =
-      static_cast<std::uint32_t>(shape.nodes * shape.stands_for) * (calls + UdRpc::kPassiveCredit) +
-      4 * calls;
-  return std::min(inbound, 8192U);
+  const bool shared = options.coalescing && options.request_batching;
+  const auto callers = static_cast<std::uint32_t>(coroutines);
+  const std::uint32_t requests = callers * (shared ? options.packets_per_call : calls_max(options));
+  const std::uint32_t others = 4 * peers_of(shape) + callers * calls_max(options) + 16;
+  return peers_of(shape) * (requests + passive_credit(shape, options)) + std::max(4 * requests, others);
+}
+
+/// Packets of a worker's own calls: one each, and a request about the log at every node.
+std::size_t own_slots(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
+  return static_cast<std::size_t>(coroutines) * calls_max(options) + static_cast<std::size_t>(shape.nodes);
+}
+
+/// Packets that can be written at one time: those on the send queue, and as many as can be on their way here,
+/// among them own calls and what answers one packet at the least.
+std::size_t send_slots(const ClusterShape& shape, int coroutines, const RpcOptions& options,
+                       std::size_t send_queue) {
+  const std::size_t answers_of_a_packet = options.packet_b / sizeof(MessageHeader) + 1;
+  return send_queue + std::max<std::size_t>(recvs_needed(shape, coroutines, options),
+                                            own_slots(shape, coroutines, options) + answers_of_a_packet);
 }
 
 }  // namespace
@@ -54,10 +89,22 @@ std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
 
 std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::size_t recv_b = kGrhBytes + options.packet_b;
-  const std::uint32_t recvs = recvs_needed(shape, coroutines, options);
-  // Packets that can be written at one time: those on the send queue, and an answer to every message
-  // received.
-  return (kSendQueueDepth + recvs) * std::size_t{options.packet_b} + recvs * recv_b;
+  return send_slots(shape, coroutines, options, kSendQueueDepth) * options.packet_b +
+         recvs_needed(shape, coroutines, options) * recv_b;
+}
+
+std::uint32_t UdRpc::packet_bytes(std::size_t bytes) {
+  return static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader) + padded(bytes));
+}
+
+std::uint32_t UdRpc::packets_for(std::size_t packet_b, std::size_t messages, std::size_t longest_b,
+                                 std::size_t all_b) {
+  const std::size_t room_b = packet_b - sizeof(PacketHeader);
+  // Each but the last holds as many of the longest as fit, and any two in a row more than one would.
+  const std::size_t each = room_b / (sizeof(MessageHeader) + padded(longest_b));
+  const std::size_t by_number = (messages + each - 1) / each;
+  const std::size_t by_bytes = 2 * (all_b + messages * (sizeof(MessageHeader) + 7)) / room_b + 1;
+  return static_cast<std::uint32_t>(std::min(by_number, by_bytes));
 }
 
 std::uint32_t UdRpc::completions(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
@@ -71,10 +118,21 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       options_(options),
       lkey_(lkey),
       recv_depth_(recvs_needed(worker.port().shape(), coroutines, options)),
+      passive_credit_(passive_credit(worker.port().shape(), options)),
+      own_slots_(own_slots(worker.port().shape(), coroutines, options)),
+      slots_max_(send_slots(worker.port().shape(), coroutines, options, kSendQueueDepth)),
       send_memory_(memory.data()),
-      recv_memory_(memory.data() + (kSendQueueDepth + recv_depth_) * std::size_t{options.packet_b}) {
-  assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
+      recv_memory_(memory.data() + slots_max_ * options.packet_b) {
   Device& device = worker_.port().device();
+  if (recv_depth_ > device.attributes().max_qp_wr) {
+    throw UserError(
+        "/cluster/coroutines",
+        std::to_string(peers_of(worker.port().shape())) + " nodes with " + std::to_string(coroutines) +
+            " coroutines may send one worker " + std::to_string(recv_depth_) +
+            " datagrams at a time, and a queue of this device has " +
+            std::to_string(device.attributes().max_qp_wr) + " RECVs: fewer coroutines or nodes are allowed");
+  }
+  assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
   QpInitAttributes attributes;
   attributes.type = QpType::kUd;
   attributes.send_cq = &worker_.cq();
@@ -102,10 +160,9 @@ std::uint32_t UdRpc::payload_max_b() const {
 }
 
 std::int32_t UdRpc::open_packet(int node) {
-  const std::size_t slots_max = kSendQueueDepth + recv_depth_;
-  if (free_slots_.empty() && slots_.size() == slots_max) flush();
   if (free_slots_.empty()) {
-    assert(slots_.size() < slots_max && "more packets than messages to answer and places on the send queue");
+    if (slots_.size() == slots_max_)
+      throw std::logic_error("more answers and calls than an RPC layer has room for");
     free_slots_.push_back(static_cast<std::int32_t>(slots_.size()));
     slots_.emplace_back();
   }
@@ -140,14 +197,14 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
 
 std::span<std::byte> UdRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
   const std::uint16_t slot = calls_.add(node, reply);
-  if (!options_.request_batching) flush();
+  if (!options_.request_batching) post_open();
   return append(node, handler, 0, slot, bytes);
 }
 
 std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::size_t bytes) {
   assert(has_credit(node));
   ++peer(node).unacknowledged;
-  if (!options_.request_batching) flush();
+  if (!options_.request_batching) post_open();
   return append(node, handler, kPassiveFlag, 0, bytes);
 }
 
@@ -156,10 +213,14 @@ std::span<std::byte> UdRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
 }
 
 bool UdRpc::flush() {
+  post_open();
+  return take_waiting();
+}
+
+void UdRpc::post_open() {
   const std::size_t room = kSendQueueDepth - posted_.size();
   const std::size_t count = std::min(room, open_.size());
   if (count > 0) post_packets(count);
-  return false;
 }
 
 void UdRpc::post_packets(std::size_t count) {
@@ -193,10 +254,10 @@ void UdRpc::post_packets(std::size_t count) {
   }
   const bool one_by_one = !options_.request_batching && !options_.response_batching;
   const std::span<const SendWr> list(send_list_);
-  if (!one_by_one) {
-    queue_pair_->post_send(list);
-  } else {
-    for (std::size_t i = 0; i < list.size(); ++i) queue_pair_->post_send(list.subspan(i, 1));
+  const std::size_t at_once = one_by_one ? 1 : list.size();
+  for (std::size_t i = 0; i < list.size(); i += at_once) {
+    if (queue_pair_->post_send(list.subspan(i, at_once)).posted != at_once)
+      throw std::logic_error("a datagram that the queue pair's depth or limits forbid");
   }
 }
 
@@ -207,8 +268,8 @@ void UdRpc::meet(int node, Peer& peer) {
 }
 
 void UdRpc::prefetch_recv(std::uint64_t wr_id) const {
-  const std::byte* packet = recv_memory_ + (wr_id >> 3) * (kGrhBytes + options_.packet_b);
-  for (std::size_t at = kGrhBytes; at < 256; at += 64) __builtin_prefetch(packet + at);
+  const std::byte* packet = received(static_cast<std::uint32_t>(wr_id >> 3));
+  for (std::size_t at = 0; at < 256 - kGrhBytes; at += 64) __builtin_prefetch(packet + at);
 }
 
 void UdRpc::on_sent(const WorkCompletion&) {
@@ -219,9 +280,35 @@ void UdRpc::on_sent(const WorkCompletion&) {
 }
 
 void UdRpc::on_recv(const WorkCompletion& wc) {
-  const auto index = static_cast<std::uint32_t>(wc.wr_id >> 3);
-  const std::size_t recv_b = kGrhBytes + options_.packet_b;
-  const std::byte* packet = recv_memory_ + index * recv_b + kGrhBytes;
+  const auto recv = static_cast<std::uint32_t>(wc.wr_id >> 3);
+  if (waiting_recvs_.empty() && has_room_to_answer(recv)) {
+    take_packet(recv);
+  } else {
+    waiting_recvs_.push_back(recv);
+  }
+}
+
+/// Each message may be answered in a packet of its own, and an acknowledgement may take one. Slots become
+/// free as the NIC sends, which needs nobody else: what waits is taken in the end.
+bool UdRpc::has_room_to_answer(std::uint32_t recv) const {
+  PacketHeader header;
+  std::memcpy(&header, received(recv), sizeof header);
+  return free_slots() >= own_slots_ + header.messages + 1;
+}
+
+/// True if it took any.
+bool UdRpc::take_waiting() {
+  bool any = false;
+  for (; !waiting_recvs_.empty() && has_room_to_answer(waiting_recvs_.front()); any = true) {
+    const std::uint32_t recv = waiting_recvs_.front();
+    waiting_recvs_.pop_front();
+    take_packet(recv);
+  }
+  return any;
+}
+
+void UdRpc::take_packet(std::uint32_t recv) {
+  const std::byte* packet = received(recv);
   PacketHeader header;
   std::memcpy(&header, packet, sizeof header);
   Peer& from = peer(header.source_node);
@@ -235,10 +322,11 @@ void UdRpc::on_recv(const WorkCompletion& wc) {
     serve(header.source_node, message.handler, message.flags, message.slot, {at, message.bytes});
     at += padded(message.bytes);
   }
-  consumed_recvs_.push_back(index);
+  consumed_recvs_.push_back(recv);
   if (consumed_recvs_.size() >= kRecvBatch) post_recvs();
   // A peer that only ever sends passive calls must still learn that they were served.
-  if (from.owed >= kPassiveCredit / 2 && from.open_slot < 0) open_packet(header.source_node);
+  if (from.owed >= (passive_credit_ + 1) / 2 && from.owed > 0 && from.open_slot < 0)
+    open_packet(header.source_node);
 }
 
 void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
@@ -257,7 +345,7 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
   request.passive_ = (flags & kPassiveFlag) != 0;
   if (request.passive_) ++peer(source).owed;
   handlers_[kind](request);
-  if (!options_.response_batching) flush();
+  if (!options_.response_batching) post_open();
 }
 
 void UdRpc::post_recvs() {
@@ -272,7 +360,8 @@ void UdRpc::post_recvs() {
           static_cast<std::uint64_t>(index) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
       list[i].sge = {recv_memory_ + index * recv_b, static_cast<std::uint32_t>(recv_b), lkey_};
     }
-    queue_pair_->post_recv(std::span(list).first(count));
+    if (queue_pair_->post_recv(std::span(list).first(count)).posted != count)
+      throw std::logic_error("more RECVs than the queue was made for");
     done += count;
   }
   consumed_recvs_.clear();

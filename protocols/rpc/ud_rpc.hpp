@@ -6,9 +6,10 @@
 // in the worker's step and must not call co_await.
 //
 // A passive call is not answered: the count of those that a peer has served rides on its next packet (passive
-// acknowledgement), and kPassiveCredit bounds how many may be outstanding towards one peer, so that RECVs
-// never run out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet,
-// as in FaSST.
+// acknowledgement), and a credit bounds how many may be outstanding towards one peer, so that RECVs never run
+// out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet, as in
+// FaSST; a device that has no room for such queues is refused. Packets that come in wait where there is no
+// room for the answers to what they hold.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,11 @@ struct RpcOptions {
   // Longer packets are fetched by DMA even where the NIC would take them inline.
   std::uint32_t request_inline_max_b = 4096;
   std::uint32_t reply_inline_max_b = 4096;  // of packets that hold a reply
-  /// Packets that a coroutine may have on their way to one peer, with coalescing.
+  /// Packets of requests that a coroutine may have on their way to one peer, with coalescing.
   std::uint32_t packets_per_call = 2;
+  /// Calls that it may have under way at one time, to all peers; 0: eight for each of these packets.
+  std::uint32_t calls_max = 0;
+  bool passive_calls = true;  // there may be any
 };
 
 /// One request as its handler sees it.
@@ -59,8 +63,14 @@ class RpcRequest {
 class UdRpc final : public MessageLayer {
  public:
   using Handler = void (*)(void* context, RpcRequest& request);
-  static constexpr std::uint32_t kPassiveCredit = 32;
+  static constexpr std::uint32_t kPassiveCredit = 32;  // at most: many peers get less each
 
+  /// The packet that a message of `bytes` fits in.
+  static std::uint32_t packet_bytes(std::size_t bytes);
+  /// Packets of `packet_b` that messages in a row take at most: so many, none longer than `longest_b`, of
+  /// `all_b` together.
+  static std::uint32_t packets_for(std::size_t packet_b, std::size_t messages, std::size_t longest_b,
+                                   std::size_t all_b);
   /// Registered memory that one worker needs, and the RECVs and completions it must have room for.
   static std::size_t memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options);
   static std::uint32_t completions(const ClusterShape& shape, int coroutines, const RpcOptions& options);
@@ -76,7 +86,7 @@ class UdRpc final : public MessageLayer {
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
   bool has_credit(int node) const {
     const auto* peer = peers_.find(static_cast<std::uint32_t>(node));
-    return peer == nullptr || (*peer)->unacknowledged < kPassiveCredit;
+    return free_slots() > own_slots_ && (peer == nullptr || (*peer)->unacknowledged < passive_credit_);
   }
 
   /// Room for the answer to a call that its handler left unanswered: any time later, once.
@@ -112,6 +122,13 @@ class UdRpc final : public MessageLayer {
   std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                               std::size_t bytes);
   std::int32_t open_packet(int node);
+  std::size_t free_slots() const { return free_slots_.size() + slots_max_ - slots_.size(); }
+  const std::byte* received(std::uint32_t recv) const {
+    return recv_memory_ + recv * (kGrhBytes + std::size_t{options_.packet_b}) + kGrhBytes;
+  }
+  bool has_room_to_answer(std::uint32_t recv) const;
+  void take_packet(std::uint32_t recv);
+  bool take_waiting();
   std::byte* slot_at(std::int32_t slot) {
     return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b;
   }
@@ -123,6 +140,7 @@ class UdRpc final : public MessageLayer {
   void meet(int node, Peer& peer);
   void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
              std::span<const std::byte> body);
+  void post_open();
   void post_packets(std::size_t count);
   void post_recvs();
 
@@ -131,6 +149,9 @@ class UdRpc final : public MessageLayer {
   RpcOptions options_;
   std::uint32_t lkey_;
   std::uint32_t recv_depth_;
+  std::uint32_t passive_credit_;
+  std::size_t own_slots_;  // kept for this worker's own calls
+  std::size_t slots_max_;
   std::uint32_t request_inline_max_b_, reply_inline_max_b_;
   std::byte* send_memory_;
   std::byte* recv_memory_;
@@ -145,6 +166,7 @@ class UdRpc final : public MessageLayer {
   std::uint32_t since_signal_ = 0;
 
   CallSlots calls_;
+  std::deque<std::uint32_t> waiting_recvs_;  // packets not taken for want of slots, oldest first
   std::vector<std::uint32_t> consumed_recvs_;
   std::vector<SendWr> send_list_;
 };

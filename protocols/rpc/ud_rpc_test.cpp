@@ -17,6 +17,7 @@ using testing::ElementsAre;
 
 constexpr std::uint8_t kEcho = 1;   // answers with its arguments
 constexpr std::uint8_t kCount = 2;  // counts, in the order served
+constexpr std::uint8_t kFetch = 3;  // answers with as much as a packet holds
 constexpr int kCoroutines = 4;
 
 std::span<std::byte> bytes_of(std::uint64_t& word) {
@@ -40,6 +41,7 @@ struct Server {
         rpc(worker, coroutines, options, port.memory().local(), port.memory().lkey()) {
     rpc.set_handler(kEcho, serve_echo, this);
     rpc.set_handler(kCount, serve_count, this);
+    rpc.set_handler(kFetch, serve_fetch, this);
   }
 
   static void serve_echo(void* self, RpcRequest& request) {
@@ -47,6 +49,11 @@ struct Server {
     server.sources.push_back(request.source_node());
     EXPECT_FALSE(request.passive());
     const std::span<std::byte> reply = request.reply(request.arguments().size());
+    std::ranges::copy(request.arguments(), reply.begin());
+  }
+  static void serve_fetch(void* self, RpcRequest& request) {
+    const std::span<std::byte> reply = request.reply(static_cast<Server*>(self)->rpc.payload_max_b());
+    std::ranges::fill(reply, std::byte{1});
     std::ranges::copy(request.arguments(), reply.begin());
   }
   static void serve_count(void* self, RpcRequest& request) {
@@ -332,6 +339,85 @@ TEST(UdRpc, OneRoundMayCarryMoreCallsThanTheSendQueueHolds) {
   servers.run();
   ASSERT_EQ(answers.size(), static_cast<std::size_t>(kCalls));
   for (std::uint64_t i = 0; i < kCalls; ++i) ASSERT_EQ(answers[i], 100 + i);
+}
+
+/// As a transaction that fetches many records of one node.
+Task<void> fetch_many(Server& server, int node, std::uint64_t calls, std::uint64_t& good) {
+  std::vector<std::vector<std::byte>> buffers(calls, std::vector<std::byte>(server.rpc.payload_max_b()));
+  std::vector<Reply> replies(calls);
+  WaitGroup group(server.worker);
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    replies[i] = Reply(group, buffers[i]);
+    put(server.rpc.call(node, kFetch, 8, replies[i]), i);
+  }
+  co_await group;
+  for (std::uint64_t i = 0; i < calls; ++i) good += get(buffers[i]) == i;
+}
+
+RpcOptions options_of_fetches(std::uint32_t calls) {
+  RpcOptions options;
+  options.packets_per_call = UdRpc::packets_for(options.packet_b, calls, 8, calls * std::size_t{8});
+  options.calls_max = calls;
+  options.passive_calls = false;
+  return options;
+}
+
+TEST(UdRpc, AnswersThatFillAPacketEachAllFindARecv) {
+  constexpr std::uint32_t kCalls = 40;
+  for (const bool batching : {true, false}) {
+    RpcOptions options = options_of_fetches(kCalls);
+    options.request_batching = options.response_batching = batching;
+    Servers servers(2, options);
+    std::uint64_t good = 0;
+    for (int coroutine = 0; coroutine < kCoroutines; ++coroutine) {
+      for (int node = 0; node < 2; ++node)
+        servers[node].worker.spawn(fetch_many(servers[node], 1 - node, kCalls, good));
+    }
+    servers.run();
+    EXPECT_EQ(good, 2U * kCoroutines * kCalls);
+  }
+}
+
+TEST(UdRpc, PacketsWaitWhereThereIsNoRoomForTheirAnswers) {
+  constexpr int kNodes = 10;
+  constexpr std::uint32_t kCalls = 40;
+  Servers servers(kNodes, options_of_fetches(kCalls));
+  servers.queue_pair(0).hold();  // a NIC that does not get its packets sent
+  std::uint64_t good = 0, own = 0;
+  const std::uint64_t all = (kNodes - 1) * kCoroutines * kCalls;
+  for (int node = 1; node < kNodes; ++node) {
+    for (int coroutine = 0; coroutine < kCoroutines; ++coroutine)
+      servers[node].worker.spawn(fetch_many(servers[node], 0, kCalls, good));
+  }
+  servers.run();
+  EXPECT_LT(good, all);
+  for (int coroutine = 0; coroutine < kCoroutines; ++coroutine)  // there is still room for its own calls
+    servers[0].worker.spawn(fetch_many(servers[0], 1 + coroutine, kCalls, own));
+  servers.run();
+  servers.queue_pair(0).release();
+  servers.run();
+  EXPECT_EQ(good, all);
+  EXPECT_EQ(own, std::uint64_t{kCoroutines} * kCalls);
+}
+
+TEST(UdRpc, AClusterTooLargeForTheDevicesQueuesIsRefused) {
+  const ClusterShape shape{.nodes = 600};
+  FakeCluster cluster(shape);
+  Worker worker(cluster.port(), 64);
+  try {
+    const UdRpc rpc(worker, 64, {}, {}, 1);
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.pointer(), "/cluster/coroutines");
+  }
+}
+
+TEST(UdRpc, PacketsAreReckonedByWhatFitsThem) {
+  EXPECT_EQ(UdRpc::packets_for(512, 1, 8, 8), 1U);
+  EXPECT_EQ(UdRpc::packets_for(512, 31, 8, 31 * 8), 1U);
+  EXPECT_EQ(UdRpc::packets_for(512, 32, 8, 32 * 8), 2U);
+  EXPECT_EQ(UdRpc::packets_for(512, 10, 400, 10 * 400), 10U);
+  EXPECT_LE(UdRpc::packets_for(512, 10, 400, 400 + 9 * 8), 3U) << "one is long";
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "protocols/runtime/worker.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <span>
+#include <stdexcept>
 
 namespace verbtwin::protocols {
 
@@ -154,19 +154,29 @@ void Worker::ring(bool doorbell_batching) {
 }
 
 void Worker::post(Channel& channel, std::span<const SendWr> list) {
-  const bool behind = !backlog_.empty() && std::ranges::any_of(backlog_, [&](const auto& waiting) {
-    return waiting.first == &channel;
-  });
-  PostResult result;
-  if (!behind) result = channel.queue_pair->post_send(list);
-  assert(result.error != PostError::kInvalid && "a request that the queue pair's type or limits forbid");
-  for (const SendWr& wr : list.subspan(result.posted)) backlog_.emplace_back(&channel, wr);
+  for (const SendWr& wr : list.subspan(try_post(channel, list))) {
+    Waiting& waiting = backlog_.emplace_back(&channel, wr, std::vector<std::byte>{});
+    if ((wr.flags & kInline) == 0) continue;
+    waiting.inline_bytes.assign(wr.sge.addr, wr.sge.addr + wr.sge.length);
+    waiting.wr.sge.addr = waiting.inline_bytes.data();
+  }
+}
+
+std::size_t Worker::try_post(Channel& channel, std::span<const SendWr> list) {
+  if (!backlog_.empty() && std::ranges::find(backlog_, &channel, &Waiting::channel) != backlog_.end())
+    return 0;
+  const PostResult result = channel.queue_pair->post_send(list);
+  if (result.error == PostError::kInvalid)
+    throw std::logic_error("a request that the queue pair's type or limits forbid");
+  return result.posted;
 }
 
 void Worker::post_backlog() {
-  std::deque<std::pair<Channel*, SendWr>> waiting;
+  std::deque<Waiting> waiting;
   waiting.swap(backlog_);
-  for (const auto& [channel, wr] : waiting) post(*channel, std::span(&wr, 1));
+  for (Waiting& one : waiting) {
+    if (try_post(*one.channel, std::span(&one.wr, 1)) == 0) backlog_.push_back(std::move(one));
+  }
 }
 
 }  // namespace verbtwin::protocols

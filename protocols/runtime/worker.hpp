@@ -192,9 +192,19 @@ class Worker final : public Steppable {
   static constexpr std::uint16_t kSignalInterval = 32;  // unsignalled requests in a row at most
   static constexpr std::size_t kPollBatch = 16;
 
+  /// What a full send queue did not take. An inline request's bytes are kept with it: whoever staged it uses
+  /// their buffer again as soon as ring() returns.
+  struct Waiting {
+    Channel* channel;
+    SendWr wr;
+    std::vector<std::byte> inline_bytes;
+  };
+
   void handle(const WorkCompletion& wc);
   void retire(const WorkCompletion& wc);
   void post(Channel& channel, std::span<const SendWr> list);
+  /// How many of them went out: none behind others of the channel that wait.
+  std::size_t try_post(Channel& channel, std::span<const SendWr> list);
   void post_backlog();
 
   WorkerPort& port_;
@@ -209,7 +219,7 @@ class Worker final : public Steppable {
   std::vector<SendWr> staged_;
   std::vector<Channel*> staged_for_;  // the channel of each
   std::vector<SendWr> gathered_;
-  std::deque<std::pair<Channel*, SendWr>> backlog_;  // what a full send queue did not take, in order
+  std::deque<Waiting> backlog_;  // in order
   std::deque<std::coroutine_handle<>> ready_;
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;

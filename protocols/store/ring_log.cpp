@@ -9,11 +9,12 @@ namespace verbtwin::protocols {
 
 namespace {
 
-// A frame: number 16 bits, size 16 bits, hash of the body 32 bits.
+// A frame: number 16 bits, size 16 bits, hash of the body 32 bits. What the number has no room for is XORed
+// into the hash: a ring may hold entries of 65,536 numbers ago, and of one body with those to come.
 constexpr std::uint64_t kHashMask = 0xFFFFFFFF;
 
-std::uint64_t frame_word(std::uint16_t number, std::size_t bytes) {
-  return static_cast<std::uint64_t>(number) << 48 | static_cast<std::uint64_t>(bytes) << 32;
+std::uint64_t frame_word(std::uint64_t number, std::size_t bytes) {
+  return number << 48 | static_cast<std::uint64_t>(bytes) << 32 | (number >> 16 & kHashMask);
 }
 
 std::span<const std::byte> body_of(std::span<const std::byte> entry) {
@@ -25,11 +26,12 @@ bool is_plausible(const LogSpec& spec, std::uint64_t bytes) {
   return bytes % 8 == 0 && bytes >= 2 * kLogFrameBytes && bytes <= spec.entry_max_b;
 }
 
-/// The frame at the other end says the same, and what is between is what was framed.
-bool is_whole(std::span<std::byte> entry, std::uint64_t frame) {
+/// The frame at the other end says the same as this one, `found`, and what is between is what was framed with
+/// `frame`.
+bool is_whole(std::span<std::byte> entry, std::uint64_t found, std::uint64_t frame) {
   std::byte* end = entry.data() + entry.size() - kLogFrameBytes;
-  return atomic_word(end).load(std::memory_order_acquire) == frame &&
-         log_entry_digest(entry) == (frame & kHashMask);
+  return atomic_word(end).load(std::memory_order_acquire) == found &&
+         (log_entry_digest(entry) ^ frame) == found;
 }
 
 /// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
@@ -48,10 +50,11 @@ std::uint64_t log_entry_digest(std::span<const std::byte> entry) {
 void close_lock_entry(std::byte* entry) {
   const std::uint64_t frame = load_word(entry);
   const std::span<std::byte> whole(entry, frame >> 32 & 0xFFFF);
+  const std::uint64_t reserved = frame ^ log_entry_digest(whole);
   std::byte* at = whole.data() + kLogFrameBytes + offsetof(LogRecord, kind);
   constexpr LogKind kClosed = LogKind::kClosedLock;
   std::memcpy(at, &kClosed, sizeof kClosed);
-  seal_log_entry(whole, frame & ~kHashMask);
+  seal_log_entry(whole, reserved);
 }
 
 std::span<const std::byte> log_entry_body(const std::byte* entry) {
@@ -71,14 +74,14 @@ std::span<const std::byte> log_writes(std::span<const std::byte> body) {
 bool is_lock_entry(const LogSpec& spec, std::byte* entry, std::uint64_t frame) {
   const std::uint64_t found = atomic_word(entry).load(std::memory_order_acquire);
   const std::uint64_t bytes = found >> 32 & 0xFFFF;
-  if (found >> 32 != frame >> 32 || !is_plausible(spec, bytes) || !is_whole({entry, bytes}, found))
+  if (found >> 32 != frame >> 32 || !is_plausible(spec, bytes) || !is_whole({entry, bytes}, found, frame))
     return false;
   const LogKind kind = log_head(body_of({entry, bytes})).kind;
   return kind == LogKind::kLock || kind == LogKind::kClosedLock;
 }
 
 void seal_log_entry(std::span<std::byte> entry, std::uint64_t frame, std::uint64_t digest) {
-  frame |= digest;
+  frame ^= digest;
   store_word(entry.data(), frame);
   store_word(entry.data() + entry.size() - kLogFrameBytes, frame);
 }
@@ -92,7 +95,7 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   const std::uint64_t start = entry_start(spec_, tail_);
   tail_ = start + bytes;
   last_b_ = bytes;
-  uncertain_.push_back({++entries_, false, tail_});
+  uncertain_.push_back({static_cast<std::uint16_t>(++entries_), false, tail_});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
@@ -125,10 +128,10 @@ void LogWriter::make_certain(std::uint64_t frame) {
 
 std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, std::span<std::byte> ring) const {
   std::byte* at = ring.data() + entry_start(spec, head_) % spec.ring_b;
-  const std::uint64_t frame = atomic_word(at).load(std::memory_order_acquire);
-  const std::uint64_t bytes = frame >> 32 & 0xFFFF;
-  const auto number = static_cast<std::uint16_t>(entries_ + 1);
-  if (frame >> 48 != number || !is_plausible(spec, bytes) || !is_whole({at, bytes}, frame))
+  const std::uint64_t found = atomic_word(at).load(std::memory_order_acquire);
+  const std::uint64_t bytes = found >> 32 & 0xFFFF;
+  const std::uint64_t frame = frame_word(entries_ + 1, bytes);
+  if (found >> 32 != frame >> 32 || !is_plausible(spec, bytes) || !is_whole({at, bytes}, found, frame))
     return std::nullopt;
   return std::span<std::byte>(at, bytes);
 }

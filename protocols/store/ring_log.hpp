@@ -2,10 +2,10 @@
 // appends.
 //
 // An entry is framed by the same word at both ends: its number in the ring, its size, and a hash of what is
-// between. So a reader knows whether all of it is there, whatever order the bytes land in, and never takes a
-// leftover of an earlier lap for new. An entry never wraps: where less than the longest entry is left, both
-// sides go on at the start. Space is reclaimed lazily: the sender tells the backup how far its entries are
-// certain, the backup applies them and says how far it is.
+// between and of how often numbers have wrapped. So a reader knows whether all of it is there, whatever order
+// the bytes land in, and never takes a leftover of an earlier lap for new. An entry never wraps: where less
+// than the longest entry is left, both sides go on at the start. Space is reclaimed lazily: the sender tells
+// the backup how far its entries are certain, the backup applies them and says how far it is.
 //
 // LogWriter belongs to one worker; LogReader is used by whichever worker of the backup serves the request
 // (one at a time per ring: a ring's requests come from its one sender, one after another).
@@ -116,7 +116,7 @@ class LogWriter {
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
   std::uint64_t last_b_ = 0;                         // the last entry's length
   std::uint64_t promised_ = 0;                       // bytes
-  std::uint16_t entries_ = 0;                        // the last one's number; wraps
+  std::uint64_t entries_ = 0;                        // the last one's number
   std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
 };
 
@@ -128,7 +128,7 @@ std::span<const std::byte> log_entry_body(const std::byte* entry);
 LogHead log_head(std::span<const std::byte> body);
 /// The writes in a body.
 std::span<const std::byte> log_writes(std::span<const std::byte> body);
-/// The LOCK record at `entry` is the one that was framed with `frame` (its hash aside), and whole.
+/// The LOCK record at `entry` is the one that reserve() gave `frame`, and whole.
 bool is_lock_entry(const LogSpec& spec, std::byte* entry, std::uint64_t frame);
 
 /// A receiver's account of one ring in its own memory. A backup applies what it has read and gives the room
@@ -149,7 +149,7 @@ class LogReader {
   void pass(const LogSpec& spec, std::size_t bytes);
 
   std::uint64_t head_ = 0;
-  std::uint16_t entries_ = 0;
+  std::uint64_t entries_ = 0;
 };
 
 /// Walks the records of an entry's body: calls visit(LogRecord, value bytes).

@@ -285,6 +285,57 @@ TEST(LogReader, StopsAtAnOpenLockRecord) {
 }
 
 /// Who polls a log for FaRM's records goes ahead of who truncates it.
+/// Their numbers have 16 bits.
+TEST(LogReader, TakesNoEntryOfALapAgoForNewWhereALapHoldsAsManyAsThereAreNumbers) {
+  constexpr std::size_t kEntryB = 24, kEntries = 65'536;
+  const LogSpec spec{kEntryB * kEntries, kEntryB};
+  std::vector<std::uint64_t> memory(spec.ring_b / 8);
+  const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  LogWriter writer(spec);
+  LogReader backup, polling;
+  const auto write = [&] {
+    const auto place = writer.reserve(kEntryB);
+    ASSERT_TRUE(place);
+    seal_log_entry(ring.subspan(place->offset, kEntryB), place->frame);
+    writer.make_certain(place->frame);
+  };
+  const auto read = [&] {
+    return backup.next(spec, ring).has_value() && polling.take(spec, ring).has_value();
+  };
+  for (std::size_t i = 0; i < kEntries; ++i) write();
+  for (std::size_t i = 0; i < kEntries; ++i) ASSERT_TRUE(read());
+  EXPECT_FALSE(backup.next(spec, ring));
+  EXPECT_FALSE(polling.take(spec, ring));
+  writer.reclaimed(backup.head());
+  write();
+  EXPECT_TRUE(read());
+  EXPECT_FALSE(backup.next(spec, ring));
+}
+
+/// The same, of a LOCK record that is closed.
+TEST(LogReader, KnowsALockRecordAfterItsNumberHasWrapped) {
+  constexpr std::size_t kEntryB = 2 * kLogFrameBytes + sizeof(LogHead);
+  const LogSpec spec{kEntryB * 16, kEntryB};
+  std::vector<std::uint64_t> memory(spec.ring_b / 8);
+  const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  LogWriter writer(spec);
+  LogReader backup;
+  for (int i = 0; i < 65'540; ++i) {
+    const auto place = writer.reserve(kEntryB);
+    ASSERT_TRUE(place);
+    const std::span<std::byte> entry = ring.subspan(place->offset, kEntryB);
+    new (entry.data() + kLogFrameBytes) LogHead{1, 0, 0, 0, LogKind::kLock};
+    seal_log_entry(entry, place->frame);
+    writer.make_certain(place->frame);
+    ASSERT_TRUE(is_lock_entry(spec, entry.data(), place->frame)) << i;
+    ASSERT_FALSE(backup.next(spec, ring)) << "open";
+    close_lock_entry(entry.data());
+    ASSERT_TRUE(is_lock_entry(spec, entry.data(), place->frame)) << i;
+    ASSERT_TRUE(backup.next(spec, ring)) << i;
+    writer.reclaimed(backup.head());
+  }
+}
+
 TEST(LogReader, TakesRecordsAheadOfTheirTruncation) {
   constexpr LogSpec kSpec{2048, 256};
   constexpr std::size_t kBytes = 16 + sizeof(LogHead);
