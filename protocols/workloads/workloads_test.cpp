@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "protocols/workloads/draws.hpp"
@@ -131,6 +132,69 @@ TEST_F(TpccTest, ChecksFindWhatIsInconsistent) {
   EXPECT_GT(with(data.warehouse(1), [&](auto v) { return row(v, tpcc::Warehouse{})->ytd_cents += 1, true; })
                 .violations,
             0U);
+}
+
+/// Of a district that keeps 3,010 orders and has had 3,015: the last five have the places of the first.
+TEST_F(TpccTest, OrdersWhosePlacesAreUsedAgainAreConsistent) {
+  const tpcc::Data small{1, 1, 1000, 3010};
+  std::map<std::uint64_t, std::optional<std::vector<std::byte>>> rows;
+  const auto set = [&](RecordId record, const auto& row) {
+    const auto bytes = std::as_bytes(std::span(&row, 1));
+    rows[record.packed] = std::vector(bytes.begin(), bytes.end());
+  };
+  History history;
+  const Access written[] = {{small.district(0, 2), 1, 0}};
+  history.commit({}, written, 0);
+  const History* histories[] = {&history};
+  const auto violations = [&] {
+    return check_consistency(small, Histories(histories),
+                             [&](RecordId record, std::span<std::byte> value) {
+                               const auto found = rows.find(record.packed);
+                               if (found == rows.end()) return small.initial_value(record, value);
+                               if (found->second) std::ranges::copy(*found->second, value.begin());
+                               return found->second.has_value();
+                             })
+        .violations;
+  };
+  tpcc::District district{};
+  small.initial_value(small.district(0, 2), std::as_writable_bytes(std::span(&district, 1)));
+  district.next_order = 3015;
+  set(small.district(0, 2), district);
+  for (std::uint64_t o = 3000; o < 3015; ++o) {
+    set(small.order(0, 2, o), tpcc::Order{o, 7, 5, 0, 1});
+    set(small.new_order(0, 2, o), tpcc::NewOrder{o});
+    for (std::uint32_t line = 0; line < tpcc::kLinesMax; ++line) {
+      set(small.order_line(0, 2, o, line), tpcc::OrderLine{});
+      if (line >= 5) rows[small.order_line(0, 2, o, line).packed] = std::nullopt;
+    }
+  }
+  EXPECT_EQ(violations(), 0U);
+  set(small.order_line(0, 2, 3012, 7), tpcc::OrderLine{});
+  EXPECT_EQ(violations(), 1U) << "a line of the older order";
+  rows[small.order_line(0, 2, 3012, 7).packed] = std::nullopt;
+  set(small.order(0, 2, 3015), tpcc::Order{3015, 7, 5, 0, 1});
+  EXPECT_GT(violations(), 0U) << "an order too many";
+  rows.erase(small.order(0, 2, 3015).packed);
+  rows.erase(small.order(0, 2, 3012).packed);
+  EXPECT_GT(violations(), 0U) << "the older one still has the place";
+}
+
+/// Of n with the name the one at n / 2, rounded up; constants of NURand as clause 2.1.6.1 has them.
+TEST_F(TpccTest, ByNameTheCustomerInTheMiddleIsTaken) {
+  std::set<std::uint32_t> middle;
+  for (std::uint32_t name = 0; name < tpcc::Data::kNames; ++name) {
+    const auto called = data.customers_called(name);
+    middle.insert(called[(called.size() + 1) / 2 - 1]);
+  }
+  tpcc::Terminal terminal(data, Request{0, {2, 5, 6}}, 0);
+  std::set<std::uint32_t> taken;
+  for (int i = 0; i < 200'000; ++i) {
+    taken.insert(terminal.customer_by_name());
+    ASSERT_TRUE(middle.contains(*taken.rbegin()));
+  }
+  EXPECT_EQ(taken.size(), tpcc::Data::kNames);
+  const std::uint32_t constant = tpcc::Terminal::kNameShift;
+  EXPECT_TRUE(constant >= 65 && constant <= 119 && constant != 96 && constant != 112);
 }
 
 TEST_F(TpccTest, ACustomersLastOrderIsItsOwn) {
