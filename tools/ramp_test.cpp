@@ -54,6 +54,18 @@ TEST(Ramp, ReadsTakeOneRoundWithoutARaceAndNeverMoreThanTwo) {
   EXPECT_GT(rounds(vague, "two"), rounds(hybrid, "two"));
 }
 
+TEST(Ramp, RoundsAreThoseOfTheReadsInTheWindow) {
+  for (const std::string& protocol : ramp_protocols()) {
+    const json result = run(kContended, {"protocol.name=" + protocol, "run.warmup_us=100"});
+    EXPECT_EQ(rounds(result, "one") + rounds(result, "two") + rounds(result, "three"),
+              result.at("transactions").at("read").at("committed").get<std::uint64_t>())
+        << protocol;
+  }
+  const json star = run(kContended, {"protocol.get=get_star", "workload.read_ratio=1", "run.warmup_us=100"});
+  const std::uint64_t keys_read = 4 * star.at("committed").get<std::uint64_t>();
+  EXPECT_LE(star.at("in_place_reads").at("count").get<std::uint64_t>(), keys_read);
+}
+
 // One client with one transaction at a time, so that counts are exact.
 constexpr const char* kAlone = R"({
   "cluster": {"nodes": 3, "threads": 1, "coroutines": 1, "nics_per_node": 1, "roles": {"servers": 2, "clients": 1}},
@@ -192,6 +204,7 @@ TEST(RampInput, WhatDoesNotFitIsRefusedWithTheReason) {
       {{"protocol.deadlock=no_wait"}, "deadlock"},
       {{"protocol.name=s2pl", "protocol.deadlock=wait"}, "allowed: no_wait, wait_die"},
       {{"protocol.collect_after_ms=-1"}, "out of range: -1"},
+      {{"protocol.versions_mib=1048576", "workload.value_b=8"}, "/protocol/versions_mibroom for"},
       {{"protocol.address_cache=hot"}, "allowed: warm, cold"},
       {{"workload.value_b=3000", "workload.keys=100", "workload.operations=64", "protocol.name=ramp-hybrid",
         "protocol.bloom_bits=8192"},

@@ -6,6 +6,7 @@
 
 #include "protocols/checks/ramp_histories_for_test.hpp"
 #include "protocols/checks/serializability.hpp"
+#include "protocols/ramp/messages.hpp"
 
 namespace verbtwin::protocols {
 namespace {
@@ -54,6 +55,33 @@ TEST(ReadAtomic, OneKeyAtTwoVersionsIsFractured) {
   TestRampHistories histories(2);
   histories.write(5, {kX}).read({{kX, 0}, {kX, 5}}, 1);
   EXPECT_THAT(check(histories).examples, ElementsAre(HasSubstr("fractured read")));
+}
+
+/// With the values that clients write and servers have at first, of any size.
+TEST(ReadAtomic, FindsAnotherKeysValue) {
+  for (const std::size_t value_b : {8, 9, 64}) {
+    std::vector<std::byte> value(value_b);
+    const auto digest = [&](std::uint64_t key, std::uint64_t timestamp) {
+      fill_value(key, timestamp, value);
+      return value_digest(value);
+    };
+    const auto violations = [&](const RampRead& read, std::uint64_t x, std::uint64_t y,
+                                std::uint64_t timestamp) {
+      RampHistory writer, reader;
+      const RampWrite writes[] = {{x, digest(x, timestamp)}, {y, digest(y, timestamp)}};
+      writer.add(timestamp, true, {}, writes);
+      reader.add(0, true, std::span(&read, 1), {});
+      const RampHistory* histories[] = {&writer, &reader};
+      return check_read_atomic(histories, [&](std::uint64_t key) { return digest(key, 0); }).violations;
+    };
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      const std::uint64_t x = 2 * i, y = x + 1, timestamp = (i + 1) << 30;
+      ASSERT_EQ(violations({x, timestamp, timestamp, digest(x, timestamp)}, x, y, timestamp), 0U);
+      ASSERT_GT(violations({x, timestamp, timestamp, digest(y, timestamp)}, x, y, timestamp), 0U) << value_b;
+      ASSERT_EQ(violations({x, 0, 0, digest(x, 0)}, x, y, timestamp), 0U);
+      ASSERT_GT(violations({x, 0, 0, digest(y, 0)}, x, y, timestamp), 0U) << value_b;
+    }
+  }
 }
 
 TEST(ReadAtomic, FindsReadsOfWhatIsNotThere) {

@@ -53,6 +53,8 @@ void RampClient::begin(const KeyGroup& group) {
   phase_start_ps_ = cpu_.now_ps();
   read_count_ = write_count_ = 0;
   timestamp_ = 0;
+  rounds_ = 0;
+  in_place_ = in_place_accepted_ = 0;
   for (const std::uint64_t key : group.reads) add_item(reads_, read_count_, key);
   for (const std::uint64_t key : group.writes) add_item(writes_, write_count_, key);
 }

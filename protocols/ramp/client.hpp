@@ -32,8 +32,7 @@ struct RampEngine {
   LocalRpc& local;
   AddressCache* addresses;  // GET*
   std::uint32_t lkey;       // of the clients' registered memory
-  RampStatistics& statistics;
-  bool record = false;  // histories
+  bool record = false;      // histories
 };
 
 class RampClient {
@@ -52,6 +51,11 @@ class RampClient {
 
   RampAbort abort_reason() const { return reason_; }
   std::int64_t phase_ps(RampPhase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }
+  /// How often the attempt's reads waited for servers; 0: there were none.
+  std::size_t read_rounds() const { return rounds_; }
+  /// READs of keys' places, and how many of them found a current version.
+  std::uint64_t in_place() const { return in_place_; }
+  std::uint64_t in_place_accepted() const { return in_place_accepted_; }
   const RampHistory& history() const { return history_; }
 
  private:
@@ -126,7 +130,8 @@ class RampClient {
   std::uint64_t number_;
   std::uint64_t sequence_ = 0;   // of the newest timestamp that this client knows of
   std::uint64_t timestamp_ = 0;  // of what this transaction writes
-  std::size_t rounds_ = 0;       // that GET_ALL has waited for
+  std::size_t rounds_ = 0;       // that this attempt's reads have waited for
+  std::uint64_t in_place_ = 0, in_place_accepted_ = 0;
   RampAbort reason_ = RampAbort::kNone;
   std::int64_t phase_start_ps_ = 0;
   std::array<std::int64_t, kRampPhases> phase_ps_{};

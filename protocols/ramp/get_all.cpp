@@ -22,7 +22,6 @@ Task<bool> RampClient::get_all() {
       if (item.asked && !take_reply(item, false)) co_return fail(RampAbort::kVersionCollected);
     }
   }
-  ++engine_.statistics.reads_by_rounds[rounds_];
   co_return true;
 }
 
@@ -116,7 +115,7 @@ void RampClient::read_in_place(Item& item, WaitGroup& group) {
   read.remote_addr = channel.remote.addr + engine_.layout.place_offset(*place);
   read.rkey = channel.remote.rkey;
   worker_.stage(channel, read, &group);
-  ++engine_.statistics.in_place;
+  ++in_place_;
 }
 
 /// What a READ found, unless it is not this key's current version, or only half of one: the READ may have met
@@ -127,7 +126,7 @@ bool RampClient::accept_in_place(Item& item) {
   if ((head.stamp & kInvalidVersion) != 0 && !sabotage.ignore_invalid_bit) return false;
   if (head.timestamp() == 0) {  // never written
     item.value = {item.reply_buffer.data(), engine_.layout.value_b};
-    fill_initial_value(item.key, item.reply_buffer.first(engine_.layout.value_b));
+    fill_value(item.key, 0, item.reply_buffer.first(engine_.layout.value_b));
     item.metadata = {};
   } else {
     if (head.key != item.key || head.value_b != engine_.layout.value_b) return false;
@@ -140,7 +139,7 @@ bool RampClient::accept_in_place(Item& item) {
   }
   item.timestamp = item.last_commit = head.timestamp();
   observe(item.timestamp);
-  ++engine_.statistics.in_place_accepted;
+  ++in_place_accepted_;
   engine_.addresses->read_well(item.key);
   return true;
 }

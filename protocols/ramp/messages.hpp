@@ -2,10 +2,13 @@
 // comment says. Keys, timestamps and sizes in host order: clients and servers are of one build.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
+
+#include "protocols/workloads/draws.hpp"
 
 namespace verbtwin::protocols {
 
@@ -73,6 +76,16 @@ struct LockArguments {
   std::uint32_t exclusive;
   std::uint32_t wants_value;
 };
+
+/// A value that tells whose it is in each of its bytes: of a key and of the timestamp it was written under, 0
+/// for what is there at first. Versions of different keys differ, in whatever transaction, and so do a key's.
+inline void fill_value(std::uint64_t key, std::uint64_t timestamp, std::span<std::byte> value) {
+  const std::uint64_t of_both = spread(timestamp ^ spread(key));
+  for (std::size_t at = 0; at < value.size(); at += sizeof of_both) {
+    const std::uint64_t word = spread(of_both + at);
+    std::memcpy(value.data() + at, &word, std::min(sizeof word, value.size() - at));
+  }
+}
 
 template <typename T>
 T head_of(std::span<const std::byte> bytes) {

@@ -6,17 +6,8 @@
 #include "protocols/checks/history.hpp"
 #include "protocols/ramp/bloom.hpp"
 #include "protocols/ramp/client.hpp"
-#include "protocols/workloads/draws.hpp"
 
 namespace verbtwin::protocols {
-
-namespace {
-/// A value that tells whose it is.
-void fill_value(std::uint64_t key, std::uint64_t timestamp, std::span<std::byte> value) {
-  std::memset(value.data(), static_cast<int>(spread(key ^ timestamp) & 0xFF), value.size());
-  std::memcpy(value.data(), &timestamp, sizeof timestamp);
-}
-}  // namespace
 
 Task<bool> RampClient::put_all() {
   choose_timestamp();

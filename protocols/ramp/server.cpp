@@ -6,13 +6,8 @@
 #include <utility>
 
 #include "protocols/store/record.hpp"
-#include "protocols/workloads/draws.hpp"
 
 namespace verbtwin::protocols {
-
-void fill_initial_value(std::uint64_t key, std::span<std::byte> value) {
-  std::memset(value.data(), static_cast<int>(spread(key) & 0xFF), value.size());
-}
 
 RampServerNode::RampServerNode(const RampLayout& shared_layout, const RampOptions& shared_options, int node,
                                int threads, NodeMemory& memory)
@@ -53,7 +48,7 @@ void RampServer::answer(Rpc& rpc, const RpcOrigin& origin, std::uint64_t key, co
   std::ranges::copy(view.metadata, to.begin());
   to = to.subspan(view.metadata.size());
   if (view.timestamp == 0) {
-    fill_initial_value(key, to);
+    fill_value(key, 0, to);
   } else {
     std::memcpy(to.data(), view.value.data(), view.value.size());
   }

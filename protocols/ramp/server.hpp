@@ -16,9 +16,6 @@
 
 namespace verbtwin::protocols {
 
-/// The initial value of a key: what version 0 stands for.
-void fill_initial_value(std::uint64_t key, std::span<std::byte> value);
-
 /// What the workers of a server share.
 struct RampServerNode {
   RampServerNode(const RampLayout& layout, const RampOptions& options, int node, int threads,

@@ -28,9 +28,9 @@ inline constexpr std::array<std::string_view, kRampAborts> kRampAbortNames = {"n
                                                                               "lock_refused", "verb_failed"};
 
 struct RampStatistics : WorkerStatistics {
-  /// GET_ALLs by how often they waited for servers.
+  /// Transactions that read, by how often they waited for servers in the attempt that committed.
   std::array<std::uint64_t, 4> reads_by_rounds{};
-  std::uint64_t in_place = 0;           // GET*: READs
+  std::uint64_t in_place = 0;           // GET*: their READs in that attempt
   std::uint64_t in_place_accepted = 0;  // that found a current version
 };
 

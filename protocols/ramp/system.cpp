@@ -1,6 +1,7 @@
 #include "protocols/ramp/system.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -35,7 +36,17 @@ void RampSystem::lay_out() {
   // First versions; current ones; those that transactions under way have prepared; overwritten ones.
   const auto clients = static_cast<std::uint64_t>(shape.nodes) * static_cast<std::uint64_t>(shape.threads) *
                        static_cast<std::uint64_t>(parameters_.coroutines);
-  l.places = 2 * l.slots + clients * group_max + options.versions_b / l.stride_b;
+  const std::uint64_t versions = l.slots + clients * group_max + options.versions_b / l.stride_b;
+  constexpr std::uint64_t kVersionsMax = std::numeric_limits<std::uint32_t>::max() - 1;  // they are numbered
+  if (versions > kVersionsMax) {
+    throw UserError(
+        "/protocol/versions_mib",
+        "room for " + std::to_string(versions) + " versions of " + std::to_string(l.stride_b) +
+            " B, of which a server keeps " + std::to_string(kVersionsMax) + " at most: allowed here are " +
+            std::to_string((kVersionsMax - (versions - options.versions_b / l.stride_b)) * l.stride_b >> 20) +
+            " MiB");
+  }
+  l.places = l.slots + versions;
 
   const std::uint32_t message_b = RampClient::message_max_b(l, group_max);
   const auto calls = static_cast<std::uint32_t>(parameters_.coroutines) * group_max;
@@ -180,8 +191,7 @@ void RampNode::Thread::make_transports(Shared& shared) {
 void RampNode::Thread::make_clients(Shared& shared) {
   const RampParameters& p = system.parameters();
   engine.emplace(RampEngine{system.layout(), p.options, worker, *gets, *puts, local,
-                            shared.addresses ? &*shared.addresses : nullptr, shared.memory.lkey(), statistics,
-                            p.check});
+                            shared.addresses ? &*shared.addresses : nullptr, shared.memory.lkey(), p.check});
   const std::size_t each_b = landing.size() / static_cast<std::size_t>(p.coroutines);
   for (int coroutine = 0; coroutine < p.coroutines; ++coroutine) {
     clients.push_back(
@@ -224,6 +234,9 @@ void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::
   const std::int64_t now_ps = port.cpu().now_ps();
   ++statistics.committed_ever;
   if (!window.contains(now_ps)) return;
+  if (client.read_rounds() > 0) ++statistics.reads_by_rounds[client.read_rounds()];
+  statistics.in_place += client.in_place();
+  statistics.in_place_accepted += client.in_place_accepted();
   TransactionSample& sample = statistics.committed.emplace_back();
   sample.type = type;
   sample.latency_ps = now_ps - start_ps;
@@ -270,7 +283,7 @@ std::uint64_t RampNode::versions_collected_early() const {
 std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories) {
   std::vector<std::byte> value(system.layout().value_b);
   const auto initial_digest = [&](std::uint64_t key) {
-    fill_initial_value(key, value);
+    fill_value(key, 0, value);
     return value_digest(value);
   };
   std::vector<CheckReport> reports = {check_read_atomic(histories, initial_digest)};

@@ -64,7 +64,7 @@ Task<bool> RampClient::lock_all(std::int64_t since_ps) {
     take_reply(item, true);
     locked = locked && item.status == RampStatus::kFound;
   }
-  ++engine_.statistics.reads_by_rounds[1];
+  rounds_ = only_reads > 0 ? 1 : 0;
   co_return locked || fail(RampAbort::kLockRefused);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <pcg_random.hpp>
@@ -53,11 +54,51 @@ inline std::uint64_t spread(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// A fixed order of the numbers below `count` that looks like chance: who is popular by some rule of its low
+/// bits, or by its rank, falls anywhere. Rounds of a multiplication and a shift, each of which can be undone,
+/// on as many bits as `count` needs; what they lead beyond it goes through them again.
+class Permutation {
+ public:
+  explicit Permutation(std::uint64_t count)
+      : count_(count),
+        mask_(std::bit_ceil(count) - 1),
+        shift_(std::max(1, (static_cast<int>(std::bit_width(mask_)) + 1) / 2)) {}
+
+  std::uint64_t place_of(std::uint64_t number) const {
+    do {
+      for (int round = 0; round < kRounds; ++round) {
+        number = (number * kFactor + kAdded) & mask_;
+        number ^= number >> shift_;
+      }
+    } while (number >= count_);
+    return number;
+  }
+  std::uint64_t number_at(std::uint64_t place) const {
+    do {
+      for (int round = 0; round < kRounds; ++round) {
+        place ^= place >> shift_;
+        place = (place - kAdded) * kInverse & mask_;
+      }
+    } while (place >= count_);
+    return place;
+  }
+
+ private:
+  static constexpr int kRounds = 3;
+  static constexpr std::uint64_t kFactor = 0xBF58476D1CE4E5B9ULL, kInverse = 0x96DE1B173F119089ULL;
+  static constexpr std::uint64_t kAdded = 0x9E3779B97F4A7C15ULL;
+  static_assert(kFactor * kInverse == 1);
+
+  std::uint64_t count_, mask_;
+  int shift_;  // half of the bits at least, so that it undoes itself
+};
+
 /// Ranks 0 .. count-1 with probability proportional to 1 / (rank+1)^theta, as YCSB draws them (Gray et al.,
 /// "Quickly generating billion-record synthetic databases", SIGMOD 1994). 0 <= theta < 1; theta 0 is uniform.
 class Zipf {
  public:
-  Zipf(std::uint64_t count, double theta) : count_(static_cast<double>(count)), zeta_(zeta(count, theta)) {
+  Zipf(std::uint64_t count, double theta)
+      : count_(static_cast<double>(count)), theta_(theta), zeta_(zeta(count, theta)) {
     const double zeta_two = 1 + std::pow(0.5, theta);
     alpha_ = 1 / (1 - theta);
     eta_ = (1 - std::pow(2 / count_, 1 - theta)) / (1 - zeta_two / zeta_);
@@ -73,6 +114,11 @@ class Zipf {
     return static_cast<std::uint64_t>(std::min(rank, count_ - 1));
   }
 
+  /// How many ranks are drawn more than `times` as often as the average.
+  std::uint64_t drawn_more_than(double times) const {
+    return static_cast<std::uint64_t>(std::min(std::pow(count_ / (times * zeta_), 1 / theta_), count_));
+  }
+
  private:
   /// The first terms summed, the rest as an integral: exact enough, and set-up does not grow with the table.
   static double zeta(std::uint64_t count, double theta) {
@@ -85,7 +131,7 @@ class Zipf {
     return sum + (std::pow(b, 1 - theta) - std::pow(a, 1 - theta)) / (1 - theta);
   }
 
-  double count_, zeta_, alpha_ = 0, eta_ = 0, two_ = 0;
+  double count_, theta_, zeta_, alpha_ = 0, eta_ = 0, two_ = 0;
 };
 
 }  // namespace verbtwin::protocols

@@ -1,6 +1,8 @@
 #include "protocols/workloads/tatp.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "protocols/workloads/draws.hpp"
@@ -11,6 +13,7 @@ namespace verbtwin::protocols {
 namespace {
 
 enum Table : std::uint32_t { kSubscriber, kAccessInfo, kSpecialFacility, kCallForwarding, kNumberIndex };
+constexpr std::size_t kTables = 5;
 constexpr std::uint32_t kTypes = 4;   // access information and special facilities of a subscriber, at most
 constexpr std::uint32_t kStarts = 3;  // call forwardings of a facility: starting at 0, 8 and 16 hours
 
@@ -27,6 +30,13 @@ constexpr std::array<std::string_view, 7> kNames = {
     "get_subscriber_data", "get_access_data",        "get_new_destination",   "update_subscriber_data",
     "update_location",     "insert_call_forwarding", "delete_call_forwarding"};
 constexpr std::array<std::uint32_t, 7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
+
+/// Of a subscriber, and how many of them a hundred transactions of its look at.
+constexpr std::array<std::uint32_t, kTables> kRowsOfTable = {1, kTypes, kTypes, kTypes* kStarts, 1};
+constexpr std::array<double, kTables> kAccessesOfTable = {35 + 2 + 14, 35, 10 + 2 + 2 + 2,
+                                                          10 * kStarts + 2 + 2, 14 + 2 + 2};
+constexpr double kRows = 2 + 2 * kTypes + kTypes * kStarts;
+constexpr double kAccesses = 51 + 35 + 16 + 34 + 18;
 
 struct Subscriber {
   std::uint64_t number;
@@ -57,12 +67,40 @@ struct Inputs {
   std::uint32_t type, start, end, value;
 };
 
+/// How many numbers below `count` have at least so many ones among their lowest bits.
+std::uint64_t with_ones(std::uint64_t count, int bits, int ones) {
+  std::uint64_t sum = 0;
+  for (int bit = 63; bit >= 0; --bit) {
+    if ((count >> bit & 1) == 0) continue;
+    // Those that agree with `count` above this bit and have a zero here: what is below is free.
+    const int free = std::min(bit, bits);
+    std::uint64_t chosen = 1;  // x of the free ones
+    for (int x = 0; x <= free; ++x) {
+      if (x >= ones) sum += chosen << (bit - free);
+      chosen = chosen * static_cast<std::uint64_t>(free - x) / static_cast<std::uint64_t>(x + 1);
+    }
+    if (bit < bits) --ones;
+  }
+  return sum;
+}
+
 class Tatp final : public Workload {
  public:
   Tatp(const nlohmann::json& parameters, int nodes)
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("subscribers_per_node").get<std::uint64_t>()),
-        subscribers_(nodes_ * per_node_) {}
+        subscribers_(nodes_ * per_node_),
+        places_(subscribers_) {
+    // Who is drawn by x ones of a mask's n bits is drawn 3^x / 2^n as often as the average.
+    const int bits = static_cast<int>(std::bit_width(mask()));
+    for (std::size_t table = 0; table < kTables; ++table) {
+      const double average = kAccesses / kRows, row = kAccessesOfTable[table] / kRowsOfTable[table];
+      int& ones = popular_ones_[table];
+      while (ones <= bits && row * std::pow(3, ones) < 2 * average * std::pow(2, bits)) ++ones;
+      if (subscribers_ <= mask()) ones = bits + 1;  // the draws wrap around, and nobody stands out
+      popular_records_ += kRowsOfTable[table] * with_ones(subscribers_, bits, ones);
+    }
+  }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   std::vector<TableSpec> tables() const override {
@@ -79,18 +117,19 @@ class Tatp final : public Workload {
 
   bool initial_value(RecordId record, std::span<std::byte> value) const override;
 
-  bool popular(RecordId) const override { return false; }
-  std::uint64_t popular_records() const override { return 0; }
-  std::uint64_t records() const override { return subscribers_ * (2 + 2 * kTypes + kTypes * kStarts); }
+  // A cache that has long been in use holds the rows that are looked at more than twice as often as the
+  // average row: how often follows from the table and from the ones in the subscriber's low bits.
+  bool popular(RecordId record) const override {
+    const std::uint64_t drawn = places_.number_at(place_of(record)) & mask();
+    return std::popcount(drawn) >= popular_ones_[record.table()];
+  }
+  std::uint64_t popular_records() const override { return popular_records_; }
+  std::uint64_t records() const override { return subscribers_ * static_cast<std::uint64_t>(kRows); }
 
   Request draw(pcg32& random, Client) const override {
     Request request;
     request.type = draw_percent(random, kMixPercent);
-    // NURand (clause 1.3): popular subscribers have many ones in their low bits.
-    const std::uint64_t mask = subscribers_ <= 1'000'000    ? 65'535
-                               : subscribers_ <= 10'000'000 ? 1'048'575
-                                                            : 2'097'151;
-    request.arguments[0] = (draw_below(random, mask + 1) | draw_below(random, subscribers_)) % subscribers_;
+    request.arguments[0] = (draw_below(random, mask() + 1) | draw_below(random, subscribers_)) % subscribers_;
     request.arguments[1] = random();
     return request;
   }
@@ -135,8 +174,14 @@ class Tatp final : public Workload {
     return inputs;
   }
 
+  /// NURand (clause 1.3): popular subscribers have many ones in their low bits.
+  std::uint64_t mask() const {
+    return subscribers_ <= 1'000'000 ? 65'535 : subscribers_ <= 10'000'000 ? 1'048'575 : 2'097'151;
+  }
+
   RecordId at(std::uint32_t table, std::uint64_t s, std::uint64_t row, std::uint64_t rows) const {
-    return RecordId::make(table, static_cast<std::uint32_t>(s % nodes_), s / nodes_ * rows + row);
+    const std::uint64_t place = places_.place_of(s);
+    return RecordId::make(table, static_cast<std::uint32_t>(place % nodes_), place / nodes_ * rows + row);
   }
   RecordId subscriber(std::uint64_t s) const { return at(kSubscriber, s, 0, 1); }
   RecordId access_info(std::uint64_t s, std::uint32_t type) const { return at(kAccessInfo, s, type, kTypes); }
@@ -148,13 +193,19 @@ class Tatp final : public Workload {
   }
   /// Where the entry of a subscriber's number is: elsewhere than the subscriber, as a hash would have it.
   RecordId number_index(std::uint64_t s) const {
-    const std::uint64_t row = s / nodes_;
-    return RecordId::make(kNumberIndex, static_cast<std::uint32_t>((s + row) % nodes_), row);
+    const std::uint64_t place = places_.place_of(s), row = place / nodes_;
+    return RecordId::make(kNumberIndex, static_cast<std::uint32_t>((place + row) % nodes_), row);
+  }
+  /// Of the subscriber that a row belongs to.
+  std::uint64_t place_of(RecordId record) const {
+    const std::uint64_t row = record.key() / kRowsOfTable[record.table()];
+    const std::uint64_t turned = record.table() == kNumberIndex ? nodes_ - row % nodes_ : 0;
+    return row * nodes_ + (record.partition() + turned) % nodes_;
   }
 
   /// One to four of the four types, each as likely (clause 1.3): which ones, as bits.
-  static std::uint32_t types_of(std::uint64_t subscriber, std::uint64_t salt) {
-    const std::uint64_t drawn = spread(subscriber * 2 + salt);
+  static std::uint32_t types_of(std::uint64_t place, std::uint64_t salt) {
+    const std::uint64_t drawn = spread(place * 2 + salt);
     const auto rotation = static_cast<std::uint32_t>(drawn >> 8 & 3);
     const std::uint32_t run = (1U << (1 + (drawn & 3))) - 1;
     return (run << rotation | run >> (kTypes - rotation)) & 15;
@@ -166,13 +217,16 @@ class Tatp final : public Workload {
   Task<Outcome> update_location(Transaction& tx, Inputs inputs) const;
   Task<Outcome> change_call_forwarding(Transaction& tx, Inputs inputs, bool insert) const;
 
-  /// Validates what was found; without a row that was to be there the transaction ends by its own rules.
+  /// Of one that only reads. Without a row that was to be there it ends by its own rules, validated as well.
   static Outcome outcome(bool committed, bool found) {
     if (!committed) return Outcome::kAborted;
     return found ? Outcome::kCommitted : Outcome::kUserAborted;
   }
 
   std::uint64_t nodes_, per_node_, subscribers_;
+  Permutation places_;  // subscribers' among all partitions'
+  std::array<int, kTables> popular_ones_{};
+  std::uint64_t popular_records_ = 0;
 };
 
 bool Tatp::initial_value(RecordId record, std::span<std::byte> value) const {
@@ -181,29 +235,22 @@ bool Tatp::initial_value(RecordId record, std::span<std::byte> value) const {
   for (std::size_t at = 0; at < value.size(); at += 8) {
     std::memcpy(value.data() + at, &drawn, std::min<std::size_t>(8, value.size() - at));
   }
-  const auto subscriber_of = [&](std::uint64_t rows) { return key / rows * nodes_ + record.partition(); };
-  const auto has_facility = [&](std::uint64_t s, std::uint64_t type) {
-    return (types_of(s, 1) >> type & 1) != 0;
-  };
+  const std::uint64_t place = place_of(record);
+  const auto has_facility = [&](std::uint64_t type) { return (types_of(place, 1) >> type & 1) != 0; };
   switch (record.table()) {
     case kSubscriber:
       std::memcpy(value.data(), &key, sizeof key);
       return true;
     case kAccessInfo:
-      return (types_of(subscriber_of(kTypes), 0) >> key % kTypes & 1) != 0;
+      return (types_of(place, 0) >> key % kTypes & 1) != 0;
     case kSpecialFacility:
       value[0] = static_cast<std::byte>(drawn % 100 < 85);
-      return has_facility(subscriber_of(kTypes), key % kTypes);
-    case kCallForwarding: {
-      // None to three of the three starts, each number as likely.
-      const std::uint64_t facility = key / kStarts;
-      const std::uint64_t draw = spread(facility << 16 | record.partition());
-      const bool among = (key % kStarts + draw / 4) % kStarts < draw % 4;
-      value[0] = static_cast<std::byte>(8 * (key % kStarts) + 1 + drawn % 8);
-      return among && has_facility(subscriber_of(kTypes * kStarts), facility % kTypes);
-    }
+      return has_facility(key % kTypes);
+    case kCallForwarding:
+      value[0] = static_cast<std::byte>(1 + (drawn >> 8) % 24);
+      return (drawn & 1) != 0 && has_facility(key / kStarts % kTypes);
     default: {
-      const std::uint64_t s = key * nodes_ + (record.partition() + nodes_ - key % nodes_) % nodes_;
+      const std::uint64_t s = places_.number_at(place);
       std::memcpy(value.data(), &s, sizeof s);
       return true;
     }

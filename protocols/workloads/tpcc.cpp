@@ -8,19 +8,20 @@ namespace verbtwin::protocols {
 
 namespace tpcc {
 
-std::uint32_t Terminal::non_uniform(std::uint32_t mask, std::uint32_t count, std::uint32_t shift) {
+std::uint32_t Terminal::non_uniform(std::uint32_t mask, std::uint32_t low, std::uint32_t count,
+                                    std::uint32_t shift) {
   const std::uint32_t masked = random_(mask + 1);
-  return ((masked | draw_between(random_, 1, count)) + shift) % count;
+  return ((masked | draw_between(random_, low, low + count - 1)) + shift) % count;
 }
 
 std::uint32_t Terminal::item() {
-  return non_uniform(kItemMask, data_.items(), kItemShift);
+  return non_uniform(kItemMask, 1, data_.items(), kItemShift);
 }
 
-/// Clause 2.6.2.2: the one in the middle of those with the name.
+/// Clause 2.6.2.2: of n with the name the one at n / 2, rounded up, counted from 1.
 std::uint32_t Terminal::customer_by_name() {
-  const auto called = data_.customers_called(non_uniform(255, Data::kNames, 123));
-  return called[called.size() / 2];
+  const auto called = data_.customers_called(non_uniform(255, 0, Data::kNames, kNameShift));
+  return called[(called.size() - 1) / 2];
 }
 
 std::uint32_t Terminal::other_warehouse() {
@@ -87,7 +88,9 @@ class Tpcc final : public Workload {
   }
   std::uint64_t popular_records() const override { return popular_items_ * data_.warehouses(); }
   std::uint64_t records() const override {
-    return std::uint64_t{data_.warehouses()} * (data_.items() + kDistricts * kCustomers);
+    const std::uint64_t customers = kDistricts * kCustomers;
+    const std::uint64_t noted = full_mix_ ? customers / 10 : 0;  // payments of those with bad credit
+    return data_.warehouses() * (data_.items() + customers + noted);
   }
 
   Request draw(pcg32& random, Client client) const override {
@@ -108,7 +111,7 @@ class Tpcc final : public Workload {
     const Terminal terminal(data_, request, remote_line_);
     switch (request.type) {
       case kNewOrderType:
-        return run_new_order(data_, tx, terminal);
+        return run_new_order(data_, tx, terminal, full_mix_);
       case kPaymentType:
         return run_payment(data_, tx, terminal);
       case kOrderStatusType:

@@ -36,7 +36,7 @@ class Terminal {
   std::uint32_t home() const { return home_; }
   pcg32& random() { return random_; }
   std::uint32_t district() { return random_(kDistricts); }
-  std::uint32_t customer() { return non_uniform(1023, kCustomers, 259); }
+  std::uint32_t customer() { return non_uniform(1023, 1, kCustomers, 259); }
   std::uint32_t customer_by_name();
   std::uint32_t item();
   std::uint32_t other_warehouse();
@@ -44,9 +44,12 @@ class Terminal {
   bool payment_is_remote() { return draw_remote(150'000); }
 
   static constexpr std::uint32_t kItemMask = 8191, kItemShift = 7911;
+  /// C-Run of last names, 65 to 119 from C-Load, which is 0, and neither 96 nor 112 (clause 2.1.6.1).
+  static constexpr std::uint32_t kNameShift = 87;
 
  private:
-  std::uint32_t non_uniform(std::uint32_t mask, std::uint32_t count, std::uint32_t shift);
+  /// NURand over `count` numbers from `low` on (clause 2.1.6), counted from 0.
+  std::uint32_t non_uniform(std::uint32_t mask, std::uint32_t low, std::uint32_t count, std::uint32_t shift);
   bool draw_remote(std::uint32_t per_million);
 
   const Data& data_;
@@ -55,8 +58,8 @@ class Terminal {
   std::uint32_t home_;
 };
 
-// tpcc_transactions.cpp; `data` outlives the coroutine.
-Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal);
+// tpcc_transactions.cpp; `data` outlives the coroutine. `delivered`: there are deliveries in the mix.
+Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal, bool delivered);
 Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal);
 Task<Outcome> run_order_status(const Data& data, Transaction& tx, Terminal terminal);
 Task<Outcome> run_delivery(const Data& data, Transaction& tx, Terminal terminal);

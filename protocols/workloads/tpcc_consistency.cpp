@@ -42,10 +42,14 @@ class DistrictJudge {
     place_ = fmt::format("warehouse {}, district {}", w, d);
     // Conditions 2 and 3: order numbers are without gap up to the district's next, those of new-orders from
     // the first one that was not delivered.
-    Order none;
-    if (rows_.get(data_.order(w, d, district.next_order), none)) complain("an order beyond the last one");
-    const std::uint64_t oldest =
-        district.next_order > kOrdersMax ? district.next_order - kOrdersMax : kInitialDelivered;
+    Order older{};  // which the next one will replace
+    if (rows_.get(data_.order(w, d, district.next_order), older) &&
+        older.entered + data_.orders_max() != district.next_order) {
+      complain("an order beyond the last one");
+    }
+    const std::uint64_t oldest = district.next_order > data_.orders_max()
+                                     ? district.next_order - data_.orders_max()
+                                     : kInitialDelivered;
     for (std::uint64_t o = oldest; o < district.next_order; ++o) {
       // Nobody touched it, so that it is as the rules for initial contents have it.
       if (o >= cursor.next && o < kInitialOrders && !touched(w, d, o)) continue;
@@ -56,9 +60,10 @@ class DistrictJudge {
   /// A row of an order that was there from the start has been written.
   void note_written(RecordId row) {
     const std::uint64_t key = row.table() == kOrderLine ? row.key() / kLinesMax : row.key();
-    if (key % kOrdersMax >= kInitialOrders) return;
-    const Data::Place place = data_.place_of(RecordId::make(kDistrict, row.partition(), key / kOrdersMax));
-    touched_.insert({place.warehouse, place.district, key % kOrdersMax});
+    const std::uint64_t orders = data_.orders_max();
+    if (key % orders >= kInitialOrders) return;
+    const Data::Place place = data_.place_of(RecordId::make(kDistrict, row.partition(), key / orders));
+    touched_.insert({place.warehouse, place.district, key % orders});
   }
 
  private:
@@ -72,6 +77,7 @@ class DistrictJudge {
       complain("an order is missing");
       return;
     }
+    if (order.entered != o) complain("an order has the place of another one");
     if (rows_.has_new_order(w, d, o) != (o >= next_delivery)) complain("a new-order does not fit deliveries");
     if ((order.carrier == 0) != (o >= next_delivery)) complain("an order's carrier does not fit deliveries");
     judge_lines(w, d, o, order);
@@ -120,7 +126,11 @@ CheckReport check_consistency(const Data& data, const GroupedAccesses& accesses,
   Findings findings;
   const Rows rows(data, value);
   DistrictJudge districts(data, rows, findings);
+  // By the transactions, not by the orders' lines: old ones have gone.
   std::int64_t taken = 0, ordered = 0;
+  for (const auto* history : accesses.histories()) {
+    for (std::size_t i = 0; i < history->size(); ++i) ordered += (*history)[i].effect;
+  }
   std::set<std::pair<std::uint32_t, std::uint32_t>> places;  // warehouse, district
   for (const RecordId record : accesses.written()) {
     if (record.table() == kOrder || record.table() == kNewOrder || record.table() == kOrderLine) {
@@ -136,10 +146,6 @@ CheckReport check_consistency(const Data& data, const GroupedAccesses& accesses,
       Stock stock{};
       rows.get(record, stock);
       taken += stock.ytd;
-    } else if (record.table() == kOrderLine && record.key() / kLinesMax % kOrdersMax >= kInitialOrders) {
-      OrderLine line{};
-      rows.get(record, line);
-      ordered += line.quantity;
     }
   }
   for (const auto& [w, d] : places) districts.judge(w, d);

@@ -30,7 +30,7 @@ std::uint32_t mixed(RecordId record, std::uint64_t bound, std::uint64_t salt = 0
 
 Order initial_order(RecordId record, std::uint64_t o) {
   Order order{};
-  order.entered = 1 + o;
+  order.entered = o;
   order.customer = static_cast<std::uint32_t>(o * kStep % kCustomers);
   order.lines = static_cast<std::uint16_t>(kLinesMin + mixed(record, kLinesMax - kLinesMin + 1));
   order.carrier =
@@ -41,9 +41,15 @@ Order initial_order(RecordId record, std::uint64_t o) {
 
 }  // namespace
 
-Data::Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t items)
-    : nodes_(nodes), per_node_(warehouses_per_node), items_(items), by_name_(kNames) {
-  // Clause 4.3.2.3: the first 1,000 customers have all names, the others are drawn; first names are random.
+Data::Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t items,
+           std::uint32_t orders_max)
+    : nodes_(nodes),
+      per_node_(warehouses_per_node),
+      items_(items),
+      orders_max_(orders_max),
+      by_name_(kNames) {
+  // Clause 4.3.2.3: the first 1,000 customers have all names, the others are drawn (NURand, its constant
+  // C-Load being 0); first names are random.
   std::vector<std::uint32_t> customers(kCustomers);
   for (std::uint32_t c = 0; c < kCustomers; ++c) customers[c] = c;
   std::ranges::sort(customers, {}, [](std::uint32_t c) { return spread(c); });
@@ -54,19 +60,21 @@ Data::Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t
   }
 }
 
-std::vector<TableSpec> Data::tables(bool remote_payments) const {
-  const std::uint64_t w = per_node_, d = w * kDistricts, c = d * kCustomers, o = d * kOrdersMax;
+std::vector<TableSpec> Data::tables(bool payments) const {
+  const std::uint64_t w = per_node_, d = w * kDistricts, c = d * kCustomers, o = d * orders_max_;
   constexpr bool kLocal = true;
-  return {{"warehouse", sizeof(Warehouse), w, kLocal},
-          {"district", sizeof(District), d, kLocal},
-          {"customer", sizeof(Customer), c, !remote_payments},
-          {"stock", sizeof(Stock), w * items_},
-          {"order", sizeof(Order), o, kLocal},
-          {"new_order", sizeof(NewOrder), o, kLocal},
-          {"order_line", sizeof(OrderLine), o * kLinesMax, kLocal},
-          {"history", sizeof(History), d * kHistoryMax, kLocal},
-          {"last_order", sizeof(LastOrder), c, kLocal},
-          {"delivery_cursor", sizeof(DeliveryCursor), d, kLocal}};
+  std::vector<TableSpec> tables = {{"warehouse", sizeof(Warehouse), w, kLocal},
+                                   {"district", sizeof(District), d, kLocal},
+                                   {"customer", sizeof(Customer), c, !payments},
+                                   {"stock", sizeof(Stock), w * items_},
+                                   {"order", sizeof(Order), o, kLocal},
+                                   {"new_order", sizeof(NewOrder), o, kLocal},
+                                   {"order_line", sizeof(OrderLine), o * kLinesMax, kLocal},
+                                   {"history", sizeof(History), d * kHistoryMax, kLocal},
+                                   {"last_order", sizeof(LastOrder), c, kLocal},
+                                   {"delivery_cursor", sizeof(DeliveryCursor), d, kLocal}};
+  if (payments) tables.push_back({"customer_data", sizeof(CustomerData), c});
+  return tables;
 }
 
 std::int64_t Data::price_cents(std::uint32_t item) const {
@@ -81,7 +89,7 @@ Data::Place Data::place_of(RecordId district) const {
 bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
   std::ranges::fill(value, std::byte{0});
   const std::uint64_t key = record.key();
-  const std::uint64_t o = key % kOrdersMax;  // of orders and new-orders
+  const std::uint64_t o = key % orders_max_;  // of orders and new-orders
   switch (record.table()) {
     case kWarehouse:
       return put(value, Warehouse{kWarehouseYtdCents, mixed(record, 2001), 0});
@@ -97,13 +105,13 @@ bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
     case kNewOrder:
       return o >= kInitialDelivered && o < kInitialOrders && put(value, NewOrder{o});
     case kOrderLine: {
-      const std::uint64_t of_order = key / kLinesMax % kOrdersMax, line = key % kLinesMax;
+      const std::uint64_t of_order = key / kLinesMax % orders_max_, line = key % kLinesMax;
       const RecordId order = RecordId::make(kOrder, record.partition(), key / kLinesMax);
       if (of_order >= kInitialOrders || line >= initial_order(order, of_order).lines) return false;
       OrderLine row{};
       row.item = mixed(record, items_);
       row.supply_warehouse =
-          home_of(record.partition(), static_cast<std::uint32_t>(key / kLinesMax / kOrdersMax / kDistricts));
+          home_of(record.partition(), static_cast<std::uint32_t>(key / kLinesMax / orders_max_ / kDistricts));
       row.quantity = 5;
       if (of_order < kInitialDelivered) {
         row.delivered = 1 + of_order;
@@ -116,6 +124,12 @@ bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
       return put(value, LastOrder{key % kCustomers * kStepInverse % kCustomers});
     case kDeliveryCursor:
       return put(value, DeliveryCursor{kInitialDelivered});
+    case kCustomerData: {
+      CustomerData row{};
+      for (std::uint32_t at = 0; at < 300 + mixed(record, 201, 1); ++at)
+        row.text[at] = static_cast<char>('a' + (at + spread(record.packed)) % 26);
+      return put(value, row);
+    }
     default:
       return false;  // the history of the first payments, which nobody reads, is left out
   }

@@ -7,8 +7,10 @@
 // as in the system whose requests Wei et al. price (OSDI 2018, table 3: 68 B each, messages included), and a
 // new-order writes about 1 KB into a log.
 //
-// Orders are numbered from 0 in each district; a district keeps the last kOrdersMax, the place of an older
-// one is used again. Every row lives at the node of its warehouse.
+// Orders are numbered from 0 in each district; a district keeps the last kOrdersMax: a new-order takes the
+// place of the one that was so many before it, and removes what is left of that. Every row lives at the node
+// of its warehouse. What customers with bad credit paid is noted in a row of their own (clause 2.5.2.2), of
+// the full mix.
 #pragma once
 
 #include <array>
@@ -41,6 +43,7 @@ enum Table : std::uint32_t {
   kHistory,
   kLastOrder,       // index: a customer's last order
   kDeliveryCursor,  // index: a district's oldest new-order
+  kCustomerData,
   kTables
 };
 
@@ -61,7 +64,7 @@ struct Stock {
   std::uint32_t ytd, orders, remote_orders;
 };
 struct Order {
-  std::uint64_t entered;
+  std::uint64_t entered;  // its number, which also is its time
   std::uint32_t customer;
   std::uint16_t lines;
   std::uint8_t carrier;  // 0: not delivered
@@ -90,18 +93,25 @@ struct DeliveryCursor {
   std::uint64_t next;  // the oldest order that has not been delivered
 };
 
+struct CustomerData {
+  std::array<char, 500> text;
+};
+
 /// Where rows are and what they hold at first.
 class Data {
  public:
-  Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t items);
+  /// `orders_max`: of a district; tests have fewer.
+  Data(std::uint32_t nodes, std::uint32_t warehouses_per_node, std::uint32_t items,
+       std::uint32_t orders_max = kOrdersMax);
 
-  /// `remote_payments`: customers pay at other warehouses too.
-  std::vector<TableSpec> tables(bool remote_payments) const;
+  /// `payments`: customers pay, at other warehouses too.
+  std::vector<TableSpec> tables(bool payments) const;
   bool initial_value(RecordId record, std::span<std::byte> value) const;
 
   std::uint32_t warehouses() const { return nodes_ * per_node_; }
   std::uint32_t warehouses_per_node() const { return per_node_; }
   std::uint32_t items() const { return items_; }
+  std::uint32_t orders_max() const { return orders_max_; }
   std::uint32_t home_of(std::uint32_t node, std::uint32_t local) const { return node * per_node_ + local; }
   std::int64_t price_cents(std::uint32_t item) const;
 
@@ -113,6 +123,9 @@ class Data {
   RecordId customer(std::uint32_t w, std::uint32_t d, std::uint32_t c) const {
     return at(kCustomer, w, d * kCustomers + c, kDistricts * kCustomers);
   }
+  RecordId customer_data(std::uint32_t w, std::uint32_t d, std::uint32_t c) const {
+    return at(kCustomerData, w, d * kCustomers + c, kDistricts * kCustomers);
+  }
   RecordId last_order(std::uint32_t w, std::uint32_t d, std::uint32_t c) const {
     return at(kLastOrder, w, d * kCustomers + c, kDistricts * kCustomers);
   }
@@ -121,13 +134,13 @@ class Data {
   }
   RecordId stock(std::uint32_t w, std::uint32_t item) const { return at(kStock, w, item, items_); }
   RecordId order(std::uint32_t w, std::uint32_t d, std::uint64_t o) const {
-    return at(kOrder, w, order_key(d, o), kDistricts * kOrdersMax);
+    return at(kOrder, w, order_key(d, o), kDistricts * orders_max_);
   }
   RecordId new_order(std::uint32_t w, std::uint32_t d, std::uint64_t o) const {
-    return at(kNewOrder, w, order_key(d, o), kDistricts * kOrdersMax);
+    return at(kNewOrder, w, order_key(d, o), kDistricts * orders_max_);
   }
   RecordId order_line(std::uint32_t w, std::uint32_t d, std::uint64_t o, std::uint32_t line) const {
-    return at(kOrderLine, w, order_key(d, o) * kLinesMax + line, kDistricts * kOrdersMax * kLinesMax);
+    return at(kOrderLine, w, order_key(d, o) * kLinesMax + line, kDistricts * orders_max_ * kLinesMax);
   }
   /// The district of a record of the tables that have one row a district.
   struct Place {
@@ -143,11 +156,11 @@ class Data {
   RecordId at(Table table, std::uint32_t w, std::uint64_t row, std::uint64_t rows) const {
     return RecordId::make(table, w / per_node_, (w % per_node_) * rows + row);
   }
-  static std::uint64_t order_key(std::uint32_t d, std::uint64_t o) {
-    return std::uint64_t{d} * kOrdersMax + o % kOrdersMax;
+  std::uint64_t order_key(std::uint32_t d, std::uint64_t o) const {
+    return std::uint64_t{d} * orders_max_ + o % orders_max_;
   }
 
-  std::uint32_t nodes_, per_node_, items_;
+  std::uint32_t nodes_, per_node_, items_, orders_max_;
   std::vector<std::vector<std::uint32_t>> by_name_;
 };
 

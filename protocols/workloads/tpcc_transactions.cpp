@@ -1,5 +1,6 @@
 // The five transactions of TPC-C, clauses 2.4 to 2.8.
 #include <algorithm>
+#include <cstring>
 
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/tpcc.hpp"
@@ -45,7 +46,7 @@ void take_from_stock(Stock& stock, std::uint32_t quantity, bool remote) {
 
 }  // namespace
 
-Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal) {
+Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal, bool delivered) {
   const std::uint32_t w = terminal.home(), d = terminal.district(), c = terminal.customer();
   Basket basket = draw_basket(terminal);
   const bool unused_item = draw_chance(terminal.random(), 10'000);  // 1 % are rolled back, clause 2.4.1.4
@@ -70,6 +71,20 @@ Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal
   }
   auto inserting = tx.execute();
   if (!co_await inserting) co_return Outcome::kAborted;
+  if (tx.exists(order)) {
+    // The place of an older one, of which nothing is to stay: lines that this one has not, and, if it has not
+    // been delivered, that it is the next one. Where nobody delivers that stays the first one there was.
+    const std::uint32_t old_lines = tx.value<Order>(order).lines;
+    const bool lost = delivered && tx.exists(new_order);
+    const int cleared = line_at + static_cast<int>(basket.count);
+    for (std::uint32_t i = basket.count; i < old_lines; ++i) tx.update(data.order_line(w, d, o, i));
+    const int cursor = lost ? tx.update(data.delivery_cursor(w, d)) : 0;
+    auto clearing = tx.execute();
+    if (!co_await clearing) co_return Outcome::kAborted;
+    for (std::uint32_t i = basket.count; i < old_lines; ++i)
+      tx.erase(cleared + static_cast<int>(i - basket.count));
+    if (lost) tx.value<DeliveryCursor>(cursor).next = o - data.orders_max() + 1;
+  }
 
   tx.insert(order);
   tx.value<Order>(order) = {o, c, static_cast<std::uint16_t>(basket.count), 0,
@@ -77,17 +92,29 @@ Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal
   tx.insert(new_order);
   tx.value<NewOrder>(new_order) = {o};
   tx.value<LastOrder>(last_order) = {o};
+  std::int64_t ordered = 0;
   for (std::uint32_t i = 0; i < basket.count; ++i) {
     const Ordered& line = basket.lines[i];
     take_from_stock(tx.value<Stock>(line.stock), line.quantity, line.warehouse != w);
+    ordered += line.quantity;
     const int row = line_at + static_cast<int>(i);
     tx.insert(row);
     tx.value<OrderLine>(row) = {
         line.item, line.warehouse, line.quantity * data.price_cents(line.item), 0, line.quantity, {}, 0};
   }
-  auto committing = tx.commit(0);
+  auto committing = tx.commit(ordered);
   co_return outcome_of(co_await committing);
 }
+
+namespace {
+
+/// Clause 2.5.2.2: at the left of what is there, whose end is cut off.
+void note_payment(CustomerData& row, const std::array<std::uint32_t, 6>& note) {
+  std::memmove(row.text.data() + sizeof note, row.text.data(), row.text.size() - sizeof note);
+  std::memcpy(row.text.data(), note.data(), sizeof note);
+}
+
+}  // namespace
 
 Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) {
   const std::uint32_t w = terminal.home(), d = terminal.district();
@@ -95,7 +122,7 @@ Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) 
   const std::uint32_t customer_d = customer_w == w ? d : terminal.district();
   const bool by_name = terminal.random()(100) < 60;
   const std::uint32_t c = by_name ? terminal.customer_by_name() : terminal.customer();
-  const std::int64_t cents = draw_between(terminal.random(), 100, 500'000);
+  const std::uint32_t cents = draw_between(terminal.random(), 100, 500'000);
 
   if (by_name) tx.look_up_local(1);
   const int warehouse = tx.update(data.warehouse(w));
@@ -109,14 +136,17 @@ Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) 
   payer.balance_cents -= cents;
   payer.ytd_payment_cents += cents;
   ++payer.payments;
+  const bool noted = payer.bad_credit != 0;
   const std::uint32_t number = tx.value<District>(district).next_history++;
 
   const int history = tx.update(data.history(w, d, number));
+  const int customer_data = noted ? tx.update(data.customer_data(customer_w, customer_d, c)) : 0;
   auto inserting = tx.execute();
   if (!co_await inserting) co_return Outcome::kAborted;
   tx.insert(history);
   tx.value<History>(history) = {cents, c, customer_d, customer_w, 0, {}};
-  auto committing = tx.commit(cents);
+  if (noted) note_payment(tx.value<CustomerData>(customer_data), {c, customer_d, customer_w, d, w, cents});
+  auto committing = tx.commit(0);
   co_return outcome_of(co_await committing);
 }
 
@@ -133,7 +163,9 @@ Task<Outcome> run_order_status(const Data& data, Transaction& tx, Terminal termi
   const int order = tx.read(data.order(w, d, o));
   auto reading = tx.execute();
   if (!co_await reading) co_return Outcome::kAborted;
-  for (std::uint32_t line = 0; line < tx.value<Order>(order).lines; ++line) {
+  // Unless a newer order has its place.
+  const Order found = tx.value<Order>(order);
+  for (std::uint32_t line = 0; found.entered == o && line < found.lines; ++line) {
     tx.read(data.order_line(w, d, o, line));
   }
   auto reading_lines = tx.execute();

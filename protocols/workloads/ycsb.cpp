@@ -45,14 +45,17 @@ enum Table : std::uint32_t { kUserTable, kOrderedIndex };
 
 class Ycsb final : public Workload {
  public:
-  Ycsb(const nlohmann::json& parameters, int nodes)
+  Ycsb(const nlohmann::json& parameters, int nodes, int threads)
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("records_per_node").get<std::uint64_t>()),
         records_(nodes_ * per_node_),
         mix_(mix_of(parameters.at("mix"))),
         latest_(parameters.at("mix") == "D"),
         value_b_(parameters.at("value_b").get<std::uint32_t>()),
-        zipf_(records_, parameters.at("theta").get<double>()) {}
+        zipf_(records_, parameters.at("theta").get<double>()),
+        places_(records_),
+        threads_(static_cast<std::uint64_t>(threads)),
+        inserts_(nodes_ * threads_) {}
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   /// The second half of each partition's keys is empty at first.
@@ -80,26 +83,32 @@ class Ycsb final : public Workload {
     return record.key() < per_node_;
   }
 
-  bool popular(RecordId) const override { return false; }
-  std::uint64_t popular_records() const override { return 0; }
-  std::uint64_t records() const override { return 2 * records_; }
+  // A cache that has long been in use holds the records that are drawn more than twice as often as the
+  // average: of scans those they begin at, of the latest what was loaded last.
+  bool popular(RecordId record) const override {
+    if (record.table() != kUserTable || record.key() >= per_node_) return false;
+    const std::uint64_t number = places_.number_at(record.key() * nodes_ + record.partition());
+    return (latest_ ? records_ - 1 - number : number) < popular_records();
+  }
+  std::uint64_t popular_records() const override { return popular_; }
+  std::uint64_t records() const override { return mix_[kInsert] > 0 ? 2 * records_ : records_; }
 
-  Request draw(pcg32& random, Client) const override {
+  Request draw(pcg32& random, Client client) const override {
     Request request;
     request.type = draw_percent(random, mix_);
     const std::uint64_t rank = zipf_.draw(random);
-    const std::uint64_t scrambled = spread(rank) % records_;
-    request.arguments[0] = scrambled;
-    if (latest_) request.arguments[0] = records_ + scrambled;
-    if (request.type == kInsert) request.arguments[0] = records_ + draw_below(random, records_);
+    const auto worker =
+        static_cast<std::uint64_t>(client.node) * threads_ + static_cast<std::uint64_t>(client.thread);
+    request.arguments[0] = latest_ ? latest_key(worker, rank) : places_.place_of(rank);
+    if (request.type == kInsert) request.arguments[0] = insert_key(worker, inserts_[worker].drawn++);
     request.arguments[1] = draw_between(random, 1, kScanMax);
+    request.arguments[2] = worker;
     return request;
   }
 
   Task<Outcome> run(Transaction& tx, Request request) const override {
     if (request.type == kScan) return scan(tx, request.arguments[0], request.arguments[1]);
-    const bool writes = request.type != kRead;
-    return one_record(tx, request.arguments[0], writes, scans() && request.type == kInsert);
+    return one_record(tx, request);
   }
 
   CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
@@ -120,11 +129,22 @@ class Ycsb final : public Workload {
     return RecordId::make(kUserTable, static_cast<std::uint32_t>(place % nodes_),
                           inserted * per_node_ + place / nodes_);
   }
+  /// A worker's inserts: every so manieth key of the second half, scattered as the first half's are.
+  std::uint64_t insert_key(std::uint64_t worker, std::uint64_t number) const {
+    return records_ + places_.place_of((number % stripe() * inserts_.size() + worker) % records_);
+  }
+  std::uint64_t stripe() const { return std::max<std::uint64_t>(records_ / inserts_.size(), 1); }
+  /// The key `back` before the newest one that the worker has inserted; behind its own it is what was loaded.
+  std::uint64_t latest_key(std::uint64_t worker, std::uint64_t back) const {
+    const std::uint64_t committed = inserts_[worker].committed, own = std::min(committed, stripe());
+    if (back < own) return insert_key(worker, committed - 1 - back);
+    return places_.place_of(records_ - 1 - (back - own));
+  }
   RecordId leaf(std::uint64_t number) const {
     return RecordId::make(kOrderedIndex, static_cast<std::uint32_t>(number % nodes_), number / nodes_);
   }
 
-  Task<Outcome> one_record(Transaction& tx, std::uint64_t key, bool writes, bool into_index) const;
+  Task<Outcome> one_record(Transaction& tx, Request request) const;
   Task<Outcome> scan(Transaction& tx, std::uint64_t from, std::uint64_t count) const;
 
   std::uint64_t nodes_, per_node_, records_;
@@ -132,13 +152,25 @@ class Ycsb final : public Workload {
   bool latest_;
   std::uint32_t value_b_;
   Zipf zipf_;
+  Permutation places_;  // of records in the order of their popularity, or of their insertion, among all keys
+  std::uint64_t popular_ = zipf_.drawn_more_than(2);
+  std::uint64_t threads_;
+  /// How many a worker has drawn, and how many of these are there. Only that worker looks at it.
+  struct alignas(64) Inserts {
+    std::uint64_t drawn = 0, committed = 0;
+  };
+  mutable std::vector<Inserts> inserts_;
 };
 
-Task<Outcome> Ycsb::one_record(Transaction& tx, std::uint64_t key, bool writes, bool into_index) const {
+Task<Outcome> Ycsb::one_record(Transaction& tx, Request request) const {
+  const std::uint64_t key = request.arguments[0];
+  const bool writes = request.type != kRead, inserts = request.type == kInsert;
+  const bool into_index = scans() && inserts;
   const int row = writes ? tx.update(record(key)) : tx.read(record(key));
   const int index = into_index ? tx.update(leaf(key / kLeafKeys)) : 0;
   auto executing = tx.execute();
   if (!co_await executing) co_return Outcome::kAborted;
+  const bool found = writes || tx.exists(row);
   if (writes) {
     if (!tx.exists(row)) tx.value<std::uint64_t>(row) = 0;
     tx.insert(row);
@@ -146,7 +178,9 @@ Task<Outcome> Ycsb::one_record(Transaction& tx, std::uint64_t key, bool writes, 
   }
   if (into_index) tx.value<Leaf>(index).keys |= 1ULL << key % kLeafKeys;
   auto committing = tx.commit(writes ? 1 : 0);
-  co_return outcome_of(co_await committing);
+  if (!co_await committing) co_return Outcome::kAborted;
+  if (inserts) ++inserts_[request.arguments[2]].committed;
+  co_return found ? Outcome::kCommitted : Outcome::kUserAborted;
 }
 
 /// The next `count` keys that exist: their leaves first, then the records.
@@ -212,8 +246,8 @@ RegistryEntry ycsb_entry() {
                {"description", "size of a record: ten fields of 100 B in the benchmark"}}}}}}};
 }
 
-std::unique_ptr<Workload> make_ycsb(const nlohmann::json& parameters, int nodes, int) {
-  return std::make_unique<Ycsb>(parameters, nodes);
+std::unique_ptr<Workload> make_ycsb(const nlohmann::json& parameters, int nodes, int threads) {
+  return std::make_unique<Ycsb>(parameters, nodes, threads);
 }
 
 }  // namespace verbtwin::protocols

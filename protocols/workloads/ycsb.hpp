@@ -1,13 +1,15 @@
 // YCSB (Cooper et al., SoCC 2010), core workloads A to F, one operation a transaction: A 50 % updates, B 5 %,
 // C none, D 5 % inserts and reads of the latest, E 95 % scans and 5 % inserts, F 50 % read-modify-writes.
 //
-// Records are numbered in key order and dealt to partitions in turn; YCSB's scrambling makes the popular ones
-// fall anywhere. An update reads the record it replaces, since OCC validates its version. The first word of
-// a value counts its updates, which is what the invariant adds up.
+// Keys are dealt to partitions in turn; which of them is popular, or inserted when, is scattered over them,
+// as YCSB's hashing does. An update reads the record it replaces, since OCC validates its version. The first
+// word of a value counts its updates, which is what the invariant adds up.
 //
-// Inserts: a worker cannot know what others insert, so each insert takes a random key of the half of the key
-// space that is empty at first; "latest" (D) reads that half's keys by popularity, and those that are not
-// there yet as absent. E scans an ordered index, whose leaves are reached by RPC: the next keys that exist,
+// Inserts: a worker cannot know what others insert, so each takes the next key of a stripe of its own of the
+// half of the key space that is empty at first. "Latest" (D) counts back from the newest key that the worker
+// has inserted, and behind its first one from the last one that was loaded. A read that finds no record (its
+// worker's commits may overtake each other) counts as ended by its own rules. A stripe that is used up is
+// gone through again. E scans an ordered index, whose leaves are reached by RPC: the next keys that exist,
 // and then their records; its inserts enter their key there.
 #pragma once
 
