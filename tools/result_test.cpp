@@ -42,7 +42,7 @@ TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
 }
 
 TEST(Limit, IsNothingWhereNothingEnded) {
-  EXPECT_EQ(limit(run(kSmallBank, {"run.measure_us=0.001"})), "none");
+  EXPECT_EQ(limit(run(kSmallBank, {"workload.accounts_per_thread=10000", "run.measure_us=0.001"})), "none");
   const std::atomic<bool> stop{true};
   RunControl control;
   control.stop = &stop;
@@ -54,7 +54,7 @@ TEST(Limit, IsNothingWhereNothingEnded) {
 TEST(Limit, IsALinkThatAllShare) {
   // Half of the messages cross the one cable between the two groups.
   const json result = run(R"({
-    "cluster": {"nodes": 8, "threads": 4, "network": {"topology": "dragonfly", "groups": 2, "chassis": 1,
+    "cluster": {"nodes": 8, "threads": 4, "nics_per_node": 1, "network": {"topology": "dragonfly", "groups": 2, "chassis": 1,
                 "routers": 2, "router_ports": 2, "group_cables": 1}},
     "workload": {"name": "primitive", "verb": "write", "payload_b": 2048},
     "run": {"warmup_us": 50, "measure_us": 100}
