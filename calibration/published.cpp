@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 
 #include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 
 namespace verbtwin::calibration {
@@ -22,11 +22,8 @@ std::string trimmed(const std::string& text) {
 }  // namespace
 
 PublishedTable PublishedTable::read(const std::filesystem::path& file, Kind kind) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw UserError("", scenarios::one_line(file.string()) + ": cannot be read");
-  PublishedTable table = parse(file.string(), text.str(), kind);
+  constexpr std::size_t kBytesMax = std::size_t{64} << 20;  // a sweep of as many points as may be has 30
+  PublishedTable table = parse(file.string(), scenarios::read_text(file, kBytesMax), kind);
   table.name_ = file.filename().string();
   return table;
 }

@@ -212,26 +212,32 @@ Document Document::parse(std::string label, std::string text) {
   return document;
 }
 
-Document Document::read(const std::filesystem::path& file) {
-  const std::string label = file.string();
-  const auto refuse = [&](const std::string& why) { throw UserError("", one_line(label) + ": " + why); };
+std::string read_text(const std::filesystem::path& file, std::size_t bytes_max) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError("", one_line(file.string()) + ": " + why);
+  };
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
   if (status.type() == std::filesystem::file_type::not_found) refuse("no such file");
-  if (status.type() == std::filesystem::file_type::directory)
-    refuse("is a directory; a JSON file is expected");
+  if (status.type() == std::filesystem::file_type::directory) refuse("is a directory; a file is expected");
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) refuse("cannot be read: " + std::generic_category().message(errno));
-  // The size is not asked for: a pipe has none. One byte over the limit is enough for parse() to refuse.
+  // The size is not asked for: a pipe has none.
   std::string text;
-  for (char chunk[1 << 16]; text.size() <= kDocumentBytesMax + 3;) {
+  for (char chunk[1 << 16]; in;) {
     in.read(chunk, sizeof chunk);
-    if (in.bad()) refuse("cannot be read");
+    if (in.bad()) refuse("cannot be read: " + std::generic_category().message(errno));
     text.append(chunk, static_cast<std::size_t>(in.gcount()));
-    if (!in) break;
+    if (text.size() > bytes_max)
+      refuse("the file is too large; allowed: " + std::to_string(bytes_max >> 20) + " MiB");
   }
-  return parse(label, std::move(text));
+  return text;
+}
+
+Document Document::read(const std::filesystem::path& file) {
+  constexpr std::size_t kByteOrderMark = 3;  // does not count
+  return parse(file.string(), read_text(file, kDocumentBytesMax + kByteOrderMark));
 }
 
 Position Document::position(std::string_view pointer, Anchor anchor) const {

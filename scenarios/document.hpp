@@ -26,6 +26,10 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
+/// All of a file that need not be one: a pipe, /dev/zero. Refused, as "file: why": what cannot be read, and
+/// more than `bytes_max`.
+std::string read_text(const std::filesystem::path& file, std::size_t bytes_max);
+
 /// Which end of a member a place names: its value, or its key (for a key that should not be there).
 enum class Anchor { kValue, kKey };
 

@@ -107,9 +107,9 @@ TEST(Document, FilesThatAreNoFiles) {
     return "accepted";
   };
   EXPECT_EQ(error_of_file("/no/such/file.json"), "/no/such/file.json: no such file");
-  EXPECT_EQ(error_of_file("/"), "/: is a directory; a JSON file is expected");
+  EXPECT_EQ(error_of_file("/"), "/: is a directory; a file is expected");
   EXPECT_EQ(error_of_file("/dev/null"), "/dev/null:1:1: the file is empty; a JSON object is expected");
-  EXPECT_EQ(error_of_file("/dev/zero"), "/dev/zero:1:1: the file is too large; allowed: 16 MiB");
+  EXPECT_EQ(error_of_file("/dev/zero"), "/dev/zero: the file is too large; allowed: 16 MiB");
   EXPECT_THAT(error_of_file(std::string(5000, 'x')),
               testing::HasSubstr("cannot be read: File name too long"));
 }

@@ -18,10 +18,10 @@ namespace fs = std::filesystem;
 /// A document and the overrides on top of it: who said what.
 class ScenarioSource {
  public:
-  ScenarioSource(Document document, std::vector<Override> overrides)
+  ScenarioSource(std::shared_ptr<const Document> document, std::vector<Override> overrides)
       : document_(std::move(document)), overrides_(std::move(overrides)) {}
 
-  const Document& document() const { return document_; }
+  const Document& document() const { return *document_; }
   const std::vector<Override>& overrides() const { return overrides_; }
 
   /// The override that set the value at `pointer` or something around it; null where the file did.
@@ -35,7 +35,7 @@ class ScenarioSource {
 
   std::string place_of(const std::string& pointer, Anchor anchor) const {
     const Override* setter = override_of(pointer);
-    return setter ? setter->place() : document_.place(pointer, anchor);
+    return setter ? setter->place() : document_->place(pointer, anchor);
   }
 
   /// Tells the finding that comes first: what is missing last, overrides before the file, then by place.
@@ -44,7 +44,7 @@ class ScenarioSource {
     std::vector<Rank> ranks;
     for (const Finding& f : findings) {
       ranks.emplace_back(f.missing, override_of(f.pointer) == nullptr,
-                         document_.position(f.pointer, f.anchor));
+                         document_->position(f.pointer, f.anchor));
     }
     refuse(findings[static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end()) - ranks.begin())]);
   }
@@ -57,13 +57,13 @@ class ScenarioSource {
   /// A path that the user wrote at `pointer`, usable from the current directory.
   std::string path_at(const std::string& pointer, const std::string& path) const {
     const Override* setter = override_of(pointer);
-    const bool typed = setter != nullptr && setter->origin.empty();
-    const fs::path base = typed ? fs::path() : fs::path(document_.label()).parent_path();
+    const bool typed = setter != nullptr && setter->document == nullptr;
+    const fs::path base = typed ? fs::path() : fs::path(document_->label()).parent_path();
     return (base / path).lexically_normal().string();
   }
 
  private:
-  Document document_;
+  std::shared_ptr<const Document> document_;
   std::vector<Override> overrides_;
 };
 
@@ -360,15 +360,26 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
   return out;
 }
 
+/// load_points() makes scenarios without it. Not copied to be erased: each of many points would.
+json without_sweep(const json& root) {
+  if (!root.is_object()) return root;
+  json rest = json::object();
+  for (const auto& [key, value] : root.items()) {
+    if (key != "sweep") rest[key] = value;
+  }
+  return rest;
+}
+
 }  // namespace
 
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog) {
   std::vector<Override> parsed;
   for (const std::string& text : overrides) parsed.push_back(parse_override(text));
-  return resolve_scenario(std::move(document), std::move(parsed), catalog);
+  return resolve_scenario(std::make_shared<const Document>(std::move(document)), std::move(parsed), catalog);
 }
 
-Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog) {
+Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<Override> overrides,
+                          const Catalog& catalog) {
   const auto source = std::make_shared<const ScenarioSource>(std::move(document), std::move(overrides));
   const std::string workload = chosen_name(*source, "workload");
   if (!needs_protocol(catalog, workload)) check_no_protocol(*source, workload);
@@ -376,8 +387,7 @@ Scenario resolve_scenario(Document document, std::vector<Override> overrides, co
   check_families(*source, catalog, protocol, workload);
   const json schema = schema_for(catalog, protocol, workload);
 
-  json given = source->document().root();
-  if (given.is_object()) given.erase("sweep");  // load_points() makes scenarios without it
+  json given = without_sweep(source->document().root());
   for (const Override& override : source->overrides()) apply_override(given, override, schema);
   if (const auto findings = check(given, schema); !findings.empty()) source->refuse(findings);
   check_network(*source, given);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ Scenario load_scenario(const std::filesystem::path& file, const std::vector<std:
 /// The same for a text at hand; the document's label stands for the file.
 Scenario load_scenario(Document document, const std::vector<std::string>& overrides, const Catalog& catalog);
 
-/// The same with overrides that have been read already.
-Scenario resolve_scenario(Document document, std::vector<Override> overrides, const Catalog& catalog);
+/// The same with overrides that have been read already; the document is shared by the points of a sweep.
+Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<Override> overrides,
+                          const Catalog& catalog);
 
 /// The one line to show for an error that was found after loading, while the run was put together: its
 /// pointer becomes a place in the file or the override that set the value.

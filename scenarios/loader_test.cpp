@@ -202,8 +202,7 @@ TEST(ScenarioErrors, TypesAndRanges) {
             "s.json:4:24: the number is too large for a 64-bit floating-point number");
   EXPECT_EQ(error_of_cluster("16"), "s.json:4:14: /cluster: wrong type: integer 16; allowed: object");
   EXPECT_EQ(error_of_set("run.measure_us=0"),
-            "--set run.measure_us=0: /run/measure_us: out of range: 0; allowed: number, more than 0, at most "
-            "1000000000");
+            "--set run.measure_us=0: /run/measure_us: out of range: 0; allowed: number, 0.001 to 1000000000");
   EXPECT_EQ(error_of_set("run.seed=9223372036854775808"),
             "--set run.seed=9223372036854775808: /run/seed: out of range: 9223372036854775808; allowed: "
             "integer, 0 to "
@@ -351,7 +350,7 @@ TEST_F(ScenarioFiles, ThatAreMissingOrNoFiles) {
   };
   const std::string missing = (dir_ / "none.json").string();
   EXPECT_EQ(error_of_file(missing), missing + ": no such file");
-  EXPECT_EQ(error_of_file(dir_.string()), dir_.string() + ": is a directory; a JSON file is expected");
+  EXPECT_EQ(error_of_file(dir_.string()), dir_.string() + ": is a directory; a file is expected");
   const std::string empty = write("empty.json", "");
   EXPECT_EQ(error_of_file(empty), empty + ":1:1: the file is empty; a JSON object is expected");
   const std::string cut =

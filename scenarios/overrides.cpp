@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "backend/user_error.hpp"
-#include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
 
@@ -66,11 +65,11 @@ json member_schema(const Override& override, const json& schema, const std::stri
 }  // namespace
 
 std::string Override::place() const {
-  return origin.empty() ? "--set " + one_line(text, 120) : origin;
+  return document ? document->place(document_pointer) : "--set " + one_line(text, 120);
 }
 
 Override parse_override(const std::string& text) {
-  Override override{text, {""}, "", "", ""};
+  Override override{text, {""}, "", ""};
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
     throw UserError("", override.place() + ": expected PATH=VALUE, such as cluster.nodes=80");

@@ -4,20 +4,25 @@
 // /pointer: ...".
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "scenarios/document.hpp"
 
 namespace verbtwin::scenarios {
 
 struct Override {
   std::string text;  // "cluster.nodes=80"
   std::vector<std::string> path;
-  std::string pointer;   // "/cluster/nodes"
-  std::string value;     // "80"
-  std::string origin{};  // where it stands, if not on the command line
+  std::string pointer;  // "/cluster/nodes"
+  std::string value;    // "80"
+  // Where it stands, if not on the command line. Found only when asked for: a sweep has many values.
+  std::shared_ptr<const Document> document{};
+  std::string document_pointer{};
 
-  /// What errors call it: "--set cluster.nodes=80", or its origin.
+  /// What errors call it: "--set cluster.nodes=80", or its place in the document.
   std::string place() const;
 };
 

@@ -1,5 +1,8 @@
 #include "scenarios/sweep.hpp"
 
+#include <memory>
+#include <set>
+
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
@@ -14,9 +17,12 @@ constexpr const char* kSweep = "/sweep";
 
 /// One entry of the list: keys that move together, and how many values each of them has.
 struct Entry {
-  const json& keys;
-  std::string pointer;
-  std::size_t values;
+  struct Key {
+    std::string name, pointer;
+    const json* values = nullptr;
+  };
+  std::vector<Key> keys;
+  std::size_t values = 0;
 };
 
 [[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what,
@@ -24,16 +30,25 @@ struct Entry {
   throw UserError("", format_error(document, UserError(pointer, what), anchor));
 }
 
-Entry entry_of(const Document& document, const json& keys, const std::string& pointer) {
+/// `seen`: the keys of the entries before it, and then its own.
+Entry entry_of(const Document& document, const json& keys, const std::string& pointer,
+               std::set<std::string>& seen) {
   if (!keys.is_object() || keys.empty()) {
     refuse(document, pointer,
            "expected an object of fields, each with its values, such as "
            "{\"cluster.nodes\": [4, 8]}");
   }
-  Entry entry{keys, pointer, 0};
+  Entry entry;
   for (const auto& [key, values] : keys.items()) {
     const std::string at = child_pointer(pointer, key);
     if (key.starts_with("sweep")) refuse(document, at, "a sweep cannot be swept", Anchor::kKey);
+    if (!seen.insert(key).second) {
+      refuse(document, at, in_quotes(key) + " is swept already; allowed: once, with all its values",
+             Anchor::kKey);
+    }
+    if (seen.size() > kSweepKeysMax) {
+      refuse(document, at, "more than " + std::to_string(kSweepKeysMax) + " keys are swept", Anchor::kKey);
+    }
     if (!values.is_array() || values.empty()) refuse(document, at, "expected a list of at least one value");
     if (entry.values != 0 && values.size() != entry.values) {
       refuse(document, at,
@@ -41,6 +56,7 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
                  std::to_string(entry.values) + "; the keys of one entry move together");
     }
     entry.values = values.size();
+    entry.keys.push_back({key, at, &values});
   }
   return entry;
 }
@@ -51,8 +67,9 @@ std::vector<Entry> entries_of(const Document& document) {
   const json& sweep = document.root().at("sweep");
   if (!sweep.is_array()) refuse(document, kSweep, "expected a list of objects");
   std::size_t points = 1;
+  std::set<std::string> seen;
   for (std::size_t i = 0; i < sweep.size(); ++i) {
-    entries.push_back(entry_of(document, sweep[i], child_pointer(kSweep, std::to_string(i))));
+    entries.push_back(entry_of(document, sweep[i], child_pointer(kSweep, std::to_string(i)), seen));
     points *= entries.back().values;
     if (points > kSweepPointsMax) {
       refuse(document, kSweep, "more than " + std::to_string(kSweepPointsMax) + " points");
@@ -62,11 +79,13 @@ std::vector<Entry> entries_of(const Document& document) {
 }
 
 /// What a sweep's value sets, told as a place in the file where it is wrong.
-Override override_of(const Document& document, const std::string& key, const json& value,
-                     const std::string& pointer) {
+Override override_of(const std::shared_ptr<const Document>& document, const Entry::Key& key,
+                     std::size_t number) {
+  const json& value = key.values->at(number);
   Override override =
-      parse_override(key + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
-  override.origin = document.place(pointer);
+      parse_override(key.name + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  override.document = document;
+  override.document_pointer = child_pointer(key.pointer, std::to_string(number));
   return override;
 }
 
@@ -74,8 +93,8 @@ Override override_of(const Document& document, const std::string& key, const jso
 
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
                                     const std::vector<std::string>& overrides, const Catalog& catalog) {
-  const Document document = Document::read(file);
-  const std::vector<Entry> entries = entries_of(document);
+  const auto document = std::make_shared<const Document>(Document::read(file));
+  const std::vector<Entry> entries = entries_of(*document);
   std::vector<Override> given;
   for (const std::string& text : overrides) {
     given.push_back(parse_override(text));
@@ -89,12 +108,11 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     SweepPoint point;
     std::vector<Override> settings;
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      for (const auto& [key, values] : entries[i].keys.items()) {
-        const std::string pointer =
-            child_pointer(child_pointer(entries[i].pointer, key), std::to_string(at[i]));
+      for (const Entry::Key& key : entries[i].keys) {
+        const json& value = key.values->at(at[i]);
         // null: the file's own value, or none: what one point's protocol takes, another's may not.
-        if (!values[at[i]].is_null()) settings.push_back(override_of(document, key, values[at[i]], pointer));
-        point.settings.emplace_back(key, values[at[i]]);
+        if (!value.is_null()) settings.push_back(override_of(document, key, at[i]));
+        point.settings.emplace_back(key.name, value);
       }
     }
     settings.insert(settings.end(), given.begin(), given.end());

@@ -3,7 +3,7 @@
 // entries, the first one varying slowest, the keys inside one entry moving together.
 //
 // A value null leaves its field as it stands in the file: a field that one point's protocol has, another's
-// may not.
+// may not. A key may be swept once.
 //
 // Pure but for reading files; callable from any thread. Errors as of the loader: a value of a sweep that its
 // field does not take is told with its place in the file. What an override sets holds at every point.
@@ -21,6 +21,7 @@
 namespace verbtwin::scenarios {
 
 inline constexpr std::size_t kSweepPointsMax = 10'000;
+inline constexpr std::size_t kSweepKeysMax = 64;  // of all entries; each is a column of the table
 
 struct SweepPoint {
   std::vector<std::pair<std::string, nlohmann::json>> settings;  // "cluster.coroutines", 4

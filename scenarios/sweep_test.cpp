@@ -99,8 +99,17 @@ TEST_F(Sweep, WrongShapesAreRefused) {
   EXPECT_THAT(refusal(R"([{"cluster.nodes": [3, 4], "run.seed": [1]}])"), HasSubstr("move together"));
   EXPECT_THAT(refusal(R"([{"sweep": [1]}])"), HasSubstr("cannot be swept"));
   EXPECT_THAT(refusal("", {"sweep=[]"}), HasSubstr("belongs in the scenario's file"));
+  EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4]},\n{\"run.seed\": [1], \"cluster.nodes\": [5]}]"),
+              HasSubstr("s.json:6:19: /sweep/1/cluster.nodes: \"cluster.nodes\" is swept already"));
+  std::string keys = "[";
+  ;
+  for (int i = 0; i < 65; ++i) keys += "{\"workload.k" + std::to_string(i) + "\": [1]},";
+  keys.back() = ']';
+  EXPECT_THAT(refusal(keys), HasSubstr("/sweep/64/workload.k64: more than 64 keys are swept"));
   std::string many = "[";
-  for (int i = 0; i < 5; ++i) many += R"({"run.seed": [1,2,3,4,5,6,7,8,9,10]},)";
+  for (const char* key :
+       {"run.seed", "cluster.nodes", "cluster.threads", "cluster.coroutines", "run.warmup_us"})
+    many += "{\"" + std::string(key) + "\": [1,2,3,4,5,6,7,8,9,10]},";
   many.back() = ']';
   EXPECT_THAT(refusal(many), HasSubstr("more than 10000 points"));
 }

@@ -36,8 +36,8 @@ constexpr Limit kLimits[] = {
      "give every thread a device context of its own, or ring once for several requests"},
     {"atomic_unit", "The NICs' atomic units are the limit",
      "lock by RPC instead of compare-and-swap, or spread the records that are locked most"},
-    {"link", "The network links are the limit",
-     "move fewer bytes per transaction, replicate less, or use faster links"},
+    {"link", "The fullest network link is the limit",
+     "move fewer bytes per transaction, replicate less, or use faster links, or more between the switches"},
     {"socket_link", "The network links under TCP are the limit",
      "move fewer bytes per transaction, or use a faster interface"},
     {"socket_interrupts", "The cores that take TCP's interrupts are the limit",
@@ -52,8 +52,6 @@ constexpr Limit kLimits[] = {
      "ring once for several requests, and keep inline payloads short"},
     {"atomic_lock", "One lock of a NIC's atomic unit is the limit",
      "spread the words that are locked most over low address bits, or lock them by RPC"},
-    {"locks", "Conflicts on locked records are the limit",
-     "use fewer coroutines, shorten the time locks are held, or spread the hot records"},
 };
 
 }  // namespace
@@ -67,6 +65,18 @@ std::string describe_bottleneck(std::string_view resource, double utilization, s
         "Nothing is saturated (the busiest resource{} is {}): transactions wait for round trips; more "
         "coroutines would help.",
         busiest.empty() ? "" : fmt::format(", {},", busiest), use);
+  }
+  if (resource == "locks") {
+    return fmt::format(
+        "Conflicts are the limit: too many attempts fail (the busiest resource{} is {}). To go faster, "
+        "spread "
+        "the accesses over more records or hold locks for less time; with fewer coroutines fewer attempts "
+        "fail and latency is shorter.",
+        busiest.empty() ? "" : fmt::format(", {},", busiest), use);
+  }
+  if (resource == "none") {
+    return "Nothing was measured: nothing came to its end in the window. Lengthen run.measure_us, or let the "
+           "run go on.";
   }
   const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
                                    [&](const Limit& entry) { return entry.resource == resource; });

@@ -2,20 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "backend/user_error.hpp"
-#include "calibration/profile_file.hpp"
-#include "protocols/occ/options.hpp"
-#include "scenarios/loader.hpp"
-#include "scenarios/sweep.hpp"
-#include "tools/catalog.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands.hpp"
-#include "tools/job.hpp"
+#include "tools/sweep_points.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -57,29 +51,13 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
       "measured, "
       "seed {}, "
       "check: {}, backend {}.\n",
-      scenario.name, work, cluster.host, cluster.nics_per_node, cluster.nic,
+      scenarios::one_line(scenario.name), work, cluster.host, cluster.nics_per_node, cluster.nic,
       describe_network(cluster.network), format_us(scenario.run.warmup_us),
       format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
 }
 
-/// A scenario is only as good as the profiles it names.
-void check_profiles(const scenarios::Scenario& scenario) {
-  const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
-  calibration::load_nic_profile(scenario.cluster.nic, search);
-  calibration::load_host_profile(scenario.cluster.host, search);
-}
-
 int check(const CheckOptions& options) {
-  const std::vector<scenarios::SweepPoint> points =
-      scenarios::load_points(options.scenario, options.overrides, make_catalog());
-  for (const auto& [settings, scenario] : points) {
-    check_profiles(scenario);
-    try {
-      make_job(scenario, {});
-    } catch (const UserError& error) {
-      throw UserError("", scenarios::describe(scenario, error));
-    }
-  }
+  const std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, options.overrides);
   const scenarios::Scenario& first = points.front().scenario;
   std::string text = describe_shape(first);
   if (points.size() > 1) text += fmt::format("It is the first of {} points.\n", points.size());

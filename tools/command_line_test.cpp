@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,6 +65,11 @@ class CommandLine : public testing::Test {
   /// For a scenario given as text.
   std::string refusal_of(const std::string& text) const {
     return refusal({"run", write("bad.json", text), "--out", (directory_ / "bad_out").string()});
+  }
+
+  static std::string with_sweep(const std::string& sweep) {
+    std::string text = kSmall;
+    return text.insert(text.rfind('}'), ", \"sweep\": " + sweep);
   }
 
   static constexpr const char* kSmall = R"({
@@ -280,10 +286,41 @@ TEST_F(CommandLine, OneSeedOneResult) {
   EXPECT_NE(one, result("2"));
 }
 
+TEST_F(CommandLine, ATraceHasALineForEveryRequestOfASimulatedRun) {
+  const fs::path file = directory_ / "trace.csv";
+  const std::vector<std::string> few = {"--set", "run.warmup_us=0", "--set", "run.measure_us=50"};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), few.begin(), few.end());
+    json result = json::parse(verbtwin(std::move(arguments)).out);
+    result.erase("simulator");
+    return result;
+  };
+  const json result = run({"run", scenario_, "--json", "--trace", file});
+  EXPECT_EQ(result, run({"run", scenario_, "--json"})) << "looking on changes nothing";
+  std::istringstream lines(read_text(file));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "time_ns,node,thread,peer,queue_pair,verb,bytes,remote_addr,wr_id,signalled,list");
+  std::uint64_t reads = 0, commas = 0, all = 0;
+  for (; std::getline(lines, line); ++all) {
+    commas += static_cast<std::uint64_t>(std::count(line.begin(), line.end(), ','));
+    if (line.find(",read,") != std::string::npos) ++reads;
+  }
+  EXPECT_EQ(commas, 10 * all);
+  EXPECT_GE(reads, result.at("verbs").at("read").at("count").get<std::uint64_t>());
+  EXPECT_GT(reads, 100U);
+
+  EXPECT_THAT(refusal({"run", scenario_, "--trace", (directory_ / "no" / "trace").string()}),
+              StartsWith("--trace DIR/no/trace: cannot be written: "));
+  EXPECT_THAT(refusal({"run", scenario_, "--trace", file.string(), "--backend", "ibverbs", "--rank", "0"}),
+              StartsWith("--trace is of simulated runs"));
+  EXPECT_THAT(refusal({"run", write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])")), "--trace", file}),
+              StartsWith("--trace is of one run"));
+}
+
 TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
-  std::string text = kSmall;
-  text.insert(text.rfind('}'), R"(, "sweep": [{"protocol.name": ["drtmh", "farm"]}, {"run.seed": [1, 2]}])");
-  const std::string sweep = write("sweep.json", text);
+  const std::string sweep =
+      write("sweep.json", with_sweep(R"([{"protocol.name": ["drtmh", "farm"]}, {"run.seed": [1, 2]}])"));
   const auto points = [&](const char* jobs) {
     const fs::path out = directory_ / (std::string("jobs") + jobs);
     const Ended ended = verbtwin({"run", sweep, "--json", "--jobs", jobs, "--out", out.string()});
@@ -300,8 +337,7 @@ TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
 }
 
 TEST_F(CommandLine, ASweepDoesWithoutGnuplotAndSaysSo) {
-  std::string text = kSmall;
-  text.insert(text.rfind('}'), R"(, "sweep": [{"run.seed": [1, 2]}])");
+  const std::string text = with_sweep(R"([{"run.seed": [1, 2]}])");
   const fs::path out = directory_ / "out_no_gnuplot";
   const std::string sweep = write("sweep.json", text), path = std::getenv("PATH");
   setenv("PATH", directory_.c_str(), 1);
@@ -312,9 +348,51 @@ TEST_F(CommandLine, ASweepDoesWithoutGnuplotAndSaysSo) {
   EXPECT_TRUE(fs::exists(out / "points.csv"));
 }
 
+TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
+  write("one.xml", R"(<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone></platform>)");
+  const auto refused = [&](const std::string& sweep) {
+    const std::string file = write("sweep.json", with_sweep(sweep));
+    const std::string line = refusal({"check", file});
+    EXPECT_EQ(line, refusal({"run", file, "--out", (directory_ / "none").string()}));
+    EXPECT_FALSE(fs::exists(directory_ / "none"));
+    return line;
+  };
+  EXPECT_THAT(refused(R"([{"backend": ["ibverbs", "sim"]}])"), HasSubstr("/backend: a sweep is simulated"));
+  EXPECT_THAT(refused(R"([{"protocol.log.ring_kib": [64, 1]}])"), HasSubstr("/protocol/log/ring_kib: "));
+  EXPECT_THAT(refused(R"([{"run.seed": [1, 2], "cluster.network": [null, {"platform": "one.xml"}]}])"),
+              HasSubstr("it has 1 hosts, the cluster needs 3"));
+  write("one.xml", "no platform");
+  EXPECT_THAT(refused(R"([{"cluster.network": [{"platform": "one.xml"}]}])"), HasSubstr("one.xml: "));
+}
+
+TEST_F(CommandLine, ASweepWhoseReaderIsGoneKeepsWhatItHas) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  const fs::path out = directory_ / "out_left";
+  const std::string command = std::string(VERBTWIN_BINARY) + " run " + sweep +
+                              " --set run.measure_us=3000 --out " + out.string() + " 2>/dev/null | head -1";
+  EXPECT_EQ(ChildProcess(directory_, {"/bin/sh", "-c", command}).wait(), 0);
+  const std::string csv = read_text(out / "points.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
+}
+
+TEST_F(CommandLine, AnInterruptedSweepSaysWhatItIsMissing) {
+  const fs::path out = directory_ / "out_stopped_sweep";
+  ChildProcess child =
+      start({"run", write("long.json", with_sweep(R"([{"run.measure_us": [50, 1e6, 1e6]}])")), "--out", out});
+  for (int i = 0; i < 2000 && !fs::exists(out / "points" / "000" / "result.json"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 130) << child.err();
+  EXPECT_THAT(child.out(), HasSubstr("\nPARTIAL: 1 of 3 points, and 1 cut short\n"));
+  const std::string csv = read_text(out / "points.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3) << csv;
+}
+
 TEST_F(CommandLine, AnInterruptKeepsWhatThereIsOfPointsSideBySide) {
-  std::string text = kSmall;
-  text.insert(text.rfind('}'), R"(, "sweep": [{"run.seed": [1, 2, 3, 4, 5]}])");
+  const std::string text = with_sweep(R"([{"run.seed": [1, 2, 3, 4, 5]}])");
   const fs::path out = directory_ / "out_stopped_jobs";
   ChildProcess child = start(
       {"run", write("long.json", text), "--jobs", "2", "--set", "run.measure_us=1e6", "--out", out.string()});
@@ -326,6 +404,7 @@ TEST_F(CommandLine, AnInterruptKeepsWhatThereIsOfPointsSideBySide) {
   EXPECT_TRUE(fs::exists(out / "points.csv"));
   EXPECT_EQ(json::parse(read_text(out / "points" / "001" / "result.json")).at("partial"), true);
   EXPECT_FALSE(fs::exists(out / "points" / "002")) << "nothing new began";
+  EXPECT_THAT(child.out(), HasSubstr("PARTIAL: 0 of 5 points, and 2 cut short\n"));
 }
 
 TEST_F(CommandLine, AnInterruptKeepsWhatThereIs) {

@@ -5,6 +5,8 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -17,7 +19,6 @@
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
-#include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/ibverbs_run.hpp"
 #include "tools/output_file.hpp"
@@ -30,6 +31,8 @@
 #include "tools/summary.hpp"
 #include "tools/sweep.hpp"
 #include "tools/sweep_plot.hpp"
+#include "tools/sweep_points.hpp"
+#include "tools/verb_trace.hpp"
 
 namespace verbtwin::tools {
 
@@ -44,7 +47,7 @@ struct RunOptions {
   std::vector<std::string> overrides;
   std::string backend;
   std::string seed;
-  std::optional<std::string> out;
+  std::optional<std::string> out, trace;
   bool json = false;
   bool quiet = false;
   int jobs = 1;
@@ -55,8 +58,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   std::vector<std::string> overrides = options.overrides;
   if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
   if (!options.seed.empty()) overrides.push_back("run.seed=" + options.seed);
-  std::vector<scenarios::SweepPoint> points =
-      scenarios::load_points(options.scenario, overrides, make_catalog());
+  std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, overrides);
   for (const auto& [settings, scenario] : points) {
     if (scenario.backend == "sim" && options.rank.any()) {
       throw UserError(
@@ -64,18 +66,19 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
           "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
           "--backend ibverbs");
     }
-    if (scenario.backend != "sim" && points.size() > 1) {
-      const UserError error("/backend", "a sweep is simulated; run its points one by one on real verbs");
-      throw UserError("", scenarios::describe(scenario, error));
-    }
+    if (options.trace && scenario.backend != "sim")
+      throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
+    if (options.trace && !settings.empty())
+      throw UserError("", "--trace is of one run, and this scenario is a sweep of several");
   }
   return points;
 }
 
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
-                           const StopSignals& signals, bool show_progress) {
+                           const StopSignals& signals, bool show_progress, VerbTrace* trace = nullptr) {
   RunControl control;
   control.stop = &signals.stop();
+  control.trace = trace;
   std::optional<Progress> progress;
   if (show_progress) {
     progress.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
@@ -95,8 +98,12 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
   if (options.out) prepare_output_directory(*options.out, kResultFile);
+  std::optional<VerbTrace> trace;
+  if (options.trace) trace.emplace(*options.trace);
   const nlohmann::json result =
-      run_watched(scenario, options.rank, signals, !options.quiet && isatty(STDERR_FILENO) != 0);
+      run_watched(scenario, options.rank, signals, !options.quiet && isatty(STDERR_FILENO) != 0,
+                  trace ? &*trace : nullptr);
+  if (trace) trace->end();
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   const std::string text = result.dump(2) + "\n";
@@ -112,7 +119,7 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
 }
 
 /// What a sweep leaves behind: a line for each point as it comes, DIR/points/NNN/result.json, in the end
-/// DIR/points.csv. A violated check of any point weighs most.
+/// DIR/points.csv, also where an exception is the end. A violated check of any point weighs most.
 class SweepOutput {
  public:
   explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
@@ -121,25 +128,27 @@ class SweepOutput {
     if (table()) print(sweep_table_head(points_.front().settings));
   }
 
-  /// The next point's.
-  void add(nlohmann::json result, int signal_number) {
-    const std::size_t number = rows_.size();
-    rows_.push_back({points_[number].settings, std::move(result)});
-    if (table()) print(sweep_table_line(rows_.back()));
+  /// Of the next point, or of a later one where those between have none. The file first: standard output may
+  /// be gone.
+  void add(std::size_t number, nlohmann::json result) {
+    rows_.push_back({points_[number].settings, std::move(result), number});
+    const SweepRow& row = rows_.back();
     if (options_.out) {
       const auto place = directory_ / "points" / fmt::format("{:03}", number);
       prepare_output_directory(place, kResultFile);
-      write_file_whole(place / kResultFile, rows_.back().result.dump(2) + "\n");
+      write_file_whole(place / kResultFile, row.result.dump(2) + "\n");
     }
-    const int code = exit_code_of(rows_.back().result, signal_number);
-    if (exit_code_ != kExitCheckFailed && code != kExitDone) exit_code_ = code;
+    if (table()) print(sweep_table_line(row));
   }
 
-  int end() {
-    if (options_.out) {
-      write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
-      draw_plot();
-    }
+  /// In an exception's way: what there is.
+  void keep() const {
+    if (options_.out) write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+  }
+
+  int end(int signal_number) {
+    keep();
+    if (options_.out) draw_plot();
     if (options_.json) {
       nlohmann::json all = {
           {"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
@@ -148,11 +157,29 @@ class SweepOutput {
     } else if (table() && options_.out) {
       print(fmt::format("wrote {}\n", (directory_ / kPointsFile).string()));
     }
-    return exit_code_;
+    return exit_code(signal_number);
   }
 
  private:
   bool table() const { return !options_.quiet && !options_.json; }
+
+  int exit_code(int signal_number) const {
+    int code = kExitDone;
+    for (const SweepRow& row : rows_) {
+      if (exit_code_of(row.result, signal_number) == kExitCheckFailed) code = kExitCheckFailed;
+    }
+    const auto complete = static_cast<std::size_t>(std::ranges::count_if(
+        rows_, [](const SweepRow& row) { return !row.result.value("partial", false); }));
+    if (complete == points_.size()) return code;
+    if (!options_.quiet) {
+      const std::size_t cut = rows_.size() - complete;
+      const std::string text = fmt::format("PARTIAL: {} of {} points{}\n", complete, points_.size(),
+                                           cut == 0 ? "" : fmt::format(", and {} cut short", cut));
+      if (table()) print(text);
+      if (options_.json) fmt::print(stderr, "{}", text);
+    }
+    return code == kExitDone ? kExitSignal + signal_number : code;
+  }
 
   void draw_plot() {
     const std::vector<Panel> panels = sweep_panels(rows_);
@@ -169,24 +196,48 @@ class SweepOutput {
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
   std::vector<SweepRow> rows_;
-  int exit_code_ = kExitDone;
 };
+
+/// What goes wrong in a run does not tell which of many it was; a UserError has its place.
+template <typename Run>
+nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, const Run& run) {
+  try {
+    return run();
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw std::runtime_error(describe_point(number, point) + ": " + error.what());
+  }
+}
+
+void run_points(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points,
+                const StopSignals& signals, SweepOutput& output) {
+  const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
+  if (options.jobs > 1) {
+    run_side_by_side(
+        points, options.jobs, signals.stop(), show_progress,
+        [&](std::size_t number, nlohmann::json result) { output.add(number, std::move(result)); });
+    return;
+  }
+  for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
+    output.add(i, named(i, points[i], [&] {
+                 return run_watched(points[i].scenario, options.rank, signals, show_progress);
+               }));
+  }
+}
 
 /// A signal ends the sweep with the points it interrupts.
 int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   const StopSignals signals;
+  if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
   SweepOutput output(options, points);
-  const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
-  if (options.jobs > 1) {
-    run_side_by_side(points, options.jobs, signals.stop(), show_progress,
-                     [&](nlohmann::json result) { output.add(std::move(result), signals.signal_number()); });
-    return output.end();
+  try {
+    run_points(options, points, signals, output);
+  } catch (...) {
+    output.keep();
+    throw;
   }
-  for (const scenarios::SweepPoint& point : points) {
-    if (signals.stop()) break;
-    output.add(run_watched(point.scenario, options.rank, signals, show_progress), signals.signal_number());
-  }
-  return output.end();
+  return output.end(signals.signal_number());
 }
 
 int run(const RunOptions& options) {
@@ -209,6 +260,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->add_option("--out", options->out,
                    "Directory for result.json, or a sweep's points.csv and points.svg; created if absent")
       ->type_name("DIR");
+  command
+      ->add_option(
+          "--trace", options->trace,
+          "Write every request as it is posted to this file, a line of CSV each; simulated runs only")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command
       ->add_option("--jobs", options->jobs,

@@ -31,7 +31,8 @@ constexpr const char* kFooter =
     "  verbtwin run scenarios/smallbank-16.json\n"
     "  verbtwin run scenarios/smallbank-16.json --set protocol.name=fasst-occ --out out/fasst\n"
     "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80\n"
-    "Exit codes: 0 done; 2 bad input; 3 a check of the run failed; 1 anything else.";
+    "Exit codes: 0 done; 2 bad input; 3 a check of the run failed; 128 + the signal's number: ended by a\n"
+    "signal, results marked partial; 1 anything else.";
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;

@@ -19,12 +19,15 @@
 #include "tools/progress.hpp"
 #include "tools/simulate.hpp"
 #include "tools/summary.hpp"
+#include "tools/sweep.hpp"
 
 namespace verbtwin::tools {
 
 namespace {
 
 using nlohmann::json;
+
+constexpr std::string_view kUserError = R"({"user_error")";  // what a child says instead of a result
 
 /// What parent and children tell each other, in memory that they share.
 struct PointState {
@@ -80,7 +83,7 @@ double length_us(const scenarios::Scenario& scenario) {
 
 void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs,
                       const std::atomic<bool>& stop, bool show_progress,
-                      const std::function<void(json result)>& finished) {
+                      const std::function<void(std::size_t point, json result)>& finished) {
   Shared shared(points.size());
   std::optional<Progress> progress;
   double total_us = 0;
@@ -103,25 +106,32 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   bool failed = false;
   const auto end = [&](std::size_t number, const calibration::ForkedResult& result) {
     shared.point(number).simulated_us = length_us(points[number].scenario);
-    if (!result.error.empty() || result.text.starts_with("{\"user_error\"")) {
+    if (!result.error.empty() || result.text.starts_with(kUserError)) {
       failed = true;
       shared.stop() = true;
     }
     ended[number] = result.error.empty() ? result.text : "";
     for (; reported < points.size() && ended[reported] && !failed && !ended[reported]->empty(); ++reported) {
       progress.reset();  // the line is somebody else's now
-      finished(json::parse(*ended[reported]).at("result"));
+      finished(reported, json::parse(*ended[reported]).at("result"));
     }
   };
   const auto work = [&](std::size_t number) {
     return run_point(points[number].scenario, shared.point(number), shared.stop());
   };
   const auto results = calibration::in_processes(points.size(), jobs, work, watch, end);
-  for (const calibration::ForkedResult& result : results) {
-    if (!result.error.empty()) throw std::runtime_error(result.error);
-    if (result.text.starts_with("{\"user_error\"")) {
-      throw UserError("", json::parse(result.text).at("user_error").get<std::string>());
-    }
+  if (!failed) return;
+  for (; reported < points.size(); ++reported) {
+    const std::string& text = results[reported].text;
+    if (text.empty() || text.starts_with(kUserError)) continue;
+    if (json result = json::parse(text).at("result"); !result.at("partial"))
+      finished(reported, std::move(result));
+  }
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& [text, error] = results[i];
+    if (!error.empty()) throw std::runtime_error(describe_point(i, points[i]) + ": " + error);
+    if (text.starts_with(kUserError))
+      throw UserError("", json::parse(text).at("user_error").get<std::string>());
   }
 }
 

@@ -15,9 +15,9 @@ namespace verbtwin::tools {
 
 /// `finished` gets the results in the order of the points, each as soon as those before it are there. Once
 /// `stop` is set, what runs ends early with a partial result and nothing new begins. Throws what a single run
-/// throws; the other points are stopped then.
+/// throws, naming the point; the other points are stopped then, and `finished` has got what was complete.
 void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs,
                       const std::atomic<bool>& stop, bool show_progress,
-                      const std::function<void(nlohmann::json result)>& finished);
+                      const std::function<void(std::size_t point, nlohmann::json result)>& finished);
 
 }  // namespace verbtwin::tools

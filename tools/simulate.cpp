@@ -13,6 +13,7 @@
 #include "calibration/profile_file.hpp"
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
+#include "tools/verb_trace.hpp"
 
 namespace verbtwin::tools {
 
@@ -87,7 +88,10 @@ class Simulation {
     const scenarios::Cluster& shape = scenario.cluster;
     for (int node = 0; node < shape.nodes; ++node) {
       std::vector<WorkerPort*> ports;
-      for (int thread = 0; thread < shape.threads; ++thread) ports.push_back(&cluster_.port(node, thread));
+      for (int thread = 0; thread < shape.threads; ++thread) {
+        WorkerPort& port = cluster_.port(node, thread);
+        ports.push_back(control.trace == nullptr ? &port : &control.trace->wrap(port));
+      }
       nodes_.push_back(&job_->add_node(node, cluster_.memory(node), ports));
     }
     for (int node = 0; node < shape.nodes; ++node) {

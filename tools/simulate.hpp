@@ -18,6 +18,8 @@
 
 namespace verbtwin::tools {
 
+class VerbTrace;
+
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
   std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
@@ -25,6 +27,7 @@ struct RunControl {
   const models::NicProfile* nic = nullptr;         // in place of the profiles that the scenario names
   const models::HostProfile* host = nullptr;       // likewise
   const models::SocketProfile* sockets = nullptr;  // likewise
+  VerbTrace* trace = nullptr;                      // hears of every request
   protocols::OccOptions::Sabotage sabotage;        // tests only
   protocols::RampOptions::Sabotage ramp_sabotage;  // likewise
 };

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "scenarios/text.hpp"
 #include "tools/bottleneck.hpp"
 #include "tools/text.hpp"
 
@@ -104,7 +105,7 @@ void Summary::title() {
   std::string name = member(scenario, "protocol").value("name", "");
   const std::string workload = member(scenario, "workload").value("name", "");
   name += !name.empty() && !workload.empty() ? " running " + workload : workload;
-  line(paint(kBold, fmt::format("{}: {}", scenario.value("name", "result"), name)));
+  line(paint(kBold, scenarios::one_line(fmt::format("{}: {}", scenario.value("name", "result"), name))));
   std::string shape =
       fmt::format("{} machines x {} threads", count_of(cluster, "nodes"), count_of(cluster, "threads"));
   if (!counts_operations()) {
@@ -127,7 +128,9 @@ void Summary::title() {
     if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
   }
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
-  line(wrap(fmt::format("{}; {}, seed {}", shape, backend, count_of(result_, "seed")), 0, width_));
+  line(wrap(
+      fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
+      width_));
   if (measured_on != result_.end() && !measured_on->empty() && measured_on->front().contains("warning")) {
     line(wrap("warning: " + measured_on->front().value("warning", ""), 0, width_));
   }

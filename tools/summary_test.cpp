@@ -108,6 +108,13 @@ TEST(Summary, ColourOnlyWhereAsked) {
   EXPECT_THAT(painted, HasSubstr("\x1b[31mFAIL\x1b[0m"));
 }
 
+TEST(Summary, ANameIsMadePrintable) {
+  json result = canned_result();
+  result["scenario"]["name"] = "a\x1b[31m";
+  result["scenario"]["cluster"]["nic"] = "\x1b.json";
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("\x1b")));
+}
+
 TEST(Summary, SaysThatARunIsPartial) {
   json result = canned_result();
   result["partial"] = true;
@@ -172,6 +179,14 @@ TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
       describe_bottleneck("round_trips", 0.41),
       "Nothing is saturated (the busiest resource is 41.0 % in use): transactions wait for round trips; more "
       "coroutines would help.");
+}
+
+TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
+  EXPECT_THAT(
+      describe_bottleneck("locks", 0.97, "core"),
+      HasSubstr("Conflicts are the limit: too many attempts fail (the busiest resource, core, is 97.0 % "
+                "in use). To go faster, spread"));
+  EXPECT_THAT(describe_bottleneck("none", 0), HasSubstr("Nothing was measured"));
 }
 
 TEST(Bottleneck, NamesAResourceItDoesNotKnow) {

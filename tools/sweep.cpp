@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "scenarios/text.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -127,11 +128,19 @@ std::size_t columns_of(const std::string& path) {
 
 }  // namespace
 
+std::string describe_point(std::size_t number, const scenarios::SweepPoint& point) {
+  std::string settings;
+  for (const auto& [path, value] : point.settings) {
+    settings += fmt::format("{}{}={}", settings.empty() ? "" : ", ", path, text_of(value));
+  }
+  return fmt::format("point {} ({})", number, scenarios::one_line(settings, 200));
+}
+
 std::string sweep_csv(const std::vector<SweepRow>& rows) {
   std::vector<Cells> table;
   std::vector<std::string> columns;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    table.push_back(cells_of(rows[i], i));
+    table.push_back(cells_of(rows[i], rows[i].number.value_or(i)));
     for (const auto& [column, text] : table.back()) {
       if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
     }
@@ -166,7 +175,7 @@ std::string sweep_table_line(const SweepRow& row) {
   const json& result = row.result;
   std::string line;
   for (const auto& [path, value] : row.settings) {
-    const std::string text = text_of(value_at(result.at("scenario"), path));
+    const std::string text = scenarios::one_line(text_of(value_at(result.at("scenario"), path)));
     line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
   const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());

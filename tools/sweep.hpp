@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,11 @@ namespace verbtwin::tools {
 struct SweepRow {
   std::vector<std::pair<std::string, nlohmann::json>> settings;
   nlohmann::json result;
+  std::optional<std::size_t> number = std::nullopt;  // of the point; none: the row's
 };
+
+/// "point 3 (cluster.nodes=4, protocol.name=farm)", for a message.
+std::string describe_point(std::size_t number, const scenarios::SweepPoint& point);
 
 /// All rows with one header: the point's number, what identifies the run, its settings, and every figure with
 /// its unit in its name. What a row does not have is empty. Ends in a newline.

@@ -1,0 +1,67 @@
+// What limits a run, as its result names it.
+#include "tools/result.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tools/runs_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+std::string limit(const json& result) {
+  return result.at("bottleneck").at("resource");
+}
+
+constexpr const char* kSmallBank = R"({
+  "cluster": {"nodes": 4, "threads": 8, "coroutines": 8},
+  "protocol": {"name": "drtmh"},
+  "workload": {"name": "smallbank", "accounts_per_thread": 10},
+  "run": {"warmup_us": 20, "measure_us": 100, "check": "none"}
+})";
+
+TEST(Limit, IsTheConflictsWhereMostAttemptsFail) {
+  const json result = run(kSmallBank);
+  EXPECT_GT(result.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(result), "locks");
+  EXPECT_EQ(result.at("bottleneck").at("busiest"), "core");
+  EXPECT_NE(limit(run(kSmallBank, {"workload.accounts_per_thread=10000"})), "locks");
+}
+
+TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
+  const auto skewed = [](const char* coroutines) {
+    return run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "F"})",
+                            std::string("cluster.coroutines=") + coroutines, "run.measure_us=300"});
+  };
+  const json two = skewed("2");
+  EXPECT_LT(two.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(two), "locks") << two.at("abort_ratio");
+  EXPECT_EQ(limit(skewed("1")), "round_trips");
+}
+
+TEST(Limit, IsNothingWhereNothingEnded) {
+  EXPECT_EQ(limit(run(kSmallBank, {"workload.accounts_per_thread=10000", "run.measure_us=0.001"})), "none");
+  const std::atomic<bool> stop{true};
+  RunControl control;
+  control.stop = &stop;
+  const json stopped = run(kSmallBank, {}, control);
+  EXPECT_EQ(stopped.at("partial"), true);
+  EXPECT_EQ(limit(stopped), "none") << "stopped in the warm-up";
+}
+
+TEST(Limit, IsALinkThatAllShare) {
+  // Half of the messages cross the one cable between the two groups.
+  const json result = run(R"({
+    "cluster": {"nodes": 8, "threads": 4, "nics_per_node": 1, "network": {"topology": "dragonfly", "groups": 2, "chassis": 1,
+                "routers": 2, "router_ports": 2, "group_cables": 1}},
+    "workload": {"name": "primitive", "verb": "write", "payload_b": 2048},
+    "run": {"warmup_us": 50, "measure_us": 100}
+  })");
+  EXPECT_EQ(limit(result), "link");
+  EXPECT_GT(result.at("bottleneck").at("utilization"), 0.9);
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

@@ -1,0 +1,78 @@
+#include "tools/sweep_points.hpp"
+
+#include <set>
+#include <tuple>
+
+#include "backend/user_error.hpp"
+#include "calibration/forked.hpp"
+#include "calibration/profile_file.hpp"
+#include "scenarios/loader.hpp"
+#include "sim/platform.hpp"
+#include "tools/catalog.hpp"
+#include "tools/job.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+/// What many points have in common is looked at once.
+class Checks {
+ public:
+  void check(const scenarios::Scenario& scenario) {
+    make_job(scenario, {});
+    if (scenario.backend != "sim") return;  // a real cluster is what it is
+    check_profiles(scenario.cluster);
+    check_platform(scenario.cluster);
+  }
+
+ private:
+  void check_profiles(const scenarios::Cluster& cluster) {
+    if (!profiles_.emplace(cluster.nic, cluster.host, cluster.sockets).second) return;
+    const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
+    calibration::load_nic_profile(cluster.nic, search);
+    calibration::load_host_profile(cluster.host, search);
+    if (!cluster.sockets.empty()) calibration::load_socket_profile(cluster.sockets, search);
+  }
+
+  /// In a process of its own: nothing may follow a platform with profiles.
+  void check_platform(const scenarios::Cluster& cluster) {
+    const std::string& file = cluster.network.platform;
+    if (file.empty() || !platforms_.emplace(file, cluster.nodes, cluster.nics_per_node).second) return;
+    const auto load = [&](std::size_t) -> std::string {
+      try {
+        sim::Platform::from_xml(file, cluster.nodes, cluster.nics_per_node);
+        return "";
+      } catch (const UserError& error) {
+        return error.what();
+      }
+    };
+    const calibration::ForkedResult result =
+        calibration::in_processes(1, 1, load, [] { return true; }).front();
+    const std::string& why = result.error.empty() ? result.text : result.error;
+    if (!why.empty()) throw UserError("/cluster/network/platform", why);
+  }
+
+  std::set<std::tuple<std::string, std::string, std::string>> profiles_;
+  std::set<std::tuple<std::string, int, int>> platforms_;
+};
+
+}  // namespace
+
+std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
+                                                        const std::vector<std::string>& overrides) {
+  std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog());
+  Checks checks;
+  for (const auto& [settings, scenario] : points) {
+    try {
+      if (scenario.backend != "sim" && !settings.empty()) {
+        throw UserError("/backend", "a sweep is simulated; run its points one by one on real verbs");
+      }
+      checks.check(scenario);
+    } catch (const UserError& error) {
+      throw UserError("", scenarios::describe(scenario, error));
+    }
+  }
+  return points;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,45 @@
+// VerbTrace: a line of CSV for every request that a simulated run posts, as it is posted, warm-up included.
+//
+// Stands between the programs and the ports of their workers; a run without one has nothing in between. One
+// thread; outlives the programs whose ports it wraps. Lines are written as they come (80 B each): the file is
+// as long as the run is.
+//
+// Columns: time_ns (when the doorbell is rung), node, thread, peer (node; empty for datagrams), queue_pair,
+// verb, bytes, remote_addr or a datagram's queue pair, wr_id, signalled (0 or 1), list (which of this
+// worker's lists, of one doorbell each, it is in).
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "backend/cluster.hpp"
+
+namespace verbtwin::tools {
+
+class VerbTrace {
+ public:
+  /// Throws UserError where the file cannot be made.
+  explicit VerbTrace(const std::filesystem::path& file);
+  ~VerbTrace();
+  VerbTrace(const VerbTrace&) = delete;
+  VerbTrace& operator=(const VerbTrace&) = delete;
+
+  /// The port to give to the program instead; owned here.
+  WorkerPort& wrap(WorkerPort& port);
+
+  /// Writes what is left. Throws std::system_error where anything could not be written.
+  void end();
+
+ private:
+  class Port;
+  class TracedDevice;
+  class TracedQueuePair;
+
+  std::filesystem::path path_;
+  std::FILE* file_ = nullptr;
+  std::vector<std::unique_ptr<Port>> ports_;
+};
+
+}  // namespace verbtwin::tools
