@@ -15,8 +15,10 @@ namespace verbtwin::tools {
 
 class VerbTrace::TracedQueuePair final : public QueuePair {
  public:
-  TracedQueuePair(Port& port, QueuePair& inner, int peer, std::unique_ptr<QueuePair> owned)
-      : port_(port), inner_(inner), owned_(std::move(owned)), peer_(peer) {}
+  /// `peer`: its node; below 0: not known. `base`: where that registered its memory.
+  TracedQueuePair(Port& port, QueuePair& inner, int peer, std::uint64_t base,
+                  std::unique_ptr<QueuePair> owned)
+      : port_(port), inner_(inner), owned_(std::move(owned)), peer_(peer), base_(base) {}
 
   PostResult post_send(std::span<const SendWr> list) override;
   PostResult post_recv(std::span<const RecvWr> list) override { return inner_.post_recv(list); }
@@ -30,7 +32,8 @@ class VerbTrace::TracedQueuePair final : public QueuePair {
   Port& port_;
   QueuePair& inner_;
   std::unique_ptr<QueuePair> owned_;
-  int peer_;  // its node; below 0: not known
+  int peer_;
+  std::uint64_t base_;
 };
 
 class VerbTrace::TracedDevice final : public Device {
@@ -42,7 +45,7 @@ class VerbTrace::TracedDevice final : public Device {
   std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override {
     std::unique_ptr<QueuePair> made = inner_.create_qp(attributes);
     QueuePair& inner = *made;
-    return std::make_unique<TracedQueuePair>(port_, inner, -1, std::move(made));
+    return std::make_unique<TracedQueuePair>(port_, inner, -1, 0, std::move(made));
   }
   std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override { return inner_.create_ah(peer); }
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override {
@@ -58,14 +61,17 @@ class VerbTrace::Port final : public WorkerPort {
  public:
   Port(WorkerPort& inner, std::FILE* file) : inner_(inner), file_(file), device_(*this, inner.device()) {}
 
-  void note(std::span<const SendWr> posted, QueuePair& queue_pair, int peer, std::int64_t rung_ps) {
+  void note(std::span<const SendWr> posted, const QueuePair& queue_pair, int peer, std::uint64_t base,
+            std::int64_t rung_ps) {
     ++lists_;
     const bool ud = queue_pair.type() == QpType::kUd;
     const std::string to = peer < 0 ? "" : std::to_string(peer);
     for (const SendWr& wr : posted) {
-      fmt::print(file_, "{:.3f},{},{},{},{},{},{},{},{},{},{}\n", static_cast<double>(rung_ps) / 1000, node(),
-                 thread(), to, queue_pair.address().qp_num, to_string(wr.opcode), wr.sge.length,
-                 ud ? wr.remote_qpn : wr.remote_addr, wr.wr_id, (wr.flags & kSignaled) != 0 ? 1 : 0, lists_);
+      const bool has_address = !ud && wr.opcode != Opcode::kSend && wr.opcode != Opcode::kSendWithImm;
+      const std::uint64_t where = ud ? wr.remote_qpn : has_address ? wr.remote_addr - base : 0;
+      fmt::print(file_, "{:.3f},{},{},{},{},{},{},{},{},{}\n", static_cast<double>(rung_ps) / 1000, node(),
+                 thread(), to, queue_pair.address().qp_num, to_string(wr.opcode), wr.sge.length, where,
+                 (wr.flags & kSignaled) != 0 ? 1 : 0, lists_);
     }
   }
 
@@ -78,8 +84,8 @@ class VerbTrace::Port final : public WorkerPort {
   QueuePair& rc_queue_pair(int node, int nic, int index) override {
     auto& traced = queue_pairs_[{node, nic, index}];
     if (!traced) {
-      traced =
-          std::make_unique<TracedQueuePair>(*this, inner_.rc_queue_pair(node, nic, index), node, nullptr);
+      traced = std::make_unique<TracedQueuePair>(*this, inner_.rc_queue_pair(node, nic, index), node,
+                                                 memory().remote(node, nic).addr, nullptr);
     }
     return *traced;
   }
@@ -100,7 +106,7 @@ class VerbTrace::Port final : public WorkerPort {
 
 PostResult VerbTrace::TracedQueuePair::post_send(std::span<const SendWr> list) {
   const PostResult result = inner_.post_send(list);
-  if (result.posted > 0) port_.note(list.first(result.posted), inner_, peer_, port_.cpu().now_ps());
+  if (result.posted > 0) port_.note(list.first(result.posted), inner_, peer_, base_, port_.cpu().now_ps());
   return result;
 }
 
@@ -109,7 +115,7 @@ VerbTrace::VerbTrace(const std::filesystem::path& file) : path_(file), file_(std
     throw UserError("", fmt::format("--trace {}: cannot be written: {}", scenarios::one_line(file.string()),
                                     std::generic_category().message(errno)));
   }
-  fmt::print(file_, "time_ns,node,thread,peer,queue_pair,verb,bytes,remote_addr,wr_id,signalled,list\n");
+  fmt::print(file_, "time_ns,node,thread,peer,queue_pair,verb,bytes,to,signalled,list\n");
 }
 
 VerbTrace::~VerbTrace() {

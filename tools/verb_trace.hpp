@@ -5,8 +5,9 @@
 // as long as the run is.
 //
 // Columns: time_ns (when the doorbell is rung), node, thread, peer (node; empty for datagrams), queue_pair,
-// verb, bytes, remote_addr or a datagram's queue pair, wr_id, signalled (0 or 1), list (which of this
-// worker's lists, of one doorbell each, it is in).
+// verb, bytes, to (the offset in the peer's registered memory, a datagram's queue pair), signalled (0 or 1),
+// list (which of this worker's lists, of one doorbell each, it is in). No addresses and no wr_ids: the same
+// scenario and seed give the same file.
 #pragma once
 
 #include <cstdio>
