@@ -71,7 +71,8 @@ Task<Outcome> run_new_order(const Data& data, Transaction& tx, Terminal terminal
   }
   auto inserting = tx.execute();
   if (!co_await inserting) co_return Outcome::kAborted;
-  if (tx.exists(order)) {
+  // One of this very number: somebody else was faster, and this attempt will abort.
+  if (tx.exists(order) && tx.value<Order>(order).entered < o) {
     // The place of an older one, of which nothing is to stay: lines that this one has not, and, if it has not
     // been delivered, that it is the next one. Where nobody delivers that stays the first one there was.
     const std::uint32_t old_lines = tx.value<Order>(order).lines;
