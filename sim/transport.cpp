@@ -42,6 +42,11 @@ Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
       tear_(tear) {}
 
 Transport::~Transport() {
+  for (const auto& chunk : chunks_) {
+    for (std::uint32_t i = 0; i < kChunk; ++i) {
+      if (chunk[i].pool_class != 0) delete[] chunk[i].local;  // still on its way
+    }
+  }
   for (auto& buffers : free_payloads_) {
     for (std::byte* buffer : buffers) delete[] buffer;
   }
