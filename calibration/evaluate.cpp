@@ -1,8 +1,12 @@
 #include "calibration/evaluate.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
+#include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
+#include "scenarios/text.hpp"
 
 namespace verbtwin::calibration {
 
@@ -14,11 +18,14 @@ struct Task {
   std::size_t experiment, point, variant;
 };
 
-Prediction prediction_of(const Experiment& experiment, const ForkedResult& result, std::size_t variant) {
+Prediction prediction_of(const Experiment& experiment, const Point& point, const ForkedResult& result,
+                         std::size_t variant) {
+  if (!result.error.empty()) {
+    throw UserError(
+        "", fmt::format("{}: {} cannot be simulated: {}", experiment.name, point.place, result.error));
+  }
   Prediction p;
   p.variant = variant;
-  p.error = result.error;
-  if (!p.error.empty()) return p;
   const json read = json::parse(result.text);
   p.value = read.at("value").get<double>() * experiment.scale;
   p.bottleneck = read.at("bottleneck").at("resource");
@@ -48,14 +55,18 @@ std::vector<std::vector<Prediction>> Evaluator::evaluate(std::span<const Experim
     const Experiment& e = *experiments[tasks[i].experiment];
     const json result = run_(e.points[tasks[i].point].variants[tasks[i].variant], profiles.nics.at(e.nic),
                              profiles.hosts.at(e.host));
-    return json{{"value", result.at(json::json_pointer(e.result_pointer))},
-                {"bottleneck", result.at("bottleneck")}}
-        .dump();
+    const json::json_pointer pointer(e.result_pointer);
+    if (!result.contains(pointer) || !result.at(pointer).is_number()) {
+      throw UserError(
+          "", "/result/pointer: no number of a result is at " + scenarios::in_quotes(e.result_pointer));
+    }
+    return json{{"value", result.at(pointer)}, {"bottleneck", result.at("bottleneck")}}.dump();
   };
   const std::vector<ForkedResult> results = in_processes(tasks.size(), jobs_, work, going_on_);
   if (results.size() != tasks.size()) return {};
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    Prediction p = prediction_of(*experiments[tasks[i].experiment], results[i], tasks[i].variant);
+    const Experiment& e = *experiments[tasks[i].experiment];
+    Prediction p = prediction_of(e, e.points[tasks[i].point], results[i], tasks[i].variant);
     Prediction& kept = best[tasks[i].experiment][tasks[i].point];
     if (tasks[i].variant == 0 || p.value > kept.value) kept = std::move(p);
   }

@@ -16,15 +16,14 @@
 namespace verbtwin::calibration {
 
 struct Prediction {
-  double value = 0;        // in the experiment's unit; 0 where the run failed
+  double value = 0;        // in the experiment's unit
   std::string bottleneck;  // the result's
   double utilization = 0;  // of it
   std::string busiest;
   std::size_t variant = 0;  // the best of the point's
-  std::string error;        // why the run failed
 };
 
-/// log(simulated / published); a failed run counts as far off.
+/// log(simulated / published); a run in which nothing happened counts as far off.
 double log_error(const Point& point, const Prediction& prediction);
 
 class Evaluator {
@@ -36,7 +35,8 @@ class Evaluator {
   Evaluator(Run run, int jobs, std::function<bool()> going_on)
       : run_(std::move(run)), jobs_(jobs), going_on_(std::move(going_on)) {}
 
-  /// Per experiment and point. Empty if it was told to stop.
+  /// Per experiment and point. Empty if it was told to stop. Throws UserError where a point cannot be
+  /// simulated: what would stand for it is no measurement.
   std::vector<std::vector<Prediction>> evaluate(std::span<const Experiment* const> experiments,
                                                 const ProfileSet& profiles) const;
 

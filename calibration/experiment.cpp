@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "backend/user_error.hpp"
@@ -21,6 +22,9 @@ using scenarios::Document;
 namespace fs = std::filesystem;
 
 constexpr const char* kLeftOutFile = "left-out.json";
+
+/// By row ("x.csv:7") that has been met: which of its numbers nothing accounts for so far.
+using Unaccounted = std::map<std::string, std::set<std::size_t>>;
 
 json text(std::size_t length_min = 1) {
   return {{"type", "string"}, {"minLength", length_min}, {"maxLength", 10000}};
@@ -128,7 +132,7 @@ class Reader {
     table_ = PublishedTable::read(published / data);
   }
 
-  Experiment read(std::set<std::string>& used) {
+  Experiment read(Unaccounted& unaccounted) {
     Experiment e;
     e.name = root_.at("name");
     e.description = root_.at("description");
@@ -144,8 +148,8 @@ class Reader {
     const std::size_t part = root_.at("value").value("part", 0);
     for (const PublishedRow& row : table_.rows()) {
       if (!matches(table_, row, root_.value("rows", json::object()))) continue;
-      used.insert(fmt::format("{}:{}:{}", e.data, row.line, part));
       e.points.push_back(point(row, part));
+      account(row, part, unaccounted);
     }
     if (e.points.empty()) refuse(document_, "/rows", "no row of " + e.data + " is meant");
     return e;
@@ -154,6 +158,16 @@ class Reader {
   std::string place(const std::string& pointer) const { return document_.place(pointer); }
 
  private:
+  void account(const PublishedRow& row, std::size_t part, Unaccounted& unaccounted) const {
+    const auto [entry, met_first] = unaccounted.try_emplace(table_.place(row));
+    if (met_first) {
+      for (std::size_t i = 0; i < table_.parts(row, root_.at("value").at("column")); ++i) {
+        entry->second.insert(i);
+      }
+    }
+    entry->second.erase(part);
+  }
+
   Point point(const PublishedRow& row, std::size_t part) {
     Point p;
     for (const std::string column : root_.at("series")) {
@@ -162,7 +176,12 @@ class Reader {
     }
     p.x = table_.cell(row, root_.at("x"));
     p.published = table_.number(row, root_.at("value").at("column"), part);
-    p.place = fmt::format("{}:{}", table_.name(), row.line);
+    p.place = table_.place(row);
+    if (p.published <= 0) {
+      throw UserError("", fmt::format("{}: column {}: {}; allowed: more than 0", p.place,
+                                      scenarios::in_quotes(root_.at("value").at("column").get<std::string>()),
+                                      p.published));
+    }
     for (const json& limit : root_.value("limits", json::array())) {
       if (!matches(table_, row, limit.value("where", json::object()))) continue;
       p.limits = limit.at("resources").get<std::vector<std::string>>();
@@ -206,11 +225,15 @@ std::vector<fs::path> json_files(const fs::path& directory) {
   return files;
 }
 
-/// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}].
+/// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}]; with "part", one
+/// number of rows whose others are run.
 std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published,
-                                   std::set<std::string>& used) {
+                                   Unaccounted& unaccounted) {
   const Document document = Document::read(file);
-  check(document, list_of(object({{"data", text()}, {"rows", {{"type", "object"}}}, {"reason", text()}},
+  check(document, list_of(object({{"data", text()},
+                                  {"rows", {{"type", "object"}}},
+                                  {"part", {{"type", "integer"}, {"minimum", 0}}},
+                                  {"reason", text()}},
                                  {"data", "rows", "reason"})));
   std::vector<LeftOut> all;
   for (const json& entry : document.root()) {
@@ -218,16 +241,21 @@ std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& publish
     const PublishedTable table = PublishedTable::read(published / fs::path(data).filename());
     for (const PublishedRow& row : table.rows()) {
       if (!matches(table, row, entry.at("rows"))) continue;
-      used.insert(fmt::format("{}:{}:0", data, row.line));
+      if (!entry.contains("part")) {
+        unaccounted[table.place(row)].clear();
+      } else if (const auto met = unaccounted.find(table.place(row)); met != unaccounted.end()) {
+        met->second.erase(entry.at("part").get<std::size_t>());
+      }
       std::string what;
       for (const std::string& cell : row.cells) what += (what.empty() ? "" : ", ") + cell;
-      all.push_back({fmt::format("{}:{}", data, row.line), what, entry.at("reason")});
+      if (entry.contains("part")) what += fmt::format("; part {} only", entry.at("part").get<int>());
+      all.push_back({table.place(row), what, entry.at("reason")});
     }
   }
   return all;
 }
 
-void require_every_row(const fs::path& published, const std::set<std::string>& used) {
+void require_every_number(const fs::path& published, const Unaccounted& unaccounted) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(published)) {
     if (entry.path().extension() == ".csv") files.push_back(entry.path());
@@ -236,9 +264,12 @@ void require_every_row(const fs::path& published, const std::set<std::string>& u
   for (const fs::path& file : files) {
     const PublishedTable table = PublishedTable::read(file);
     for (const PublishedRow& row : table.rows()) {
-      if (used.contains(fmt::format("{}:{}:0", table.name(), row.line))) continue;
-      throw UserError("", fmt::format("{}:{}: no experiment runs this row and {} does not name it",
-                                      table.name(), row.line, kLeftOutFile));
+      const auto met = unaccounted.find(table.place(row));
+      if (met != unaccounted.end() && met->second.empty()) continue;
+      const std::string what =
+          met == unaccounted.end() ? "this row" : fmt::format("part {} of this row", *met->second.begin());
+      throw UserError("", fmt::format("{}: no experiment runs {} and {} does not name it", table.place(row),
+                                      what, kLeftOutFile));
     }
   }
 }
@@ -248,12 +279,12 @@ void require_every_row(const fs::path& published, const std::set<std::string>& u
 ExperimentSet load_experiments(const fs::path& experiments, const fs::path& published,
                                const scenarios::Catalog& catalog) {
   ExperimentSet set;
-  std::set<std::string> used;
+  Unaccounted unaccounted;
   for (const fs::path& file : json_files(experiments)) {
-    set.experiments.push_back(Reader(Document::read(file), published, catalog).read(used));
+    set.experiments.push_back(Reader(Document::read(file), published, catalog).read(unaccounted));
   }
-  set.left_out = read_left_out(experiments / kLeftOutFile, published, used);
-  require_every_row(published, used);
+  set.left_out = read_left_out(experiments / kLeftOutFile, published, unaccounted);
+  require_every_number(published, unaccounted);
   return set;
 }
 

@@ -129,6 +129,27 @@ TEST_F(Experiments, EveryRowIsRunOrNamed) {
   EXPECT_EQ(set.left_out[0].reason, "a test");
 }
 
+TEST_F(Experiments, APublishedRateIsAboveZero) {
+  write("published/train/raw.csv", "# source: a paper\nverb,payload_b,mops\nread,8,10\nwrite,8,-1\n");
+  EXPECT_THAT(refusal(), HasSubstr("raw.csv:4: column \"mops\": -1; allowed: more than 0"));
+}
+
+TEST_F(Experiments, EveryNumberOfACellIsRunOrNamed) {
+  write("published/train/raw.csv", "# source: a paper\nverb,payload_b,mops\nread,8,10 / 20 / 30\n");
+  experiment_["value"]["part"] = 1;
+  EXPECT_THAT(refusal(), HasSubstr("raw.csv:3: no experiment runs part 0 of this row"));
+  const auto leave_out = [](int part) {
+    return json{{"data", "raw.csv"}, {"rows", {{"verb", "read"}}}, {"part", part}, {"reason", "a test"}};
+  };
+  write("experiments/left-out.json", json{leave_out(0)}.dump());
+  EXPECT_THAT(refusal(), HasSubstr("raw.csv:3: no experiment runs part 2 of this row"));
+  write("experiments/left-out.json", json{leave_out(0), leave_out(2)}.dump());
+  const ExperimentSet set = load();
+  EXPECT_EQ(set.experiments[0].points[0].published, 20);
+  ASSERT_THAT(set.left_out, SizeIs(2));
+  EXPECT_THAT(set.left_out[0].what, HasSubstr("part 0 only"));
+}
+
 TEST_F(Experiments, MistakesAreToldWithTheirPlace) {
   experiment_["machine"]["nic"] = "m";
   EXPECT_THAT(refusal(), HasSubstr("(for raw.csv:3)"));

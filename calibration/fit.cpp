@@ -16,8 +16,8 @@ namespace {
 // Errors up to about this count by their square; larger ones by less and less, so that a point whose
 // mechanism is missing does not bend the others (Cauchy's loss).
 constexpr double kRobustScale = 0.1;
-// In the logarithm of a parameter: the step of derivatives (the simulator is a rough function: a smaller one
-// sees its roughness), the first radius of trust, the radii at which a search is over or stops growing.
+// On a parameter's axis: the step of derivatives (the simulator is a rough function: a smaller one sees its
+// roughness), the first radius of trust, the radii at which a search is over or stops growing.
 constexpr double kDerivativeStep = 0.08;
 constexpr double kFirstRadius = 0.5, kLeastRadius = 0.01, kLargestRadius = 1.0;
 // A pull towards the start, in units of a parameter's range: what no data determine stays where it was.
@@ -27,14 +27,30 @@ double robust(double error) {
   const double scaled = error / kRobustScale;
   return kRobustScale * kRobustScale * std::log1p(scaled * scaled);
 }
-double robust_slope(double error) {
+/// What the square of an error counts where the loss is seen as a weighted square.
+double robust_weight(double error) {
   const double scaled = error / kRobustScale;
-  return 2 * error / (1 + scaled * scaled);
+  return 1 / (1 + scaled * scaled);
+}
+double robust_slope(double error) {
+  return 2 * error * robust_weight(error);
 }
 
 struct Stopped {};
 
-using Values = std::vector<double>;  // logarithms, by variable
+/// Ratios count for large values, differences for those near zero: by ratios alone a cost that begins at a
+/// nanosecond stays there, since no step of some percent of it shows in any rate.
+struct Axis {
+  double shift;
+
+  explicit Axis(const FitVariable& v) : shift(v.upper / 20) {}
+  double place(double value) const { return std::log(value + shift); }
+  double value(double place) const { return std::exp(place) - shift; }
+  /// What a distance upwards from a place is, as a share of the value there.
+  double relative(double distance, double place) const { return value(place + distance) / value(place) - 1; }
+};
+
+using Values = std::vector<double>;  // places on their axes, by variable
 
 /// Errors of all points, one experiment behind the other, and what each weighs.
 struct Errors {
@@ -106,9 +122,10 @@ class Fit {
       for (FitVariable& v : machines_.variables(machine)) variables_.push_back(std::move(v));
     }
     for (const FitVariable& v : variables_) {
-      lower_.push_back(std::log(v.lower));
-      upper_.push_back(std::log(v.upper));
-      start_.push_back(std::log(v.first));
+      const Axis& axis = axes_.emplace_back(v);
+      lower_.push_back(axis.place(v.lower));
+      upper_.push_back(axis.place(v.upper));
+      start_.push_back(axis.place(v.first));
       scale_.push_back((upper_.back() - lower_.back()) / 2);
     }
   }
@@ -122,7 +139,7 @@ class Fit {
       differentiate();
       radius = improve(radius);
     }
-    differentiate();
+    differentiate(true);
     apply(best_);
     annotate();
   }
@@ -198,27 +215,31 @@ class Fit {
     // A round is its derivatives and usually one or two steps.
     const int each = static_cast<int>(variables_.size()) + 2;
     if (progress_) {
-      done_ = std::min(done_ + 1, (round_ + 1) * each);
-      progress_(group_, done_, (group_.rounds + 1) * each, least_);
+      done_ = std::min(done_ + 1, (round_ + 2) * each);
+      progress_(group_, done_, (group_.rounds + 2) * each, least_);
     }
     return errors;
   }
 
   void apply(const Values& x) {
-    for (std::size_t i = 0; i < variables_.size(); ++i) machines_.set(variables_[i], std::exp(x[i]));
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      machines_.set(variables_[i], axes_[i].value(x[i]));
+    }
   }
 
-  /// Derivatives at the best, away from the nearer end of each range.
-  void differentiate() {
+  /// Derivatives at the best, away from the nearer end of each range; or to both sides, which averages some
+  /// of the simulator's roughness out: for what the data are said to determine.
+  void differentiate(bool both_sides = false) {
     columns_.assign(variables_.size(), Values(errors_.error.size(), 0.0));
     for (std::size_t i = 0; i < variables_.size(); ++i) {
-      Values x = best_;
       const bool up = upper_[i] - best_[i] > best_[i] - lower_[i];
-      x[i] += up ? kDerivativeStep : -kDerivativeStep;
-      x[i] = std::clamp(x[i], lower_[i], upper_[i]);
-      const Errors there = evaluate(x);
-      for (std::size_t r = 0; r < there.error.size(); ++r) {
-        columns_[i][r] = (there.error[r] - errors_.error[r]) / (x[i] - best_[i]);
+      Values low = best_, high = best_;
+      if (up || both_sides) high[i] = std::min(best_[i] + kDerivativeStep, upper_[i]);
+      if (!up || both_sides) low[i] = std::max(best_[i] - kDerivativeStep, lower_[i]);
+      const Errors below = low[i] < best_[i] ? evaluate(low) : errors_;
+      const Errors above = high[i] > best_[i] ? evaluate(high) : errors_;
+      for (std::size_t r = 0; r < errors_.error.size(); ++r) {
+        columns_[i][r] = (above.error[r] - below.error[r]) / (high[i] - low[i]);
       }
     }
   }
@@ -227,9 +248,9 @@ class Fit {
     std::vector<Values> weighted = columns_;
     double squared = 0;
     for (std::size_t r = 0; r < errors_.error.size(); ++r) {
-      const double root = std::sqrt(errors_.weight[r]);
-      for (Values& column : weighted) column[r] *= root;
-      squared += errors_.weight[r] * errors_.error[r] * errors_.error[r];
+      const double weight = errors_.weight[r] * robust_weight(errors_.error[r]);
+      for (Values& column : weighted) column[r] *= std::sqrt(weight);
+      squared += weight * errors_.error[r] * errors_.error[r];
     }
     return determine(weighted, scale_, squared);
   }
@@ -243,10 +264,11 @@ class Fit {
       std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
       source += names;
       if (!determinations[i].determined) source += "; not determined by these, its range is its uncertainty";
+      if (best_[i] == start_[i]) source += "; the fit left it where it began";
       constexpr double kAtEnd = 0.005;
       if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";
       if (best_[i] > upper_[i] - kAtEnd) source += "; at the upper end of its range";
-      machines_.annotate(v, source, determinations[i].relative_error);
+      machines_.annotate(v, source, axes_[i].relative(determinations[i].error, best_[i]));
     }
   }
 
@@ -256,6 +278,7 @@ class Fit {
   const Evaluator& evaluator_;
   const FitProgress& progress_;
   std::vector<FitVariable> variables_;
+  std::vector<Axis> axes_;
   Values lower_, upper_, start_, scale_;
   Values best_;
   Errors errors_;                // at best_

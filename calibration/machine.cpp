@@ -218,7 +218,9 @@ void Machines::apply_factors(Machine& machine) {
   for (const json& factor : member(machine.wanted, "factors")) {
     for (const std::string& name : parameters_of(machine, factor.at("parameters"))) {
       json& item = machine.document.at("parameters").at(name);
-      set_parameter(machine, name, item.at("value").get<double>() * factor.at("value").get<double>());
+      set_parameter(machine, name,
+                    rounded(item.at("value").get<double>() * factor.at("value").get<double>(),
+                            table_of(machine.kind).at(name).unit));
       item["source"] =
           fmt::format("{}, {}", factor.at("source").get<std::string>(), item.at("source").get<std::string>());
     }
@@ -252,13 +254,15 @@ std::vector<FitVariable> Machines::variables(const std::string& name) const {
 void Machines::set(const FitVariable& variable, double value) {
   Machine& machine = machines_.at(variable.machine);
   for (std::size_t i = 0; i < variable.parameters.size(); ++i) {
-    set_parameter(machine, variable.parameters[i], variable.factor ? variable.start[i] * value : value);
+    const std::string& parameter = variable.parameters[i];
+    const std::string& unit = table_of(machine.kind).at(parameter).unit;
+    set_parameter(machine, parameter, rounded(variable.factor ? variable.start[i] * value : value, unit));
   }
 }
 
 void Machines::set_parameter(Machine& machine, const std::string& parameter, double value) {
   const Bounds bounds = table_of(machine.kind).at(parameter);
-  value = std::clamp(rounded(value, bounds.unit), bounds.min, bounds.max);
+  value = std::clamp(value, bounds.min, bounds.max);
   machine.document.at("parameters").at(parameter)["value"] = value;
   if (machine.kind == ProfileKind::kNic) {
     machine.nic.*find_parameter(models::nic_parameters(), parameter)->value = value;

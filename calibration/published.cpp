@@ -114,6 +114,15 @@ double PublishedTable::number(const PublishedRow& row, const std::string& column
   return value;
 }
 
+std::size_t PublishedTable::parts(const PublishedRow& row, const std::string& column) const {
+  const std::string& text = cell(row, column);
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '/')) + 1;
+}
+
+std::string PublishedTable::place(const PublishedRow& row) const {
+  return name_ + ":" + std::to_string(row.line);
+}
+
 void PublishedTable::refuse(std::size_t line, const std::string& what) const {
   throw UserError("", scenarios::one_line(name_) + ":" + std::to_string(line) + ": " + what);
 }

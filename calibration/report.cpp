@@ -95,8 +95,7 @@ std::string points_table(const Experiment& experiment, const Predictions& predic
     }
     text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} {:.0f} % | {} |\n", point.series,
                         point.x, point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "",
-                        error * 100, std::abs(error) > kFarOff ? "**" : "",
-                        prediction.error.empty() ? prediction.bottleneck : "failed: " + prediction.error,
+                        error * 100, std::abs(error) > kFarOff ? "**" : "", prediction.bottleneck,
                         prediction.utilization * 100, said);
   }
   return text;

@@ -31,10 +31,10 @@ std::vector<Determination> determine(const std::vector<std::vector<double>>& col
       const double share = eigen.eigenvectors()(i, k) * eigen.eigenvectors()(i, k);
       sum += share / std::max(eigen.eigenvalues()(k), weakest);
     }
-    const double relative = std::sqrt(variance * sum);
+    const double error = std::sqrt(variance * sum);
     const double half_range = half_ranges[static_cast<std::size_t>(i)];
-    const bool determined = std::isfinite(relative) && relative < half_range / 2;
-    result.push_back({determined, determined ? relative : std::expm1(half_range)});
+    const bool determined = std::isfinite(error) && error < half_range / 2;
+    result.push_back({determined, determined ? error : half_range});
   }
   return result;
 }

@@ -10,11 +10,11 @@ namespace verbtwin::calibration {
 
 struct Determination {
   bool determined = false;
-  double relative_error = 0;  // standard error; of what is not determined half of its range, as a factor
+  double error = 0;  // standard error; of what is not determined half of its range
 };
 
-/// `columns[i][r]`: derivative of weighted error r by the logarithm of parameter i. `half_ranges`: half of
-/// each parameter's range, in logarithms. `squared_error`: the sum of the squared weighted errors.
+/// `columns[i][r]`: derivative of weighted error r by parameter i, on any axis; `half_ranges`: half of each
+/// parameter's range on it. `squared_error`: the sum of the squared weighted errors.
 /// Gauss-Newton: covariance s^2 (J'J)^-1, directions that no error depends on being unknown.
 std::vector<Determination> determine(const std::vector<std::vector<double>>& columns,
                                      const std::vector<double>& half_ranges, double squared_error);

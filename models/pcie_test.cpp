@@ -84,6 +84,29 @@ TEST(Pcie, ReadsInFlightAreBounded) {
   EXPECT_EQ(rounds(64, 64), (20 + 64 * 84 + 500) * kNs) << "enough of them: bandwidth alone";
 }
 
+TEST(Pcie, ReadsThatBeginLaterHoldNoTagsUntilThen) {
+  NicProfile nic = round_nic();
+  nic.dma_reads_outstanding = 4;
+  Pcie pcie(nic);
+  for (int i = 0; i < 3; ++i) pcie.dma_read({0, 10'000 * kNs}, 64);
+  EXPECT_EQ(pcie.dma_read({0, 0}, 64).done.at(), (20 + 4 * 84 + 500) * kNs) << "behind data, not behind tags";
+}
+
+TEST(Pcie, TagsInUseAreTheirBusyTime) {
+  NicProfile nic = round_nic();
+  nic.dma_reads_outstanding = 4;
+  Pcie pcie(nic);
+  for (int i = 0; i < 8; ++i) pcie.dma_read({i * 604 * kNs, 0}, 64);
+  EXPECT_EQ(pcie.tags().busy_ps(), 8 * 604 * kNs / 4) << "one of four at a time";
+}
+
+TEST(Pcie, AStoreDoesNotWaitForPayloads) {
+  Pcie pcie(round_nic());
+  pcie.dma_read({0, 0}, 16'384);
+  EXPECT_EQ(pcie.store({0, 0}, 64).at(), (84 + 100) * kNs);
+  EXPECT_GT(pcie.dma_read({0, 0}, 64).done.at(), 16'384 * kNs) << "but takes its bytes from the next";
+}
+
 TEST(Pcie, RoundsNanosecondsToPicoseconds) {
   EXPECT_EQ(to_ps(41.7), 41'700);
   EXPECT_EQ(to_ps(0.0004), 0);

@@ -231,9 +231,9 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
 
 Usage Cluster::usage() const {
   Usage usage;
-  usage.resources = {{"core", {}},    {"nic_send", {}},    {"nic_recv", {}},
-                     {"pcie_up", {}}, {"pcie_down", {}},   {"atomic_unit", {}},
-                     {"link", {}},    {"atomic_lock", {}}, {"nic_response", {}}};
+  usage.resources = {{"core", {}},         {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
+                     {"pcie_down", {}},    {"atomic_unit", {}}, {"link", {}},     {"atomic_lock", {}},
+                     {"nic_response", {}}, {"dma_reads", {}}};
   usage.parts = {{"qp_cache", "nic_send", {}},
                  {"qp_cache", "nic_recv", {}},
                  {"wqe_cache", "nic_recv", {}},
@@ -252,6 +252,7 @@ Usage Cluster::usage() const {
     usage.resources[5].busy_ps.push_back(nic.atomic_unit().engine().busy_ps());
     usage.resources[7].busy_ps.push_back(nic.atomic_unit().longest_held_ps());
     usage.resources[8].busy_ps.push_back(nic.response_engine().busy_ps());
+    usage.resources[9].busy_ps.push_back(nic.pcie().tags().busy_ps());
     usage.parts[0].busy_ps.push_back(nic.send_misses().contexts_ps);
     usage.parts[1].busy_ps.push_back(nic.recv_misses().contexts_ps);
     usage.parts[2].busy_ps.push_back(nic.recv_misses().wqes_ps);

@@ -2,8 +2,9 @@
 // latency.
 //
 // Cut-through: a message's head goes on as soon as a link takes it, so its bytes count once on an idle path.
-// Queues at a link's entrance are where incast shows. Nothing is dropped and nothing holds back the sender
-// (queues are endless): lossless fabrics push back instead, which shifts where a message waits, not how long.
+// Queues at a link's entrance are where incast shows. Nothing is dropped. Queues are endless, and lossless
+// fabrics push back instead: that shifts where a message waits, not how long, except for who takes a message
+// for sent when it has left the port (UC, UD). So it leaves no earlier than a switch has room for it.
 //
 // Owned by the Cluster; one thread. Times in picoseconds.
 #pragma once
@@ -39,6 +40,8 @@ class Fabric {
   /// Sends `bytes` along a path from its entrance.
   Crossing cross(Path path, std::uint32_t bytes, models::Moment head) {
     models::Moment tail = head, left = head;
+    std::int64_t latency_ps = 0;
+    double ps_per_byte = 0;
     for (std::uint32_t hop = 0; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       const std::int64_t service_ps = l.service_ps(bytes);
@@ -46,11 +49,14 @@ class Fabric {
       const std::int64_t entered_ps = tail.at();
       tail = l.serve(head, service_ps);
       if (hop == 0) left = tail;
+      latency_ps += l.latency_ps;
+      ps_per_byte = l.ps_per_byte;
       tail = tail.plus_delay(l.latency_ps);
       if (hop > 0) tail = tail.not_before(entered_ps + l.latency_ps);
       head = {tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps};
     }
-    return {left, tail};
+    const auto room_ps = static_cast<std::int64_t>(kBufferBytes * ps_per_byte);
+    return {left.not_before(tail.at() - latency_ps - room_ps), tail};
   }
   /// The same for a message that nobody waits for.
   void cross_quietly(Path path, std::uint32_t bytes) {
@@ -64,6 +70,10 @@ class Fabric {
   std::int64_t link_busy_ps(std::size_t link) const { return links_[link].server.busy_ps(); }
 
  private:
+  /// What a link's far end can grant at most: half of its 12-bit counter of 64 B blocks (InfiniBand
+  /// Architecture Specification, volume 1, 7.9.4.4).
+  static constexpr double kBufferBytes = 2048 * 64;
+
   struct Link {
     models::Server server;
     double ps_per_byte;

@@ -118,6 +118,17 @@ TEST(Fabric, WhatLeavesItsPortIsStillOnItsWay) {
   }
 }
 
+TEST(Fabric, AMessageLeavesItsPortWhenThereIsRoomForIt) {
+  constexpr std::uint32_t kBytes = 32'768, kRoom = 131'072;
+  Star star(4);
+  for (int from = 0; from < 3; ++from) {
+    for (int i = 0; i < 16; ++i) star.send(from, 3, kBytes);
+  }
+  const Fabric::Crossing last = star.fabric.cross(star.fabric.path(0, 3), kBytes, {0, 0, 0});
+  EXPECT_EQ(last.there.at(), 49 * kBytes * kBytePs + 2 * kCablePs + kSwitchPs);
+  EXPECT_EQ(last.left.at(), (49 * kBytes - kRoom) * kBytePs) << "its own port is done with 17 by then";
+}
+
 TEST(Fabric, ALinkThatGoesDownIsRefused) {
   Star star(2);
   EXPECT_THROW(simgrid::s4u::Link::by_name("node-0-nic-0_UP")->turn_off(), UserError);

@@ -307,9 +307,10 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   const std::uint32_t landed_b = f.length + (packet_extra_b_ > 0 ? grh_b : 0);
   // The receiver may not look before its completion is visible, so the bytes may land now.
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
-  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, nic.write_completion(done, landed_b).at());
+  const models::Moment landed = nic.write_completion(done, landed_b);
+  push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, landed.at());
   if (f.type == QpType::kRc) {
-    respond(index, target, done);
+    respond(index, target, landed);  // as for a WRITE, whose ACK is behind its payload
   } else {
     release(index);
   }
@@ -366,7 +367,9 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
   if (with_data && is_atomic(f.opcode)) {
     bytes = models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
   } else if (with_data) {
-    bytes = models::message_bytes(f.length, models::kAethBytes, mtu_b_, packet_extra_b_);
+    // Of several packets the first and the last have an AETH.
+    const std::uint32_t last_b = f.length > mtu_b_ ? models::kAethBytes : 0;
+    bytes = models::message_bytes(f.length, models::kAethBytes, mtu_b_, packet_extra_b_) + last_b;
   }
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {

@@ -36,26 +36,9 @@ class Sender final : public Steppable {
   }
   void charge_us(std::uint64_t us) { port_.cpu().charge_cycles(us * kMicrosecondCycles); }
   void write(int times, std::uint32_t bytes, std::uint32_t key_off_by = 0) {
-    const RemoteMemory remote = port_.memory().remote(1, 0);
-    SendWr wr;
-    wr.opcode = Opcode::kRdmaWrite;
-    wr.flags = kSignaled;
-    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
-    wr.remote_addr = remote.addr;
-    wr.rkey = remote.rkey + key_off_by;
-    port_.rc_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+    post(Opcode::kRdmaWrite, times, bytes, key_off_by);
   }
-
-  void read(std::uint32_t bytes) {
-    const RemoteMemory remote = port_.memory().remote(1, 0);
-    SendWr wr;
-    wr.opcode = Opcode::kRdmaRead;
-    wr.flags = kSignaled;
-    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
-    wr.remote_addr = remote.addr;
-    wr.rkey = remote.rkey;
-    port_.rc_queue_pair(1, 0, 0).post_send({&wr, 1});
-  }
+  void read(std::uint32_t bytes) { post(Opcode::kRdmaRead, 1, bytes, 0); }
   /// To nobody: a queue pair number that is none.
   void send_datagrams(int times, std::uint32_t bytes) {
     QpInitAttributes attributes;
@@ -80,6 +63,17 @@ class Sender final : public Steppable {
   std::int64_t last_ps = 0;
 
  private:
+  void post(Opcode opcode, int times, std::uint32_t bytes, std::uint32_t key_off_by) {
+    const RemoteMemory remote = port_.memory().remote(1, 0);
+    SendWr wr;
+    wr.opcode = opcode;
+    wr.flags = kSignaled;
+    wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
+    wr.remote_addr = remote.addr;
+    wr.rkey = remote.rkey + key_off_by;
+    port_.rc_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+  }
+
   WorkerPort& port_;
   std::unique_ptr<CompletionQueue> cq_;
   std::unique_ptr<QueuePair> datagrams_;

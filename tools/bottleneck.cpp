@@ -32,6 +32,9 @@ constexpr Limit kLimits[] = {
      "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
     {"pcie_down", "PCIe from memory to the NICs is the limit",
      "ring fewer doorbells, inline small payloads so that they need no fetch, or use a wider slot"},
+    {"dma_reads", "The NICs' DMA reads in flight are the limit",
+     "inline small payloads and post requests one by one where that saves the fetch of their WQEs, or spread "
+     "the records over more machines or NICs"},
     {"doorbell", "The locks of the shared doorbell registers are the limit",
      "give every thread a device context of its own, or ring once for several requests"},
     {"atomic_unit", "The NICs' atomic units are the limit",
@@ -63,7 +66,7 @@ std::string describe_bottleneck(std::string_view resource, double utilization, s
   if (resource == "round_trips") {
     return fmt::format(
         "Nothing is saturated (the busiest resource{} is {}): transactions wait for round trips; more "
-        "coroutines would help.",
+        "coroutines would help, or, where each of them has requests outstanding, more queue pairs.",
         busiest.empty() ? "" : fmt::format(", {},", busiest), use);
   }
   if (resource == "locks") {

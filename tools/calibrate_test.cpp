@@ -117,10 +117,44 @@ TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
   ChildProcess group = start({"--published", "--group", "ConnectX-4 clusters"});
   EXPECT_EQ(group.wait(), 2);
   EXPECT_THAT(group.err(), HasSubstr("did you mean \"ConnectX-4 cluster\"?"));
+  ChildProcess none = start({"--published", "--group", ""});
+  EXPECT_EQ(none.wait(), 2);
+  EXPECT_THAT(none.err(), HasSubstr("unknown group \"\""));
+  ChildProcess both = start({"--published", "--evaluate", "--group", "ConnectX-4 cluster"});
+  EXPECT_EQ(both.wait(), 2);
+  EXPECT_THAT(both.err(), HasSubstr("--group is of a fit"));
   std::ofstream(directory_ / "published/train/cx4_many_queue_pairs_read.csv", std::ios::app) << "read,512\n";
   ChildProcess data = start({"--published", "--evaluate"});
   EXPECT_EQ(data.wait(), 2);
   EXPECT_THAT(data.err(), HasSubstr("cx4_many_queue_pairs_read.csv:13: 2 fields"));
+}
+
+TEST_F(Calibrate, WhereTheReportCannotBeWrittenIsToldBeforeTheFit) {
+  fs::create_directory(directory_ / "REPORT.md");
+  ChildProcess run = start({"--published"});
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("REPORT.md in it is a directory"));
+}
+
+TEST_F(Calibrate, WhatCannotBeSimulatedEndsIt) {
+  const fs::path file = directory_ / "experiments/cx4_many_queue_pairs_read.json";
+  json experiment = json::parse(read_text(file));
+  experiment.at("result").at("pointer") = "/operation_per_s";
+  std::ofstream(file) << experiment;
+  ChildProcess run = start({"--published", "--evaluate"});
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_THAT(run.err(), HasSubstr("no number of a result is at \"/operation_per_s\""));
+  EXPECT_FALSE(fs::exists(directory_ / "REPORT.md"));
+}
+
+TEST_F(Calibrate, AFitSaysThatItDropsWholeTransactionsFromTheReport) {
+  std::ofstream(directory_ / "REPORT.md") << "former\n\n# End to end\n\n## Something\n";
+  ChildProcess evaluated = start({"--published", "--evaluate"});
+  ASSERT_EQ(evaluated.wait(), 0) << evaluated.err();
+  EXPECT_THAT(read_text(directory_ / "REPORT.md"), HasSubstr("## Something"));
+  ChildProcess fitted = start({"--published", "--group", "not fitted"});
+  ASSERT_EQ(fitted.wait(), 0) << fitted.err();
+  EXPECT_THAT(fitted.out(), HasSubstr("left out of the report: whole transactions"));
 }
 
 /// Takes three to twenty minutes.

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ struct CalibrateOptions {
   bool published = false;
   bool evaluate = false;
   int jobs = 2;
-  std::string group;
+  std::optional<std::string> group;
 };
 
 struct Calibration {
@@ -141,13 +142,13 @@ fs::path profile_file(const Calibration& c, const std::string& machine) {
 
 /// All groups in order, or one, beside which the others are as their profiles say; false if it was told to
 /// stop.
-bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::string& only) {
+bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::optional<std::string>& only) {
   FitLine line;
   const auto progress = [&](const calibration::MachineGroup& group, int done, int of, double best) {
     line.update(group.name, done, of, fmt::format("misfit {:.2f} %", std::sqrt(best) * 100));
   };
   for (const calibration::MachineGroup& group : c.machines.groups()) {
-    if (!only.empty() && group.name != only) {
+    if (only && group.name != only) {
       for (const std::string& machine : group.machines) {
         c.machines.adopt(machine, scenarios::Document::read(profile_file(c, machine)).root());
       }
@@ -176,11 +177,10 @@ void check_shipped(const Calibration& c, const std::string& only) {
   }
 }
 
-std::vector<std::string> written_machines(const Calibration& c, const std::string& only) {
+std::vector<std::string> written_machines(const Calibration& c, const std::optional<std::string>& only) {
   std::vector<std::string> names;
   for (const calibration::MachineGroup& group : c.machines.groups()) {
-    if (only.empty() || group.name == only)
-      names.insert(names.end(), group.machines.begin(), group.machines.end());
+    if (!only || group.name == only) names.insert(names.end(), group.machines.begin(), group.machines.end());
   }
   return names;
 }
@@ -189,7 +189,6 @@ std::vector<std::string> written_machines(const Calibration& c, const std::strin
 std::vector<std::string> draw_experiments(
     const Calibration& c, const std::vector<std::vector<calibration::Prediction>>& predictions) {
   std::vector<std::string> pictures;
-  prepare_output_directory(c.directory / "plots", "experiment.svg");
   for (std::size_t e = 0; e < c.set.experiments.size(); ++e) {
     pictures.emplace_back();
     const std::vector<Panel> panels = experiment_panels(c.set.experiments[e], predictions[e]);
@@ -223,10 +222,15 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
     list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
   write_file_whole(c.directory / "report.json", list + "\n]\n");
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
-  std::string end_to_end;
-  if (!fitted) {
-    std::ifstream former(c.directory / "REPORT.md");
-    end_to_end = comparisons_of({std::istreambuf_iterator<char>(former), {}});
+  std::ifstream former(c.directory / "REPORT.md");
+  std::string end_to_end = comparisons_of({std::istreambuf_iterator<char>(former), {}});
+  if (fitted && !end_to_end.empty()) {
+    end_to_end.clear();
+    print(
+        "left out of the report: whole transactions beside published ones, which were of the former "
+        "profiles.\n"
+        "To have them again, for each scenario of scenarios/osdi18 and scenarios/ramp: verbtwin run SCENARIO "
+        "--out DIR, verbtwin compare-published DIR --report\n");
   }
   write_file_whole(c.directory / "REPORT.md", calibration::report_markdown(input) + end_to_end);
   print(calibration::report_summary(input));
@@ -235,7 +239,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
 
 std::vector<json> shipped_profiles(const Calibration& c) {
   std::vector<json> documents;
-  for (const std::string& machine : written_machines(c, "")) {
+  for (const std::string& machine : written_machines(c, std::nullopt)) {
     documents.push_back(scenarios::Document::read(profile_file(c, machine)).root());
   }
   return documents;
@@ -248,15 +252,23 @@ int calibrate(const CalibrateOptions& options) {
   Calibration c = read_calibration();
   std::vector<std::string> groups;
   for (const auto& group : c.machines.groups()) groups.push_back(group.name);
-  if (!options.group.empty() && std::find(groups.begin(), groups.end(), options.group) == groups.end()) {
-    throw UserError("", fmt::format("verbtwin calibrate: unknown group {}; allowed: {}{}",
-                                    scenarios::in_quotes(options.group), scenarios::listed(groups),
-                                    scenarios::did_you_mean(options.group, groups)));
+  if (options.group && options.evaluate) {
+    throw UserError(
+        "", "verbtwin calibrate: --group is of a fit, and --evaluate fits nothing; allowed: one of them");
   }
+  if (options.group && std::find(groups.begin(), groups.end(), *options.group) == groups.end()) {
+    throw UserError("", fmt::format("verbtwin calibrate: unknown group {}; allowed: {}{}",
+                                    scenarios::in_quotes(*options.group), scenarios::listed(groups),
+                                    scenarios::did_you_mean(*options.group, groups)));
+  }
+  // Before minutes of fit, not behind them.
+  prepare_output_directory(c.directory, "REPORT.md", "");
+  prepare_output_directory(c.directory / "plots", "experiment.svg", "");
+  if (!options.evaluate) prepare_output_directory(c.directory / "profiles", "profile.json", "");
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   if (!options.evaluate) {
-    if (!options.group.empty()) check_shipped(c, options.group);
+    if (options.group) check_shipped(c, *options.group);
     if (!fit(c, evaluator, options.group)) return kExitSignal + signals.signal_number();
     for (const std::string& machine : written_machines(c, options.group)) {
       write_file_whole(profile_file(c, machine), calibration::profile_text(c.machines.document(machine)));
@@ -286,6 +298,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and "
       "calibration/report.json.\n"
+      "A fit drops the comparisons of whole transactions from the report: they are of the former profiles.\n"
       "A fit takes three to twenty minutes on two cores; Ctrl-C leaves all profiles as they were. The same "
       "data\n"
       "give the same profiles.\n"

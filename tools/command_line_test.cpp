@@ -370,6 +370,28 @@ TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
   EXPECT_THAT(refused(R"([{"cluster.network": [{"platform": "one.xml"}]}])"), HasSubstr("one.xml: "));
 }
 
+TEST_F(CommandLine, APlatformWithProfilesIsSwept) {
+  write("rate.txt", "0.00001 5e9\n");
+  write("rates.xml", R"(<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="z" routing="Full">
+<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>
+<link id="wire" bandwidth="10GBps" latency="100ns" bandwidth_file="rate.txt"/>
+<route src="a" dst="b"><link_ctn id="wire"/></route><route src="a" dst="c"><link_ctn id="wire"/></route>
+<route src="b" dst="c"><link_ctn id="wire"/></route></zone></platform>)");
+  const std::string sweep = write(
+      "sweep.json", with_sweep(R"([{"cluster.network.platform": ["rates.xml"]}, {"run.seed": [1, 2]}])"));
+  const Ended ended = verbtwin({"run", sweep, "--jobs", "1"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("rates.xml"));
+}
+
+TEST_F(CommandLine, TcpOverAnotherLinkThanItsProfilesIsRefusedByCheck) {
+  const std::string file = VERBTWIN_SOURCE_DIR "/scenarios/ramp/communication-types.json";
+  EXPECT_THAT(refusal({"check", file, "--set", "cluster.sockets=ethernet-1g"}),
+              HasSubstr("/cluster/sockets: has a link of its own, and ipoib_tcp uses the RDMA NIC's"));
+}
+
 TEST_F(CommandLine, ASweepWhoseReaderIsGoneKeepsWhatItHas) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
   const fs::path out = directory_ / "out_left";

@@ -213,7 +213,10 @@ nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, con
 void run_points(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points,
                 const StopSignals& signals, SweepOutput& output) {
   const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
-  if (options.jobs > 1) {
+  // Nothing may follow a platform with profiles in its process.
+  const bool apart = std::ranges::any_of(
+      points, [](const auto& point) { return !point.scenario.cluster.network.platform.empty(); });
+  if (options.jobs > 1 || apart) {
     run_side_by_side(
         points, options.jobs, signals.stop(), show_progress,
         [&](std::size_t number, nlohmann::json result) { output.add(number, std::move(result)); });

@@ -5,14 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <future>
-#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +23,7 @@
 #include "tools/drivers.hpp"
 #include "tools/job.hpp"
 #include "tools/launcher.hpp"
+#include "tools/observed_port.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -51,84 +48,20 @@ struct Record {
   std::atomic<std::size_t> count{0};
 };
 
-class RecordingQueuePair final : public QueuePair {
- public:
-  using Target = std::function<std::string(const SendWr&)>;
-  RecordingQueuePair(QueuePair& below, Record& record, Target target)
-      : below_(below), record_(record), target_(std::move(target)) {}
-  RecordingQueuePair(std::unique_ptr<QueuePair> below, Record& record, Target target)
-      : owned_(std::move(below)), below_(*owned_), record_(record), target_(std::move(target)) {}
-  PostResult post_send(std::span<const SendWr> list) override {
-    const PostResult result = below_.post_send(list);
-    for (const SendWr& wr : list.first(result.posted)) record_.add(target_(wr), wr);
-    return result;
+/// The node that a request goes to.
+std::string target_of(WorkerPort& port, const ObservedPort::Posted& posted, const SendWr& wr) {
+  if (posted.peer >= 0) return std::to_string(posted.peer);
+  for (int node = 0; node < port.shape().nodes; ++node) {
+    if (port.ud_address(node, port.thread()).qp_num == wr.remote_qpn) return std::to_string(node);
   }
-  PostResult post_recv(std::span<const RecvWr> list) override { return below_.post_recv(list); }
-  QpAddress address() const override { return below_.address(); }
-  QpType type() const override { return below_.type(); }
-  QpState state() const override { return below_.state(); }
-  void connect(const QpAddress& peer) override { below_.connect(peer); }
-  void reset() override { below_.reset(); }
+  return "nobody";
+}
 
- private:
-  std::unique_ptr<QueuePair> owned_;  // or null
-  QueuePair& below_;
-  Record& record_;
-  Target target_;
-};
-
-/// A worker's port with a record of what is posted through it.
-class RecordingPort final : public WorkerPort, private Device {
- public:
-  explicit RecordingPort(WorkerPort& below) : below_(below) {}
-  const ClusterShape& shape() const override { return below_.shape(); }
-  int node() const override { return below_.node(); }
-  int thread() const override { return below_.thread(); }
-  Cpu& cpu() override { return below_.cpu(); }
-  Device& device() override { return *this; }
-  NodeMemory& memory() override { return below_.memory(); }
-  QueuePair& rc_queue_pair(int node, int nic, int index) override {
-    auto& recording = connected_[{node, nic, index}];
-    if (!recording) {
-      recording =
-          std::make_unique<RecordingQueuePair>(below_.rc_queue_pair(node, nic, index), record,
-                                               [node](const SendWr&) { return std::to_string(node); });
-    }
-    return *recording;
-  }
-  void use_queue_pairs(const QpInitAttributes& wanted) override { below_.use_queue_pairs(wanted); }
-  void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
-  void publish_ud(const QpAddress& address) override { below_.publish_ud(address); }
-  QpAddress ud_address(int node, int thread) override { return below_.ud_address(node, thread); }
-
-  Record record;
-
- private:
-  const DeviceAttributes& attributes() const override { return below_.device().attributes(); }
-  std::unique_ptr<CompletionQueue> create_cq(std::uint32_t cqe) override {
-    return below_.device().create_cq(cqe);
-  }
-  std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override {
-    return std::make_unique<RecordingQueuePair>(below_.device().create_qp(attributes), record,
-                                                [this](const SendWr& wr) {
-                                                  for (int node = 0; node < shape().nodes; ++node) {
-                                                    const QpAddress peer = ud_address(node, thread());
-                                                    if (peer.qp_num == wr.remote_qpn)
-                                                      return std::to_string(node);
-                                                  }
-                                                  return std::string("nobody");
-                                                });
-  }
-  std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override {
-    return below_.device().create_ah(peer);
-  }
-  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override {
-    return below_.device().register_memory(memory, access);
-  }
-
-  WorkerPort& below_;
-  std::map<std::array<int, 3>, std::unique_ptr<RecordingQueuePair>> connected_;
-};
+ObservedPort::Observer recorder(WorkerPort& port, Record& record) {
+  return [&](const ObservedPort::Posted& posted) {
+    for (const SendWr& wr : posted.list) record.add(target_of(port, posted, wr), wr);
+  };
+}
 
 /// The client's window is long, the servers' is over before it begins.
 constexpr protocols::Window kClient{0, 60'000'000'000'000};
@@ -158,7 +91,8 @@ std::vector<std::string> simulated(const scenarios::Scenario& scenario) {
   p.host = calibration::load_host_profile(scenario.cluster.host, {calibration::profile_directory()});
   p.node_memory_b = system.node_memory_bytes();
   sim::Cluster cluster(p);
-  RecordingPort client(cluster.port(0, 0));
+  Record record;
+  ObservedPort client(cluster.port(0, 0), recorder(cluster.port(0, 0), record));
   std::atomic<bool> stop{false};
   std::vector<std::unique_ptr<protocols::NodeProgram>> nodes;
   for (int node = 0; node < kNodes; ++node) {
@@ -167,12 +101,12 @@ std::vector<std::string> simulated(const scenarios::Scenario& scenario) {
                                                              std::vector<WorkerPort*>{port}));
   }
   for (int node = 0; node < kNodes; ++node) {
-    if (node == 0) client.record.program = nodes.front().get();
+    if (node == 0) record.program = nodes.front().get();
     nodes[static_cast<std::size_t>(node)]->start(window_of(node), stop);
     cluster.drive(node, 0, nodes[static_cast<std::size_t>(node)]->worker(0));
   }
-  cluster.clock().run_until(kClient.end_ps, [&] { return client.record.count < kRequests; });
-  return client.record.requests;
+  cluster.clock().run_until(kClient.end_ps, [&] { return record.count < kRequests; });
+  return record.requests;
 }
 
 /// One rank of three in this process: rank 0 records and says when it is enough.
@@ -185,18 +119,19 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
   ibverbs::Rendezvous rendezvous(meeting);
   const protocols::System system(system_parameters(scenario, {}), scenario.workload);
   ibverbs::Cluster cluster({system.parameters().shape, rank, {{}}, system.node_memory_bytes(), ""});
-  RecordingPort recording(cluster.port(0));
+  Record record;
+  ObservedPort recording(cluster.port(0), recorder(cluster.port(0), record));
   std::atomic<bool> stop{false};
   {
     protocols::NodeProgram node(system, rank, cluster.memory(), {&recording});
-    recording.record.program = &node;
+    record.program = &node;
     cluster.connect(rendezvous, 30s);
     node.start(window_of(rank), stop);
     rendezvous.share("starting", "", 30s);
     cluster.start_clock();
     Drivers drivers(cluster, node, window_of(rank), stop, {});
     const auto limit = std::chrono::steady_clock::now() + 60s;
-    while (rank == 0 && recording.record.count < kRequests && std::chrono::steady_clock::now() < limit) {
+    while (rank == 0 && record.count < kRequests && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(5ms);
     }
     stop = true;
@@ -206,7 +141,7 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
     cluster.disconnect();
     EXPECT_EQ(drivers.failure(), "");
   }
-  if (requests != nullptr) *requests = recording.record.requests;
+  if (requests != nullptr) *requests = record.requests;
 }
 
 std::vector<std::string> measured(const scenarios::Scenario& scenario) {

@@ -69,25 +69,25 @@ void sync_directory(const fs::path& directory) {
   close(descriptor);
 }
 
-[[noreturn]] void refuse(const fs::path& directory, std::string_view why) {
-  throw UserError("", fmt::format("--out {}: {}; give a directory that can be created or written",
-                                  directory.string(), why));
-}
-
 }  // namespace
 
-void prepare_output_directory(const fs::path& directory, std::string_view file_name) {
+void prepare_output_directory(const fs::path& directory, std::string_view file_name,
+                              std::string_view asked_by) {
+  const auto refuse = [&](std::string_view why) {
+    throw UserError("", fmt::format("{}{}: {}; give a directory that can be created or written", asked_by,
+                                    directory.string(), why));
+  };
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
-  if (fs::exists(status) && !fs::is_directory(status)) refuse(directory, "a file of that name is in the way");
+  if (fs::exists(status) && !fs::is_directory(status)) refuse("a file of that name is in the way");
   fs::create_directories(directory, error);
-  if (error) refuse(directory, fmt::format("cannot create it ({})", error.message()));
+  if (error) refuse(fmt::format("cannot create it ({})", error.message()));
   const fs::path file = directory / file_name;
-  if (fs::is_directory(file, error)) refuse(directory, fmt::format("{} in it is a directory", file_name));
+  if (fs::is_directory(file, error)) refuse(fmt::format("{} in it is a directory", file_name));
   try {
     const TemporaryFile probe(file);
   } catch (const std::system_error& failed) {
-    refuse(directory, fmt::format("cannot write there ({})", failed.code().message()));
+    refuse(fmt::format("cannot write there ({})", failed.code().message()));
   }
 }
 

@@ -11,8 +11,10 @@
 
 namespace verbtwin::tools {
 
-/// Creates `directory` if it is absent and makes sure that `file_name` can be written in it later.
-void prepare_output_directory(const std::filesystem::path& directory, std::string_view file_name);
+/// Creates `directory` if it is absent and makes sure that `file_name` can be written in it later. `asked_by`
+/// stands before the directory in a message.
+void prepare_output_directory(const std::filesystem::path& directory, std::string_view file_name,
+                              std::string_view asked_by = "--out ");
 
 /// Writes `text` to a temporary file beside `path`, to the disk, then renames it. On a failure `path` is as
 /// it was and nothing is left behind.

@@ -37,13 +37,8 @@ std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& s
   const models::SocketProfile profile =
       control.sockets != nullptr ? *control.sockets
                                  : calibration::load_socket_profile(scenario.cluster.sockets, search);
-  const bool own_link = profile.link_gbps > 0;
-  if (own_link == (scenario.protocol.at("transport") == "ethernet_tcp")) return profile;
-  throw UserError("/cluster/sockets",
-                  own_link ? "has a link of its own, and ipoib_tcp uses the RDMA NIC's; allowed: a socket "
-                             "profile with link_gbps 0"
-                           : "uses the RDMA NIC's link, and ethernet_tcp has its own; allowed: a socket "
-                             "profile with link_gbps above 0");
+  check_socket_link(profile, scenario.protocol.at("transport"));
+  return profile;
 }
 
 sim::Topology topology_of(const scenarios::Network& n) {
@@ -198,6 +193,16 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
 }
 
 }  // namespace
+
+void check_socket_link(const models::SocketProfile& profile, const std::string& transport) {
+  const bool own_link = profile.link_gbps > 0;
+  if (own_link == (transport == "ethernet_tcp")) return;
+  throw UserError("/cluster/sockets",
+                  own_link ? "has a link of its own, and ipoib_tcp uses the RDMA NIC's; allowed: a socket "
+                             "profile with link_gbps 0"
+                           : "uses the RDMA NIC's link, and ethernet_tcp has its own; allowed: a socket "
+                             "profile with link_gbps above 0");
+}
 
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.backend != "sim") throw UserError("/backend", "a simulation needs \"sim\"");

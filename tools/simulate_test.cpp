@@ -275,8 +275,8 @@ TEST(Simulate, TheResultHasTheContractsKeys) {
     EXPECT_LE(resource.at("utilization_mean"), resource.at("utilization_max")) << resource;
     EXPECT_LE(resource.at("utilization_max"), 1.0) << resource;
   }
-  for (const char* name :
-       {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "atomic_unit", "link", "qp_cache"}) {
+  for (const char* name : {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "dma_reads", "atomic_unit",
+                           "link", "qp_cache"}) {
     EXPECT_TRUE(resources.contains(name)) << name;
   }
   for (const char* verb : {"read", "write", "compare_swap", "fetch_add", "send", "recv"}) {

@@ -167,8 +167,8 @@ TEST(Summary, ShowsWhatGoesBeyondTheContract) {
 }
 
 TEST(Bottleneck, NamesEveryResourceOfTheContract) {
-  for (const char* resource :
-       {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "atomic_unit", "link", "qp_cache"}) {
+  for (const char* resource : {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "dma_reads",
+                               "atomic_unit", "link", "qp_cache"}) {
     const std::string sentence = describe_bottleneck(resource, 0.91);
     EXPECT_THAT(sentence, HasSubstr("limit (91.0 % in use): to go faster, ")) << resource;
   }
@@ -178,7 +178,7 @@ TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
   EXPECT_EQ(
       describe_bottleneck("round_trips", 0.41),
       "Nothing is saturated (the busiest resource is 41.0 % in use): transactions wait for round trips; more "
-      "coroutines would help.");
+      "coroutines would help, or, where each of them has requests outstanding, more queue pairs.");
 }
 
 TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {

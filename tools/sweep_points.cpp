@@ -2,6 +2,7 @@
 
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
@@ -10,6 +11,7 @@
 #include "sim/platform.hpp"
 #include "tools/catalog.hpp"
 #include "tools/job.hpp"
+#include "tools/simulate.hpp"
 
 namespace verbtwin::tools {
 
@@ -21,17 +23,21 @@ class Checks {
   void check(const scenarios::Scenario& scenario) {
     make_job(scenario, {});
     if (scenario.backend != "sim") return;  // a real cluster is what it is
-    check_profiles(scenario.cluster);
+    check_profiles(scenario);
     check_platform(scenario.cluster);
   }
 
  private:
-  void check_profiles(const scenarios::Cluster& cluster) {
-    if (!profiles_.emplace(cluster.nic, cluster.host, cluster.sockets).second) return;
+  void check_profiles(const scenarios::Scenario& scenario) {
+    const scenarios::Cluster& cluster = scenario.cluster;
     const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
-    calibration::load_nic_profile(cluster.nic, search);
-    calibration::load_host_profile(cluster.host, search);
-    if (!cluster.sockets.empty()) calibration::load_socket_profile(cluster.sockets, search);
+    if (profiles_.emplace(cluster.nic, cluster.host).second) {
+      calibration::load_nic_profile(cluster.nic, search);
+      calibration::load_host_profile(cluster.host, search);
+    }
+    if (cluster.sockets.empty()) return;
+    check_socket_link(calibration::load_socket_profile(cluster.sockets, search),
+                      scenario.protocol.at("transport"));
   }
 
   /// In a process of its own: nothing may follow a platform with profiles.
@@ -52,7 +58,7 @@ class Checks {
     if (!why.empty()) throw UserError("/cluster/network/platform", why);
   }
 
-  std::set<std::tuple<std::string, std::string, std::string>> profiles_;
+  std::set<std::pair<std::string, std::string>> profiles_;
   std::set<std::tuple<std::string, int, int>> platforms_;
 };
 

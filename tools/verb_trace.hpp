@@ -10,12 +10,12 @@
 // scenario and seed give the same file.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
-#include <memory>
-#include <vector>
 
-#include "backend/cluster.hpp"
+#include "tools/observed_port.hpp"
 
 namespace verbtwin::tools {
 
@@ -34,13 +34,11 @@ class VerbTrace {
   void end();
 
  private:
-  class Port;
-  class TracedDevice;
-  class TracedQueuePair;
+  void write(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list);
 
   std::filesystem::path path_;
   std::FILE* file_ = nullptr;
-  std::vector<std::unique_ptr<Port>> ports_;
+  std::deque<ObservedPort> ports_;
 };
 
 }  // namespace verbtwin::tools

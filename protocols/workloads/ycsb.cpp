@@ -129,7 +129,7 @@ class Ycsb final : public Workload {
     return RecordId::make(kUserTable, static_cast<std::uint32_t>(place % nodes_),
                           inserted * per_node_ + place / nodes_);
   }
-  /// A worker's inserts: every so manieth key of the second half, scattered as the first half's are.
+  /// A worker's inserts: every n-th key of the second half, of n workers; scattered as the first half's are.
   std::uint64_t insert_key(std::uint64_t worker, std::uint64_t number) const {
     return records_ + places_.place_of((number % stripe() * inserts_.size() + worker) % records_);
   }

@@ -1,0 +1,63 @@
+#include "tools/observed_port.hpp"
+
+#include <utility>
+
+namespace verbtwin::tools {
+
+class ObservedQueuePair final : public QueuePair {
+ public:
+  ObservedQueuePair(QueuePair& below, const ObservedPort::Observer& observer, int peer, int nic)
+      : below_(below), observer_(observer), peer_(peer), nic_(nic) {}
+  ObservedQueuePair(std::unique_ptr<QueuePair> below, const ObservedPort::Observer& observer)
+      : owned_(std::move(below)), below_(*owned_), observer_(observer) {}
+
+  PostResult post_send(std::span<const SendWr> list) override {
+    const PostResult result = below_.post_send(list);
+    if (result.posted > 0) observer_({list.first(result.posted), below_, peer_, nic_});
+    return result;
+  }
+  PostResult post_recv(std::span<const RecvWr> list) override { return below_.post_recv(list); }
+  QpAddress address() const override { return below_.address(); }
+  QpType type() const override { return below_.type(); }
+  QpState state() const override { return below_.state(); }
+  void connect(const QpAddress& peer) override { below_.connect(peer); }
+  void reset() override { below_.reset(); }
+
+ private:
+  std::unique_ptr<QueuePair> owned_;  // or null: the port's below
+  QueuePair& below_;
+  const ObservedPort::Observer& observer_;
+  int peer_ = -1, nic_ = -1;
+};
+
+ObservedPort::ObservedPort(WorkerPort& below, Observer observer)
+    : below_(below), observer_(std::move(observer)) {}
+
+ObservedPort::~ObservedPort() = default;
+
+QueuePair& ObservedPort::rc_queue_pair(int node, int nic, int index) {
+  auto& observed = connected_[{node, nic, index}];
+  if (!observed) {
+    QueuePair& below = below_.rc_queue_pair(node, nic, index);
+    observed = std::make_unique<ObservedQueuePair>(below, observer_, node, nic);
+  }
+  return *observed;
+}
+
+std::unique_ptr<CompletionQueue> ObservedPort::create_cq(std::uint32_t cqe) {
+  return below_.device().create_cq(cqe);
+}
+
+std::unique_ptr<QueuePair> ObservedPort::create_qp(const QpInitAttributes& attributes) {
+  return std::make_unique<ObservedQueuePair>(below_.device().create_qp(attributes), observer_);
+}
+
+std::unique_ptr<AddressHandle> ObservedPort::create_ah(const QpAddress& peer) {
+  return below_.device().create_ah(peer);
+}
+
+std::unique_ptr<MemoryRegion> ObservedPort::register_memory(std::span<std::byte> memory, unsigned access) {
+  return below_.device().register_memory(memory, access);
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,59 @@
+// ObservedPort: a worker's port that tells of every list of requests that is posted through it.
+//
+// Stands in front of another port, which outlives it; the worker's thread. What it hands out (queue pairs,
+// the device) belongs to it or to who asked, as with the other.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+
+#include "backend/cluster.hpp"
+
+namespace verbtwin::tools {
+
+class ObservedQueuePair;
+
+class ObservedPort final : public WorkerPort, private Device {
+ public:
+  /// What one doorbell is rung for.
+  struct Posted {
+    std::span<const SendWr> list;  // what was taken of it
+    const QueuePair& queue_pair;
+    int peer, nic;  // node and its NIC that a connected queue pair leads to; of others -1
+  };
+  /// Called right after a list was posted, on the worker's thread.
+  using Observer = std::function<void(const Posted&)>;
+
+  ObservedPort(WorkerPort& below, Observer observer);
+  ~ObservedPort() override;
+
+  const ClusterShape& shape() const override { return below_.shape(); }
+  int node() const override { return below_.node(); }
+  int thread() const override { return below_.thread(); }
+  Cpu& cpu() override { return below_.cpu(); }
+  Device& device() override { return *this; }
+  NodeMemory& memory() override { return below_.memory(); }
+  QueuePair& rc_queue_pair(int node, int nic, int index) override;
+  void use_queue_pairs(const QpInitAttributes& wanted) override { below_.use_queue_pairs(wanted); }
+  void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
+  void wake(int thread) override { below_.wake(thread); }
+  Sockets& sockets() override { return below_.sockets(); }
+  void publish_ud(const QpAddress& address) override { below_.publish_ud(address); }
+  QpAddress ud_address(int node, int thread) override { return below_.ud_address(node, thread); }
+
+ private:
+  const DeviceAttributes& attributes() const override { return below_.device().attributes(); }
+  std::unique_ptr<CompletionQueue> create_cq(std::uint32_t cqe) override;
+  std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override;
+  std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override;
+  std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override;
+
+  WorkerPort& below_;
+  Observer observer_;
+  std::map<std::tuple<int, int, int>, std::unique_ptr<ObservedQueuePair>> connected_;
+};
+
+}  // namespace verbtwin::tools
