@@ -1,5 +1,7 @@
 #include "tools/result.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -103,6 +105,29 @@ void add_transactions(const TransactionsInput& input, json& result) {
                                                    : static_cast<double>(every.size()) /
                                                          (static_cast<double>(input.window_ps) / 1e12);
   result["latency_us"] = latency_json(every);
+}
+
+/// Coroutines do nothing but transactions, so that the latencies add up to their time (Little's law). Where
+/// they do not, transactions that the window does not see the end of are missing. What user aborts took is
+/// not known: anything up to as much as a commit.
+void add_warning(const TransactionsInput& input, json& result) {
+  constexpr double kTolerance = 0.1;
+  const scenarios::Cluster& cluster = input.scenario->cluster;
+  const double coroutines = static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads *
+                            static_cast<double>(cluster.coroutines);
+  const double committed = result.at("committed"), user_aborts = result.at("user_aborts");
+  if (input.window_ps == 0 || committed == 0) return;
+  const double mean_us = result.at("latency_us").at("mean");
+  const double of_commits = committed * mean_us / (us(input.window_ps) * coroutines);
+  const double at_most = of_commits * (1 + user_aborts / committed);
+  if (at_most >= 1 - kTolerance && of_commits <= 1 + kTolerance) return;
+  const bool missing = at_most < 1 - kTolerance;
+  result["warning"] = json::array(
+      {fmt::format("latencies add up to {:.0f} % of the coroutines' time: transactions {}; lengthen "
+                   "run.measure_us",
+                   100 * (missing ? at_most : of_commits),
+                   missing ? "longer than the window are missing from the latencies"
+                           : "begun long before the window are in the latencies")});
 }
 
 json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after) {
@@ -340,6 +365,7 @@ json make_result(const TransactionsInput& input) {
   json result;
   add_run(input, result);
   add_transactions(input, result);
+  add_warning(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);

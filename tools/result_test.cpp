@@ -63,5 +63,22 @@ TEST(Limit, IsALinkThatAllShare) {
   EXPECT_GT(result.at("bottleneck").at("utilization"), 0.9);
 }
 
+TEST(Warning, TransactionsLongerThanTheWindowAreMissing) {
+  // Where two meet at a hot record, some wait for longer than this window.
+  const json skewed = run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "A"})", "cluster.coroutines=4"});
+  ASSERT_EQ(skewed.at("warning").size(), 1U);
+  EXPECT_THAT(skewed.at("warning")[0].get<std::string>(),
+              testing::HasSubstr("longer than the window are missing from the latencies; lengthen"));
+}
+
+TEST(Warning, IsNoneWhereLatenciesAddUp) {
+  const Overrides calm{"workload.accounts_per_thread=10000", "run.warmup_us=100", "run.measure_us=200"};
+  EXPECT_FALSE(run(kSmallBank, calm).contains("warning"));
+  // Many user aborts, which end sooner than a commit.
+  EXPECT_FALSE(run(kSmallBank, {R"(workload={"name": "tatp", "subscribers_per_node": 10000})",
+                                "run.warmup_us=100", "run.measure_us=200"})
+                   .contains("warning"));
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

@@ -48,6 +48,7 @@ class Summary {
     throughput();
     latency();
     aborts();
+    warnings();
     transactions();
     phases();
     verbs();
@@ -84,6 +85,7 @@ class Summary {
   void throughput();
   void latency();
   void aborts();
+  void warnings();
   void transactions();
   void phases();
   void verbs();
@@ -190,6 +192,12 @@ void Summary::aborts() {
     text += fmt::format("; {} ended by the application's own rules", format_count(user));
   }
   labelled("aborts", text);
+}
+
+void Summary::warnings() {
+  const auto warnings = result_.find("warning");
+  if (warnings == result_.end()) return;
+  for (const Json& warning : *warnings) labelled("warning", warning.get<std::string>());
 }
 
 void Summary::transactions() {

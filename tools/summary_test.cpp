@@ -122,6 +122,13 @@ TEST(Summary, SaysThatARunIsPartial) {
   EXPECT_THAT(render_summary(result, {}), HasSubstr("PARTIAL: stopped after 412 us of the window\n"));
 }
 
+TEST(Summary, WarnsBelowTheLatencies) {
+  json result = canned_result();
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("warning")));
+  result["warning"] = {"one thing", "another"};
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("\nwarning      one thing\nwarning      another\n"));
+}
+
 TEST(Summary, NamesTheMachinesOfARealRun) {
   json result = canned_result();
   result["backend"] = "ibverbs";

@@ -11,23 +11,30 @@
 
 namespace verbtwin::protocols {
 
+// A round runs every ready coroutine, and so may a peer's: its ring gets several records a round, and who
+// took one would lag behind until the ring is full. Not all that come, though: completions and calls wait
+// meanwhile, and the peers that are looked at later.
 bool OccEngine::poll_memory() {
   bool any = false;
-  const auto polls = static_cast<std::uint64_t>(worker_.port().shape().stands_for);
+  const auto empty = static_cast<std::uint64_t>(worker_.port().shape().stands_for) - 1;
   for (int node = 0; node < store_.layout().nodes(); ++node) {
     if (node == store_.node()) continue;
-    cpu_.charge(Cost::kPollSlot, polls);
-    any = take_record(node) || any;
-    const std::unique_ptr<RemoteLog>* log = logs_.find(static_cast<std::uint32_t>(node));
-    if (log == nullptr || (*log)->lock_records.empty()) continue;
-    cpu_.charge(Cost::kPollSlot);
-    any = take_answer(node) || any;
+    cpu_.charge(Cost::kPollSlot, empty);
+    const std::unique_ptr<RemoteLog>* made = logs_.find(static_cast<std::uint32_t>(node));
+    const RemoteLog* log = made == nullptr ? nullptr : made->get();  // who is resumed may make others
+    int records = 0, answers = 0;
+    while (records < kPollBatch && take_record(node)) ++records;
+    while (answers < kPollBatch && log != nullptr && !log->lock_records.empty() && take_answer(node))
+      ++answers;
+    if (records + answers == 0) continue;
+    any = true;
+    worker_.ring(true);  // before the next peer's records: this one's locks wait for the answers
   }
-  if (any) worker_.ring(true);
   return any;
 }
 
 bool OccEngine::take_record(int node) {
+  cpu_.charge(Cost::kPollSlot);
   PolledLog& log = polled_logs_[static_cast<std::size_t>(node)];
   const int thread = worker_.port().thread();
   const auto entry = log.reader.take(store_.layout().log(), store_.ring(node, thread));
@@ -69,6 +76,7 @@ void OccEngine::answer_lock_record(int node, Verdict verdict, std::uint64_t head
 }
 
 bool OccEngine::take_answer(int node) {
+  cpu_.charge(Cost::kPollSlot);
   RemoteLog& log = log_at(node);
   const StoreLayout& layout = store_.layout();
   std::byte* at = store_.memory().data() + layout.answers_offset(node, worker_.port().thread()) +

@@ -81,8 +81,14 @@ json phases_schema(const Preset& preset) {
 json options_schema(const Preset& preset) {
   json rpc = group("remote procedure calls over UD SEND/RECV",
                    {{"coalescing", flag(true, "messages to one destination share a packet")},
-                    {"request_batching", flag(true, "requests that are ready together share a doorbell")},
-                    {"response_batching", flag(true, "responses that are ready together share a doorbell")}});
+                    {"request_batching",
+                     flag(true,
+                          "requests that are ready together share a doorbell; off: also no packet, since "
+                          "each is posted before the next is written")},
+                    {"response_batching",
+                     flag(true,
+                          "responses that are ready together share a doorbell; off: also no packet, since "
+                          "each is posted as soon as it is written")}});
   json cache =
       group("locations of remote records, one cache per node",
             {{"mib", number(preset.location_cache_mib, 0, 1 << 20, "size")},

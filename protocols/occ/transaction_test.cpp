@@ -250,6 +250,41 @@ TEST(TransactionLogs, WaitingForRoomDoesNotHoldUpTheWorker) {
       testing::ExitedWithCode(0), "");
 }
 
+/// Rings fill by as many records a round as the peer has coroutines: who took one a round would lag behind.
+TEST(PolledLogs, ARoundTakesAllThatIsThere) {
+  Database db(options_of(
+      {"", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, /*passive_ack=*/false}));
+  Worker& coordinator = db.node(0).worker;
+  Worker& primary = db.node(1).worker;
+  std::vector<Attempt> attempts(kCoroutines);
+  std::vector<RecordId> records;
+  for (int i = 0; i < kCoroutines; ++i) {
+    records.push_back(RecordId::make(kSmall, 1, static_cast<std::uint64_t>(i)));
+    Attempt& one = attempts[static_cast<std::size_t>(i)];
+    one.writes = {records.back()};
+    coordinator.spawn(attempt(db.transaction(0, i), one));
+  }
+  const auto locked = [&] {
+    return std::ranges::count_if(records, [&](RecordId id) { return load_word(db.record(id)) != 0; });
+  };
+  for (int i = 0; i < 100; ++i) coordinator.step();  // until all wait for the primary
+  EXPECT_EQ(locked(), 0);
+  primary.step();
+  EXPECT_EQ(locked(), kCoroutines) << "LOCK records";
+  const auto logged = [&] {
+    const NodeStore& store = db.node(2).store;
+    LogReader reader;
+    int entries = 0;
+    while (reader.take(store.layout().log(), store.ring(0, 0))) ++entries;
+    return entries;
+  };
+  EXPECT_EQ(logged(), 0);
+  coordinator.step();
+  EXPECT_EQ(logged(), kCoroutines) << "answers, each of which has a transaction go on to COMMIT-BACKUP";
+  db.run();
+  for (const Attempt& one : attempts) EXPECT_TRUE(one.committed);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Options, TransactionTest,
     testing::Values(

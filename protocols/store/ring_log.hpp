@@ -92,13 +92,13 @@ class LogWriter {
   std::uint64_t certain() const { return certain_; }
   /// A backup could apply something.
   bool can_reclaim() const { return certain_ > head_; }
-  /// It could, and a request is worth its while: for some entries at a time, so that a run is in its steady
-  /// state soon, which a ring's half would take milliseconds to fill; or the ring is half full. (With LOCK
+  /// It could, and a request is worth its while: for a few entries at a time, however long the ring, since
+  /// the handler applies all of them before it serves anybody else; or the ring is half full. (With LOCK
   /// records every record says how far its log may be applied, and only the room has to be asked for.)
   bool wants_reclaim() const {
     const std::uint64_t half_b = spec_.ring_b / 2;
-    const std::uint64_t some_b = std::max<std::uint64_t>(spec_.ring_b / 16, kReclaimEntries * last_b_);
-    const std::uint64_t enough_b = spec_.answers > 0 ? half_b : std::min(half_b, some_b);
+    const std::uint64_t enough_b =
+        spec_.answers > 0 ? half_b : std::min<std::uint64_t>(half_b, kReclaimEntries * last_b_);
     return tail_ - head_ > enough_b && can_reclaim();
   }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }

@@ -206,12 +206,12 @@ TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
     for (int i = 0; i < entries; ++i) writer.make_certain(writer.reserve(64)->frame);
     return writer.wants_reclaim();
   };
-  const LogSpec spec{16384, 128};
-  EXPECT_FALSE(wants_after(spec, 16)) << "a sixteenth of the ring";
-  EXPECT_TRUE(wants_after(spec, 17));
-  EXPECT_FALSE(wants_after({4096, 128}, 8)) << "eight entries";
-  EXPECT_TRUE(wants_after({4096, 128}, 9));
-  LogSpec lock_records = spec;
+  for (const std::uint32_t ring_b : {4096U, 16384U, 1U << 20}) {
+    EXPECT_FALSE(wants_after({ring_b, 128}, 8)) << ring_b;
+    EXPECT_TRUE(wants_after({ring_b, 128}, 9)) << ring_b;
+  }
+  EXPECT_TRUE(wants_after({512, 128}, 5)) << "half of a small ring";
+  LogSpec lock_records{16384, 128};
   lock_records.answers = 8;
   EXPECT_FALSE(wants_after(lock_records, 128));
   EXPECT_TRUE(wants_after(lock_records, 129));

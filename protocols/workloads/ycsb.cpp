@@ -225,7 +225,8 @@ RegistryEntry ycsb_entry() {
                {"description",
                 "A 50 % updates, B 5 %, C reads only, D inserts and reads of the latest, E scans "
                 "through an ordered index, "
-                "F read-modify-writes"}}},
+                "F 50 % read-modify-writes; an update reads what it replaces, so that A and F come out the "
+                "same"}}},
              {"theta",
               {{"type", "number"},
                {"minimum", 0},
