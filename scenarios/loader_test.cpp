@@ -216,7 +216,7 @@ TEST(ScenarioErrors, TypesAndRanges) {
   EXPECT_EQ(error_of_cluster(R"({"nodes": 1e30})"),
             "s.json:4:24: /cluster/nodes: wrong type: number 1e+30; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 1e400})"),
-            "s.json:4:24: the number is too large for a 64-bit floating-point number");
+            "s.json:4:24: /cluster/nodes: out of range: 1e400; allowed: numbers from -1.7e308 to 1.7e308");
   EXPECT_EQ(error_of_cluster("16"), "s.json:4:14: /cluster: wrong type: integer 16; allowed: object");
   EXPECT_EQ(error_of_set("run.measure_us=0"),
             "--set run.measure_us=0: /run/measure_us: out of range: 0; allowed: number, 0.001 to 1000000000");
