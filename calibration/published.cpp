@@ -49,8 +49,8 @@ PublishedTable PublishedTable::parse(std::string name, const std::string& text, 
       table.rows_.push_back({number, table.split(number, line, kind)});
       const std::size_t fields = table.rows_.back().cells.size();
       if (fields != table.columns_.size()) {
-        table.refuse(number, std::to_string(fields) + " fields; as many as columns are allowed: " +
-                                 std::to_string(table.columns_.size()));
+        table.refuse(number, std::to_string(fields) + (fields == 1 ? " field" : " fields") + "; allowed: " +
+                                 std::to_string(table.columns_.size()) + ", as many as columns");
       }
     }
   }

@@ -39,8 +39,8 @@ TEST(Published, ReadsHeaderColumnsAndRows) {
 }
 
 TEST(Published, RefusesMalformedLinesWithTheirPlace) {
-  EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 fields; as many as columns are allowed: 2");
-  EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; as many as columns are allowed: 2");
+  EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 field; allowed: 2, as many as columns");
+  EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,\n"), "x.csv:3: an empty field");
   EXPECT_EQ(refusal("# s\na,b\n\n"), "x.csv:3: an empty field");
   EXPECT_EQ(refusal("# s\na,b\n\"1,2\n"), "x.csv:3: a quote is not closed");

@@ -115,6 +115,28 @@ std::vector<std::string> reference_tokens(std::string_view pointer) {
   return tokens;
 }
 
+/// The pointer to the value at byte `byte` of a text that is valid up to there.
+std::string pointer_at(std::string_view text, std::size_t byte) {
+  struct Open {
+    bool object;
+    std::size_t index = 0;
+    std::string key{};
+  };
+  std::vector<Open> open;
+  for (std::size_t at = skip_space(text, 0); at < byte;) {
+    const char c = text[at];
+    const std::size_t end = token_end(text, at), next = skip_space(text, end);
+    if (c == '{' || c == '[') open.push_back({c == '{'});
+    if (c == '}' || c == ']') open.pop_back();
+    if (c == ',') ++open.back().index;
+    if (c == '"' && next < text.size() && text[next] == ':') open.back().key = string_at(text, at, end);
+    at = next;
+  }
+  std::string pointer;
+  for (const Open& o : open) pointer = child_pointer(pointer, o.object ? o.key : std::to_string(o.index));
+  return pointer;
+}
+
 /// nlohmann's message without its own tag, line and column, and without the token it read, which may be
 /// endless.
 std::string syntax_message(const std::string& what) {
@@ -190,7 +212,11 @@ void Document::parse_text() {
       return token[0] != '"' && std::isinf(std::strtod(token.c_str(), nullptr));
     };
     while (at < text_.size() && !overflows()) at = skip_space(text_, token_end(text_, at));
-    fail(std::min(at, text_.size()), "the number is too large for a 64-bit floating-point number");
+    at = std::min(at, text_.size());
+    const std::string pointer = pointer_at(text_, at);
+    fail(at, (pointer.empty() ? "" : one_line(pointer, 200) + ": ") +
+                 "out of range: " + one_line(text_.substr(at, token_end(text_, at) - at), 60) +
+                 "; allowed: numbers from -1.7e308 to 1.7e308");
   }
 }
 

@@ -72,7 +72,10 @@ TEST(Document, RefusesWhatTheParserWouldLetThrough) {
   EXPECT_EQ(error_of("[{\"a\": \"a\"}, {\"a\": {\"a\": [\"a\", \"a\"]}}]"), "accepted");
   EXPECT_EQ(error_of(std::string("{}\0{", 4)), "a.json:1:3: syntax error: NUL byte");
   EXPECT_EQ(error_of("{\"s\": \"1e999\", \"a\": [1, -1e400]}"),
-            "a.json:1:25: the number is too large for a 64-bit floating-point number");
+            "a.json:1:25: /a/1: out of range: -1e400; allowed: numbers from -1.7e308 to 1.7e308");
+  EXPECT_EQ(error_of("{\"a\": {\"b\": [1]},\n \"cluster\": {\"x\": \"y\", \"nodes\": 1e400}}"),
+            "a.json:2:33: /cluster/nodes: out of range: 1e400; allowed: numbers from -1.7e308 to 1.7e308");
+  EXPECT_EQ(error_of("1e400"), "a.json:1:1: out of range: 1e400; allowed: numbers from -1.7e308 to 1.7e308");
   EXPECT_EQ(error_of("[1e-400]"), "accepted");
 }
 

@@ -50,7 +50,7 @@ class ScenarioSource {
   }
 
   [[noreturn]] void refuse(const Finding& finding) const {
-    const UserError error(finding.pointer, finding.message);
+    const UserError error(finding.pointer, finding.message + changed_name(finding.pointer));
     throw UserError("", format_error(place_of(finding.pointer, finding.anchor), error));
   }
 
@@ -63,6 +63,20 @@ class ScenarioSource {
   }
 
  private:
+  /// Where the file's own field does not suit the protocol or workload that an override names: that one.
+  std::string changed_name(const std::string& pointer) const {
+    for (const std::string kind : {"protocol", "workload"}) {
+      if (!pointer.starts_with("/" + kind + "/") || override_of(pointer) != nullptr) continue;
+      const Override* setter = override_of("/" + kind + "/name");
+      if (setter == nullptr || setter->document || setter->path.size() != 2) continue;
+      const json::json_pointer name("/" + kind + "/name");
+      if (document_->root().contains(name) && document_->root().at(name) == setter->value) continue;
+      return "; " + setter->place() + " changed the " + kind + ": give all of it, --set '" + kind +
+             "={\"name\":" + in_quotes(setter->value) + "}'";
+    }
+    return "";
+  }
+
   std::shared_ptr<const Document> document_;
   std::vector<Override> overrides_;
 };

@@ -46,6 +46,10 @@ std::string error_of_cluster(const std::string& cluster, const Overrides& overri
   return error_of(text, overrides);
 }
 
+std::string edited(std::string text, const std::string& where, const std::string& what) {
+  return text.replace(text.find(where), where.size(), what);
+}
+
 std::string error_of_set(const std::string& override) {
   return error_of(kScenario, {override});
 }
@@ -164,6 +168,19 @@ TEST(OverrideErrors, NameTheOverride) {
             "name, odd; did you mean \"lock\"?");
 }
 
+TEST(OverrideErrors, ANameThatTheRestOfTheFileDoesNotSuitIsTheCause) {
+  std::string text = kScenario;
+  text.insert(text.find("\"drtmh\"") + 7, R"(, "lock": "rpc")");
+  const std::string line = "s.json:5:33: /protocol/lock: unknown key \"lock\"; allowed: name";
+  EXPECT_EQ(error_of(text, {"protocol.name=fasst-occ"}),
+            line +
+                "; --set protocol.name=fasst-occ changed the protocol: give all of it, --set "
+                "'protocol={\"name\":\"fasst-occ\"}'");
+  EXPECT_EQ(error_of(text, {"protocol={\"name\":\"fasst-occ\"}"}), "accepted");
+  EXPECT_THAT(error_of(edited(text, "drtmh", "fasst-occ"), {"protocol.name=fasst-occ"}),
+              testing::EndsWith("allowed: name"));
+}
+
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
             "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, "
@@ -199,7 +216,7 @@ TEST(ScenarioErrors, TypesAndRanges) {
   EXPECT_EQ(error_of_cluster(R"({"nodes": 1e30})"),
             "s.json:4:24: /cluster/nodes: wrong type: number 1e+30; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 1e400})"),
-            "s.json:4:24: the number is too large for a 64-bit floating-point number");
+            "s.json:4:24: /cluster/nodes: out of range: 1e400; allowed: numbers from -1.7e308 to 1.7e308");
   EXPECT_EQ(error_of_cluster("16"), "s.json:4:14: /cluster: wrong type: integer 16; allowed: object");
   EXPECT_EQ(error_of_set("run.measure_us=0"),
             "--set run.measure_us=0: /run/measure_us: out of range: 0; allowed: number, 0.001 to 1000000000");
@@ -226,7 +243,7 @@ TEST(ScenarioErrors, TheJudgeKnowsEveryKeyword) {
 TEST(ScenarioErrors, MissingKeys) {
   EXPECT_EQ(error_of_cluster("{}"),
             "s.json:4:14: /cluster: missing key \"nodes\"; allowed: integer, 1 to 4096");
-  EXPECT_EQ(error_of("{}"), "s.json:1:1: missing key \"cluster\"; allowed: object");
+  EXPECT_EQ(error_of("{}"), "s.json:1:1: missing key \"cluster\"; allowed: object, such as {\"nodes\":16}");
   EXPECT_EQ(error_of(R"({"cluster": {"nodes": 4}, "protocol": {}, "workload": {"name": "smallbank"}})"),
             "s.json:1:39: /protocol: missing key \"name\"; allowed: fasst-occ, drtmh");
 }

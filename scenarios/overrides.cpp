@@ -65,7 +65,8 @@ json member_schema(const Override& override, const json& schema, const std::stri
 }  // namespace
 
 std::string Override::place() const {
-  return document ? document->place(document_pointer) : "--set " + one_line(text, 120);
+  if (document) return document->place(document_pointer);
+  return (text.starts_with("--") ? "" : "--set ") + one_line(text, 120);
 }
 
 Override parse_override(const std::string& text) {

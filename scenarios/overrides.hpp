@@ -14,7 +14,7 @@
 namespace verbtwin::scenarios {
 
 struct Override {
-  std::string text;  // "cluster.nodes=80"
+  std::string text;  // "cluster.nodes=80", or the flag that was typed in place of --set: "--seed 7"
   std::vector<std::string> path;
   std::string pointer;  // "/cluster/nodes"
   std::string value;    // "80"

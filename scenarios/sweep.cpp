@@ -1,5 +1,6 @@
 #include "scenarios/sweep.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -30,6 +31,22 @@ struct Entry {
   throw UserError("", format_error(document, UserError(pointer, what), anchor));
 }
 
+/// Of lists of unequal length, the first in the file that is not as long as the one before it.
+[[noreturn]] void refuse_lengths(const Document& document, const json& keys, const std::string& pointer) {
+  std::vector<std::pair<Position, std::string>> in_file;
+  for (const auto& item : keys.items()) {
+    in_file.emplace_back(document.position(child_pointer(pointer, item.key()), Anchor::kKey), item.key());
+  }
+  std::ranges::sort(in_file);
+  const auto values_of = [&](const auto& place) { return keys.at(place.second).size(); };
+  std::size_t at = 1;
+  while (values_of(in_file[at]) == values_of(in_file[0])) ++at;
+  refuse(document, child_pointer(pointer, in_file[at].second),
+         "a list of " + std::to_string(values_of(in_file[at])) + "; allowed: of " +
+             std::to_string(values_of(in_file[0])) + ", as " + in_quotes(in_file[0].second) +
+             " before it, because the keys of one entry move together");
+}
+
 /// `seen`: the keys of the entries before it, and then its own.
 Entry entry_of(const Document& document, const json& keys, const std::string& pointer,
                std::set<std::string>& seen) {
@@ -41,6 +58,10 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
   Entry entry;
   for (const auto& [key, values] : keys.items()) {
     const std::string at = child_pointer(pointer, key);
+    if (key.empty() || key.find('=') != std::string::npos) {
+      refuse(document, at, in_quotes(key) + " is no field; allowed: a path such as \"cluster.nodes\"",
+             Anchor::kKey);
+    }
     if (key.starts_with("sweep")) refuse(document, at, "a sweep cannot be swept", Anchor::kKey);
     if (!seen.insert(key).second) {
       refuse(document, at, in_quotes(key) + " is swept already; allowed: once, with all its values",
@@ -50,14 +71,11 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
       refuse(document, at, "more than " + std::to_string(kSweepKeysMax) + " keys are swept", Anchor::kKey);
     }
     if (!values.is_array() || values.empty()) refuse(document, at, "expected a list of at least one value");
-    if (entry.values != 0 && values.size() != entry.values) {
-      refuse(document, at,
-             "has " + std::to_string(values.size()) + " values, the keys before it have " +
-                 std::to_string(entry.values) + "; the keys of one entry move together");
-    }
-    entry.values = values.size();
     entry.keys.push_back({key, at, &values});
   }
+  entry.values = entry.keys.front().values->size();
+  const auto as_long = [&](const Entry::Key& key) { return key.values->size() == entry.values; };
+  if (!std::ranges::all_of(entry.keys, as_long)) refuse_lengths(document, keys, pointer);
   return entry;
 }
 
@@ -78,12 +96,15 @@ std::vector<Entry> entries_of(const Document& document) {
   return entries;
 }
 
+std::string text_of(const json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 /// What a sweep's value sets, told as a place in the file where it is wrong.
 Override override_of(const std::shared_ptr<const Document>& document, const Entry::Key& key,
                      std::size_t number) {
   const json& value = key.values->at(number);
-  Override override =
-      parse_override(key.name + "=" + (value.is_string() ? value.get<std::string>() : value.dump()));
+  Override override = parse_override(key.name + "=" + text_of(value));
   override.document = document;
   override.document_pointer = child_pointer(key.pointer, std::to_string(number));
   return override;
@@ -91,8 +112,23 @@ Override override_of(const std::shared_ptr<const Document>& document, const Entr
 
 }  // namespace
 
+Override flag_override(const std::string& path, const std::string& flag, const std::string& value) {
+  Override override = parse_override(path + "=" + value);
+  override.text = flag + " " + value;
+  return override;
+}
+
+std::string describe_point(std::size_t number, const SweepPoint& point) {
+  std::string settings;
+  for (const auto& [path, value] : point.settings) {
+    settings += (settings.empty() ? "" : ", ") + path + "=" + (value.is_null() ? "" : text_of(value));
+  }
+  return "point " + std::to_string(number) + " (" + one_line(settings, 200) + ")";
+}
+
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
-                                    const std::vector<std::string>& overrides, const Catalog& catalog) {
+                                    const std::vector<std::string>& overrides, const Catalog& catalog,
+                                    const std::vector<Override>& flags) {
   const auto document = std::make_shared<const Document>(Document::read(file));
   const std::vector<Entry> entries = entries_of(*document);
   std::vector<Override> given;
@@ -102,6 +138,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
       throw UserError("", given.back().place() + ": a sweep belongs in the scenario's file");
     }
   }
+  given.insert(given.end(), flags.begin(), flags.end());
   std::vector<SweepPoint> points;
   std::vector<std::size_t> at(entries.size(), 0);
   for (;;) {
@@ -116,7 +153,13 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
       }
     }
     settings.insert(settings.end(), given.begin(), given.end());
-    point.scenario = resolve_scenario(document, std::move(settings), catalog);
+    try {
+      point.scenario = resolve_scenario(document, std::move(settings), catalog);
+    } catch (const UserError& error) {
+      // The place may be one that all points share: a field of the file that this one's settings do not suit.
+      if (point.settings.empty()) throw;
+      throw UserError("", std::string(error.what()) + "; in " + describe_point(points.size(), point));
+    }
     points.push_back(std::move(point));
     std::size_t i = entries.size();
     while (i > 0 && ++at[i - 1] == entries[i - 1].values) at[--i] = 0;

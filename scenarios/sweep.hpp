@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "scenarios/catalog.hpp"
+#include "scenarios/overrides.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace verbtwin::scenarios {
@@ -28,8 +29,16 @@ struct SweepPoint {
   Scenario scenario;
 };
 
-/// Every point, all of them valid. A scenario without a sweep is one point without settings.
+/// "point 3 (cluster.nodes=4, protocol.name=farm)", for a message. Points count from 0.
+std::string describe_point(std::size_t number, const SweepPoint& point);
+
+/// What a flag of its own says: "run.seed", "--seed", "7". Errors name the flag.
+Override flag_override(const std::string& path, const std::string& flag, const std::string& value);
+
+/// Every point, all of them valid. A scenario without a sweep is one point without settings. `flags` are
+/// overrides that come after the others and win.
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
-                                    const std::vector<std::string>& overrides, const Catalog& catalog);
+                                    const std::vector<std::string>& overrides, const Catalog& catalog,
+                                    const std::vector<Override>& flags = {});
 
 }  // namespace verbtwin::scenarios

@@ -25,17 +25,19 @@ class Sweep : public testing::Test {
   }
   void TearDown() override { fs::remove_all(directory_); }
 
-  std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+  std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {},
+                                 const std::vector<Override>& flags = {}) {
     const fs::path file = directory_ / "s.json";
     std::ofstream(file)
         << "{\n\"cluster\": {\"nodes\": 4, \"threads\": 2},\n\"protocol\": {\"name\": \"drtmh\"},\n"
            "\"workload\": {\"name\": \"smallbank\"}"
         << (sweep.empty() ? "" : ",\n\"sweep\": " + sweep) << "}\n";
-    return load_points(file, overrides, test_catalog());
+    return load_points(file, overrides, test_catalog(), flags);
   }
-  std::string refusal(const std::string& sweep, const std::vector<std::string>& overrides = {}) {
+  std::string refusal(const std::string& sweep, const std::vector<std::string>& overrides = {},
+                      const std::vector<Override>& flags = {}) {
     try {
-      points(sweep, overrides);
+      points(sweep, overrides, flags);
     } catch (const UserError& error) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
       return error.what();
@@ -90,6 +92,19 @@ TEST_F(Sweep, AWrongValueIsToldWithItsPlaceInTheFile) {
   EXPECT_THAT(refusal(R"([{"cluster.nods": [3]}])"), HasSubstr("did you mean \"nodes\"?"));
 }
 
+TEST_F(Sweep, AFieldThatOnePointDoesNotSuitIsToldWithThePoint) {
+  EXPECT_THAT(
+      refusal(R"([{"run.seed": [1, 2]}, {"cluster.nodes": [3, 1]}])"),
+      HasSubstr("s.json:2:12: /cluster/replicas: out of range: 3 (the default); allowed: integer, 1 to "
+                "1 (cluster.nodes); in point 1 (run.seed=1, cluster.nodes=1)"));
+}
+
+TEST_F(Sweep, FlagsComeLastAndGoByTheirNames) {
+  EXPECT_EQ(points("", {"run.seed=7"}, {flag_override("run.seed", "--seed", "8")})[0].scenario.run.seed, 8U);
+  EXPECT_THAT(refusal("", {}, {flag_override("run.seed", "--seed", "x")}),
+              testing::StartsWith("--seed x: /run/seed: wrong type: string \"x\"; allowed: integer"));
+}
+
 TEST_F(Sweep, WrongShapesAreRefused) {
   EXPECT_THAT(refusal("{}"), HasSubstr("/sweep: expected a list"));
   EXPECT_THAT(refusal("[[]]"), HasSubstr("/sweep/0: expected an object"));
@@ -97,6 +112,13 @@ TEST_F(Sweep, WrongShapesAreRefused) {
   EXPECT_THAT(refusal(R"([{"cluster.nodes": 3}])"), HasSubstr("expected a list of at least one value"));
   EXPECT_THAT(refusal(R"([{"cluster.nodes": []}])"), HasSubstr("expected a list of at least one value"));
   EXPECT_THAT(refusal(R"([{"cluster.nodes": [3, 4], "run.seed": [1]}])"), HasSubstr("move together"));
+  EXPECT_THAT(
+      refusal("[{\"run.seed\": [1, 2],\n\"cluster.nodes\": [3]}]"),
+      HasSubstr(
+          "s.json:6:18: /sweep/0/cluster.nodes: a list of 1; allowed: of 2, as \"run.seed\" before it"));
+  EXPECT_THAT(refusal("[{\"\": [1]}]"),
+              HasSubstr("s.json:5:12: /sweep/0/: \"\" is no field; allowed: a path"));
+  EXPECT_THAT(refusal("[{\"run.seed=3\": [1]}]"), HasSubstr("\"run.seed=3\" is no field"));
   EXPECT_THAT(refusal(R"([{"sweep": [1]}])"), HasSubstr("cannot be swept"));
   EXPECT_THAT(refusal("", {"sweep=[]"}), HasSubstr("belongs in the scenario's file"));
   EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4]},\n{\"run.seed\": [1], \"cluster.nodes\": [5]}]"),

@@ -151,7 +151,10 @@ void check_members(std::vector<Finding>& findings, json& object, const json& sch
   for (const json& name : schema.value("required", json::array())) {
     const auto key = name.get<std::string>();
     if (object.contains(key)) continue;
-    const std::string takes = properties->contains(key) ? "; allowed: " + allowed(properties->at(key)) : "";
+    const json property = properties->value(key, json::object());
+    std::string takes = properties->contains(key) ? "; allowed: " + allowed(property) : "";
+    if (const json* examples = keyword(property, "examples"))
+      takes += ", such as " + examples->front().dump();
     findings.push_back({pointer, "missing key " + in_quotes(key) + takes, Anchor::kValue, true});
   }
 }

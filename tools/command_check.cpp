@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/text.hpp"
@@ -36,16 +37,16 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
   const auto in_flight = static_cast<std::uint64_t>(cluster.nodes) *
                          static_cast<std::uint64_t>(cluster.threads) *
                          static_cast<std::uint64_t>(cluster.coroutines);
-  const bool transactions = !scenario.protocol.is_null();
-  const std::string work =
-      transactions
-          ? fmt::format(
-                "{} running {} on {} machines x {} threads x {} coroutines ({} transactions in flight), "
-                "{} replicas",
-                scenario.protocol.value("name", ""), scenario.workload.value("name", ""), cluster.nodes,
-                cluster.threads, cluster.coroutines, format_count(in_flight), cluster.replicas)
-          : fmt::format("{} on {} machines x {} threads", scenario.workload.value("name", ""), cluster.nodes,
-                        cluster.threads);
+  const auto counted = [](auto value, std::string_view one) {
+    return format_counted(static_cast<std::uint64_t>(value), one);
+  };
+  std::string work = fmt::format("{} on {} x {}", scenario.workload.value("name", ""),
+                                 counted(cluster.nodes, "machine"), counted(cluster.threads, "thread"));
+  if (!scenario.protocol.is_null()) {
+    work = fmt::format("{} running {} x {} ({} in flight), {}", scenario.protocol.value("name", ""), work,
+                       counted(cluster.coroutines, "coroutine"), counted(in_flight, "transaction"),
+                       counted(cluster.replicas, "replica"));
+  }
   return fmt::format(
       "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
       "measured, "

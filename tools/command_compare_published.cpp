@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <system_error>
 #include <tuple>
 #include <vector>
 
@@ -41,10 +42,11 @@ void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& p
   for (const SimulatedPoint& p : points) {
     if (seen.emplace(p.workload, p.protocol, p.coroutines, p.machines).second) continue;
     throw UserError(
-        "", fmt::format("{}: two points of {}, {}, {} machines, {} coroutines; allowed: sweeps over "
+        "", fmt::format("{}: two points of {}, {}, {}, {}; allowed: sweeps over "
                         "systems and coroutines (figure 14), machines (figure 12), factors (figure 13) or "
                         "the RAMP family's ways to read and write",
-                        file, p.workload, p.protocol, p.machines, p.coroutines));
+                        file, p.workload, p.protocol, counted(p.machines, "machine"),
+                        counted(p.coroutines, "coroutine")));
   }
 }
 
@@ -113,11 +115,21 @@ std::string with_picture(const Comparison& comparison, const std::string& pictur
                      comparison.text.substr(line));
 }
 
+calibration::PublishedTable read_points(const std::filesystem::path& file) {
+  using calibration::PublishedTable;
+  try {
+    return PublishedTable::read(file, PublishedTable::Kind::kPlain);
+  } catch (const UserError& error) {
+    throw UserError(
+        "", fmt::format("{}; allowed: a sweep's points.csv, or the directory that holds it", error.what()));
+  }
+}
+
 int compare(const std::string& given, bool report) {
   std::filesystem::path file = given;
-  if (std::filesystem::is_directory(file)) file /= "points.csv";
-  using calibration::PublishedTable;
-  const Comparison comparison = compare_table(PublishedTable::read(file, PublishedTable::Kind::kPlain));
+  std::error_code ignored;  // what is no directory is read, and refused in words there
+  if (std::filesystem::is_directory(file, ignored)) file /= "points.csv";
+  const Comparison comparison = compare_table(read_points(file));
   print(comparison.text);
   const std::filesystem::path calibration = calibration::profile_directory().parent_path();
   const std::string picture = fmt::format("plots/{}.svg", file_name_of(comparison.title));

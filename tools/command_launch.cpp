@@ -5,6 +5,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/rank_options.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -57,10 +59,11 @@ void check_nodes(const LaunchOptions& options, int ranks) {
   overrides.push_back("backend=ibverbs");
   const scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
   if (scenario.cluster.nodes == ranks) return;
-  throw UserError("",
-                  fmt::format("{} ranks, but the scenario has {} nodes, one rank each; allowed: {}, or --set "
-                              "cluster.nodes={}",
-                              ranks, scenario.cluster.nodes, scenario.cluster.nodes, ranks));
+  throw UserError("", fmt::format("{}, but the scenario has {}, one rank each; allowed: {}, or --set "
+                                  "cluster.nodes={}",
+                                  format_counted(static_cast<std::uint64_t>(ranks), "rank"),
+                                  format_counted(static_cast<std::uint64_t>(scenario.cluster.nodes), "node"),
+                                  scenario.cluster.nodes, ranks));
 }
 
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,
@@ -125,7 +128,7 @@ int launch(const LaunchOptions& options) {
     if (host.empty()) {
       commands.push_back({arguments, ""});
     } else {
-      commands.push_back({over_ssh(host, std::filesystem::current_path(), arguments), token});
+      commands.push_back({over_ssh(host, std::filesystem::current_path(), arguments), token, -1, -1, host});
     }
   }
   return launch_ranks(commands, token, signals);

@@ -1,4 +1,7 @@
 // The verbtwin program as its users meet it: started as a process, judged by what it prints and how it exits.
+#include "tools/command_line_for_test.hpp"
+
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "tools/child_process.hpp"
-#include "tools/temporary_directory.hpp"
-
 namespace verbtwin::tools {
 namespace {
 
@@ -24,65 +24,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
-
-struct Ended {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-class CommandLine : public testing::Test {
- protected:
-  void SetUp() override { scenario_ = write("small.json", kSmall); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    return made_.write(name, text).string();
-  }
-
-  ChildProcess start(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), VERBTWIN_BINARY);
-    return {directory_, std::move(arguments)};
-  }
-
-  Ended verbtwin(std::vector<std::string> arguments) const {
-    ChildProcess child = start(std::move(arguments));
-    const int exit_code = child.wait();
-    return {exit_code, child.out(), child.err()};
-  }
-
-  /// The one line with which bad input is refused, without its end and with DIR for the test's directory.
-  std::string refusal(std::vector<std::string> arguments) const {
-    const Ended ended = verbtwin(std::move(arguments));
-    EXPECT_EQ(ended.exit_code, 2) << ended.err;
-    EXPECT_EQ(ended.out, "");
-    EXPECT_EQ(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
-    std::string line = ended.err.substr(0, ended.err.find('\n'));
-    for (std::size_t at; (at = line.find(directory_.string())) != std::string::npos;) {
-      line.replace(at, directory_.string().size(), "DIR");
-    }
-    return line;
-  }
-  /// For a scenario given as text.
-  std::string refusal_of(const std::string& text) const {
-    return refusal({"run", write("bad.json", text), "--out", (directory_ / "bad_out").string()});
-  }
-
-  static std::string with_sweep(const std::string& sweep) {
-    std::string text = kSmall;
-    return text.insert(text.rfind('}'), ", \"sweep\": " + sweep);
-  }
-
-  static constexpr const char* kSmall = R"({
-  "cluster": {"nodes": 3, "threads": 2, "coroutines": 2},
-  "protocol": {"name": "drtmh"},
-  "workload": {"name": "smallbank", "accounts_per_thread": 1000},
-  "run": {"warmup_us": 20, "measure_us": 100}
-})";
-
-  TemporaryDirectory made_;
-  fs::path directory_ = made_.path();
-  std::string scenario_;
-};
 
 // --- the command line itself ---
 
@@ -108,7 +49,20 @@ TEST_F(CommandLine, WhatItRefuses) {
   EXPECT_EQ(refusal({"list", "protocol"}),
             "verbtwin list: unknown kind \"protocol\"; allowed: protocols, workloads, profiles; did you mean "
             "\"protocols\"?");
-  EXPECT_THAT(refusal({"run", scenario_, "--seed"}), StartsWith("verbtwin run: --seed: "));
+  const auto run = [this](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"run", scenario_});
+    const std::string line = refusal(std::move(flags)), end = " (see verbtwin run --help)";
+    EXPECT_THAT(line, testing::AllOf(StartsWith("verbtwin run: "), testing::EndsWith(end)));
+    return line.substr(14, line.size() - 14 - end.size());
+  };
+  EXPECT_EQ(run({"--seed"}), "--seed: a value is missing");
+  EXPECT_EQ(run({"--seed", "1", "--seed", "2"}), "--seed: given twice; allowed: once");
+  EXPECT_EQ(run({"--seed", "1", "--seed", "2", "--seed=3"}), "--seed: given 3 times; allowed: once");
+  EXPECT_EQ(run({"--jobs", "x"}), "--jobs x: allowed: an integer, 1 to 256");
+  EXPECT_EQ(run({"--jobs", "0"}), "--jobs 0: allowed: an integer, 1 to 256");
+  EXPECT_EQ(run({"--jobs"}), "--jobs: a value is missing");
+  EXPECT_EQ(run({"--rank", "x"}), "--rank x: allowed: an integer");
+  EXPECT_EQ(run({"--json=maybe"}), "--json: takes no value");
   EXPECT_THAT(refusal({"run\n\x1b[31m"}), Not(HasSubstr("\x1b"))) << "what the user typed is made printable";
 }
 
@@ -142,9 +96,12 @@ TEST_F(CommandLine, SchemaIsASchema) {
 }
 
 TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
-  const std::string command = std::string(VERBTWIN_BINARY) + " schema >/dev/full 2>/dev/null";
-  ChildProcess shell(directory_, {"/bin/sh", "-c", command});
-  EXPECT_EQ(shell.wait(), 1);
+  for (const char* arguments : {"schema", "--help", "--version", "run --help"}) {
+    const std::string command = fmt::format("{} {} >/dev/full", VERBTWIN_BINARY, arguments);
+    ChildProcess shell(directory_, {"/bin/sh", "-c", command});
+    EXPECT_EQ(shell.wait(), 1) << arguments;
+    EXPECT_EQ(shell.err(), "verbtwin: cannot write to standard output: No space left on device\n");
+  }
 }
 
 // --- bad scenarios ---
@@ -156,11 +113,6 @@ TEST_F(CommandLine, FilesThatAreNone) {
   EXPECT_THAT(refusal_of("{\n  \"cluster\": {\"nodes\": 3,}\n}"),
               StartsWith("DIR/bad.json:2:26: syntax error"));
   EXPECT_FALSE(fs::exists(directory_ / "bad_out")) << "refused before anything is made";
-}
-
-/// kSmall with `what` in place of `where`.
-std::string edited(std::string text, const std::string& where, const std::string& what) {
-  return text.replace(text.find(where), where.size(), what);
 }
 
 TEST_F(CommandLine, ValuesAreRefusedWithTheirPlaceAndWhatIsAllowed) {
@@ -203,9 +155,10 @@ TEST_F(CommandLine, OverridesAreRefusedWithTheirPlace) {
   EXPECT_THAT(line("cluster.nodes=many"), StartsWith("--set cluster.nodes=many: /cluster/nodes: "));
   EXPECT_THAT(line("cluster.nodes"), StartsWith("--set cluster.nodes"));
   EXPECT_THAT(line(""), StartsWith("--set"));
-  EXPECT_THAT(refusal({"run", scenario_, "--seed", "-1"}),
-              StartsWith("--set run.seed=-1: /run/seed: out of range"));
-  EXPECT_THAT(refusal({"run", scenario_, "--seed", "one"}), StartsWith("--set run.seed=one: /run/seed: "));
+  EXPECT_THAT(refusal({"run", scenario_, "--seed", "-1"}), StartsWith("--seed -1: /run/seed: out of range"));
+  EXPECT_THAT(refusal({"run", scenario_, "--seed", "one"}), StartsWith("--seed one: /run/seed: "));
+  EXPECT_THAT(refusal({"run", scenario_, "--backend", "foo"}),
+              StartsWith("--backend foo: /backend: unknown"));
 }
 
 TEST_F(CommandLine, RanksOfARealRun) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
@@ -207,10 +209,10 @@ class Measurement {
   explicit Measurement(const MeasureOptions& options) : options_(options) {}
 
   int run() {
-    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B",
-                      "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
     const std::vector<Point> points = points_of(options_);
     const bool all = std::ranges::all_of(points, [this](const Point& point) { return add(point); });
+    // Who gave the wrong hosts or device keeps what was measured before.
+    if (code_ == kExitUserError && kept_.at("points").empty()) return code_;
     kept_["partial"] = !all;
     save();
     print(fmt::format("wrote {}\n", file_.string()));
@@ -225,12 +227,20 @@ class Measurement {
     if (result.is_null()) return false;
     kept_["points"].push_back(point_json(point, options_.seconds, result));
     save();
+    print_head();
     const json& latency = result.at("latency_us");
     print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12.0f}{:>10.2f}{:>10.2f}\n", point.verb,
                       point.transport, point.payload_b, point.outstanding, point.doorbell_batch,
                       point.queue_pairs, result.at("operations_per_s").get<double>(),
                       latency.at("p50").get<double>(), latency.at("p99").get<double>()));
     return true;
+  }
+
+  /// Above the first row.
+  void print_head() {
+    if (std::exchange(has_head_, true)) return;
+    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B",
+                      "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
   }
 
   /// False: it does not, or that cannot be found out.
@@ -246,6 +256,7 @@ class Measurement {
     const int most_b = packet_b(kept_.at("measured_on"));
     if (point.payload_b <= most_b) return true;
     if (std::exchange(skipped_b_, point.payload_b) != point.payload_b) {
+      print_head();
       print(fmt::format("{:<14}{:<4}{:>9} skipped: a datagram holds up to {} B here\n", point.verb,
                         point.transport, point.payload_b, most_b));
     }
@@ -276,9 +287,20 @@ class Measurement {
                 {"time", now_utc()},
                 {"partial", true},
                 {"points", json::array()}};
+  bool has_head_ = false;
   int skipped_b_ = 0;  // the last size that was
   int code_ = kExitDone;
 };
+
+/// CLI11's own check of a range lets "nan" through.
+std::string check_seconds(const std::string& text) {
+  constexpr double kLeast_s = 0.001, kMost_s = 1000;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool number = error == std::errc() && end == text.data() + text.size();
+  if (number && value >= kLeast_s && value <= kMost_s) return "";
+  return fmt::format("{}: allowed: {} to {} seconds", scenarios::one_line(text, 60), kLeast_s, kMost_s);
+}
 
 int measure(const MeasureOptions& options) {
   if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
@@ -303,30 +325,48 @@ void add_measure_command(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("DIR");
   const auto positive = CLI::Range(1, 1 << 20);
-  command->add_option("-s,--size", options->sizes, "Payloads in bytes: 8,64")
-      ->delimiter(',')
-      ->check(positive);
-  command->add_option("-t,--tx-depth", options->windows, "Requests in flight: 1,16")
-      ->delimiter(',')
-      ->check(positive);
-  command->add_option("-q,--qp", options->queue_pairs, "Queue pairs: 1,4")->delimiter(',')->check(positive);
-  command->add_option("-l,--post_list", options->batches, "Requests a doorbell: 1,8")
-      ->delimiter(',')
-      ->check(positive);
-  command->add_option("-I,--inline_size", options->inline_b, "Largest payload that is sent inline, window 1")
+  const auto several = [&](const char* flags, std::vector<int>& values, const char* what) {
+    command->add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
+        ->delimiter(',')
+        ->type_name("N,...")
+        ->check(positive);
+  };
+  several("-s,--size", options->sizes, "Payloads in bytes");
+  several("-t,--tx-depth", options->windows, "Requests in flight");
+  several("-q,--qp", options->queue_pairs, "Queue pairs");
+  several("-l,--post_list", options->batches, "Requests a doorbell");
+  command
+      ->add_option(
+          "-I,--inline_size", options->inline_b,
+          fmt::format("Largest payload that is sent inline, window 1; absent: {}", options->inline_b))
+      ->type_name("N")
       ->check(CLI::Range(0, kInlineMax_b));
   command
       ->add_option("-Q,--cq-mod", options->signal_interval,
-                   "One in so many requests is signalled; at least one in half a window")
+                   fmt::format("One in so many requests is signalled, at least one in half a window; "
+                               "absent: {}",
+                               options->signal_interval))
+      ->type_name("N")
       ->check(positive);
-  command->add_option("-D,--duration", options->seconds, "Seconds a point")->check(CLI::Range(0.001, 1000.0));
-  command->add_option("--verbs", options->verbs, "read,write,send,compare_swap,fetch_add,send_ud")
+  command
+      ->add_option("-D,--duration", options->seconds,
+                   fmt::format("Seconds a point; absent: {}", options->seconds))
+      ->type_name("S")
+      ->check(check_seconds);
+  command
+      ->add_option("--verbs", options->verbs,
+                   fmt::format("What is measured; absent: {}", fmt::join(options->verbs, ",")))
       ->delimiter(',')
+      ->type_name("NAME,...")
       ->check(CLI::IsMember(options->verbs));
-  command->add_option("-d,--device", options->rank.devices, "RDMA device, as ib_read_bw's -d")
+  command
+      ->add_option("-d,--device", options->rank.devices,
+                   "RDMA device, as ib_read_bw's -d; chosen where absent")
       ->type_name("NAME");
-  command->add_option("-i,--port", options->rank.port, "Port of the device")->type_name("N");
-  command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port")->type_name("N");
+  command->add_option("-i,--port", options->rank.port, "Port of the device; chosen where absent")
+      ->type_name("N");
+  command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
+      ->type_name("N");
   command->footer(
       "Example:\n"
       "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"

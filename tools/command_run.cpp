@@ -14,11 +14,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "calibration/profile_file.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/ibverbs_run.hpp"
 #include "tools/output_file.hpp"
@@ -54,11 +57,41 @@ struct RunOptions {
   RankFlags rank;
 };
 
+/// A profile's path, or the file that its name stands for.
+std::filesystem::path profile_file(const std::string& profile) {
+  return profile.ends_with(".json") ? std::filesystem::path(profile)
+                                    : calibration::profile_directory() / (profile + ".json");
+}
+
+/// The trace would take the place of what is read, or the result that of the trace.
+void check_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
+  const std::filesystem::path trace = *options.trace;
+  const auto refuse_if = [&](const std::filesystem::path& file, const char* what) {
+    std::error_code unknown;  // one of them is not there
+    const bool same =
+        std::filesystem::equivalent(trace, file, unknown) ||
+        std::filesystem::weakly_canonical(std::filesystem::absolute(trace, unknown), unknown) ==
+            std::filesystem::weakly_canonical(std::filesystem::absolute(file, unknown), unknown);
+    if (same)
+      throw UserError(
+          "", fmt::format("--trace {}: is {}; give another file", scenarios::one_line(trace.string()), what));
+  };
+  refuse_if(options.scenario, "the scenario itself");
+  const scenarios::Cluster& cluster = scenario.cluster;
+  if (!cluster.network.platform.empty()) refuse_if(cluster.network.platform, "the scenario's platform");
+  for (const std::string& profile : {cluster.nic, cluster.host, cluster.sockets}) {
+    if (!profile.empty()) refuse_if(profile_file(profile), "a profile of the scenario");
+  }
+  if (options.out) refuse_if(std::filesystem::path(*options.out) / kResultFile, "where the result goes");
+}
+
 std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
-  std::vector<std::string> overrides = options.overrides;
-  if (!options.backend.empty()) overrides.push_back("backend=" + options.backend);
-  if (!options.seed.empty()) overrides.push_back("run.seed=" + options.seed);
-  std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, overrides);
+  std::vector<scenarios::Override> flags;
+  if (!options.backend.empty())
+    flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
+  if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
+  std::vector<scenarios::SweepPoint> points =
+      load_runnable_points(options.scenario, options.overrides, flags);
   for (const auto& [settings, scenario] : points) {
     if (scenario.backend == "sim" && options.rank.any()) {
       throw UserError(
@@ -70,6 +103,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
       throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
     if (options.trace && !settings.empty())
       throw UserError("", "--trace is of one run, and this scenario is a sweep of several");
+    if (options.trace) check_trace(options, scenario);
   }
   return points;
 }
@@ -266,7 +300,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--trace", options->trace,
-          "Write every request as it is posted to this file, a line of CSV each; simulated runs only")
+          "Write every request as it is posted to this file, a line of CSV each: time_ns,node,thread,"
+          "peer,queue_pair,verb,bytes,to,signalled,list; simulated runs only")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command

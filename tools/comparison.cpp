@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <tuple>
 
 #include "backend/user_error.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -56,9 +58,9 @@ std::string render_order(const Pairs& pairs) {
     winners += published.front() == simulated.front();
     orders += published == simulated;
     if (published == simulated) continue;
-    text += fmt::format("* {}, {} machines, {} coroutines: published {}; simulated {}\n", std::get<0>(key),
-                        std::get<1>(key), std::get<2>(key), fmt::join(published, " > "),
-                        fmt::join(simulated, " > "));
+    text += fmt::format("* {}, {}, {}: published {}; simulated {}\n", std::get<0>(key),
+                        counted(std::get<1>(key), "machine"), counted(std::get<2>(key), "coroutine"),
+                        fmt::join(published, " > "), fmt::join(simulated, " > "));
   }
   if (compared == 0) return "";
   return fmt::format("The system that wins is right at {} of {} concurrencies, the whole order at {}.\n",
@@ -91,6 +93,18 @@ std::string percent_off(double value, double reference) {
   return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
 }
 
+std::string counted(int value, const char* one) {
+  return format_counted(static_cast<std::uint64_t>(value), one);
+}
+
+double positive(const calibration::PublishedTable& table, const calibration::PublishedRow& row,
+                const std::string& column) {
+  const double value = table.number(row, column);
+  if (value > 0) return value;
+  throw UserError(
+      "", fmt::format("{}:{}: {}: {:g}; allowed: more than 0", table.name(), row.line, column, value));
+}
+
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
@@ -107,8 +121,8 @@ std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& 
     point.protocol = table.cell(row, "protocol.name");
     point.coroutines = static_cast<int>(table.number(row, "cluster.coroutines"));
     point.machines = static_cast<int>(table.number(row, "cluster.nodes"));
-    point.per_machine_mtps = table.number(row, "committed_per_s") / 1e6 / std::max(1, point.machines);
-    point.latency_p50_us = table.number(row, "latency_p50_us");
+    point.per_machine_mtps = positive(table, row, "committed_per_s") / 1e6 / std::max(1, point.machines);
+    point.latency_p50_us = positive(table, row, "latency_p50_us");
     points.push_back(point);
   }
   return points;

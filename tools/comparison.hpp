@@ -23,6 +23,10 @@ struct SimulatedPoint {
   double latency_p50_us = 0;
 };
 
+/// The number in a cell; throws UserError where it is not more than 0: nothing can be compared with it.
+double positive(const calibration::PublishedTable& table, const calibration::PublishedRow& row,
+                const std::string& column);
+
 /// Throws UserError where the table is no points.csv.
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table);
 
@@ -34,6 +38,9 @@ struct PairedPoint {
 /// The published points that were simulated, in the published order.
 std::vector<PairedPoint> pair_points(const std::vector<calibration::PublishedPoint>& published,
                                      const std::vector<SimulatedPoint>& simulated);
+
+/// "16 machines", "1 coroutine".
+std::string counted(int value, const char* one);
 
 /// How far off, "+12 %"; "-" where there is nothing to compare with.
 std::string percent_off(double value, double reference);

@@ -41,7 +41,7 @@ TEST(Comparison, TellsErrorsPeaksAndWhoWins) {
                                           simulated("farm", 2, 5), simulated("drtmh", 2, 3)}));
   EXPECT_THAT(text, HasSubstr("right at 1 of 2 concurrencies"));
   EXPECT_THAT(text, HasSubstr("2 coroutines: published drtmh > farm; simulated farm > drtmh"));
-  EXPECT_THAT(text, Not(HasSubstr("1 coroutines: published")));
+  EXPECT_THAT(text, Not(HasSubstr("1 coroutine: published")));
   EXPECT_THAT(text, HasSubstr("| smallbank, farm | 2.000 | 5.000 | +150 % |"));
   EXPECT_THAT(text, HasSubstr("| 1.000 | 1.500 | +50 % | 10.0 | 20.0 | +100 % |"));
 }
@@ -125,9 +125,33 @@ TEST_F(Csv, TheTableShowsWhatVariesAndWhatIsWrong) {
               testing::AllOf(HasSubstr("48.0 M"), HasSubstr("3.00 M"), HasSubstr("VIOLATED")));
 }
 
+TEST_F(Csv, ARateIsOfTheMachinesThatItCounts) {
+  SweepRow row{{{"workload.payload_b", 32}}, result(1, 0)};
+  row.result.erase("committed_per_s");
+  row.result["operations_per_s"] = 182e6;
+  row.result["machines"] = 1;  // of 16: the others write into it
+  EXPECT_THAT(sweep_table_line(row), HasSubstr("     182 M       182 M "));
+  EXPECT_DOUBLE_EQ(rate_per_s(row.result), 182e6) << "plotted";
+  row.result["machines"] = 16;
+  EXPECT_THAT(sweep_table_line(row), HasSubstr("    2.91 G       182 M "));
+}
+
 TEST_F(Csv, OtherTablesAreRefused) {
   EXPECT_THROW(simulated_points(read("a,b\n1,2\n")), UserError);
   EXPECT_THROW(read("# nothing\n"), UserError);
+  const auto refused = [this](const char* rate) {
+    std::string csv = sweep_csv({{{{"cluster.coroutines", 1}}, result(1, 32e6)}});
+    csv.replace(csv.find("32000000.0"), 10, rate);
+    try {
+      simulated_points(read(csv));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_EQ(refused("32000000"), "accepted");
+  EXPECT_THAT(refused("-5"), testing::EndsWith(":2: committed_per_s: -5; allowed: more than 0"));
+  EXPECT_THAT(refused("0"), testing::EndsWith(":2: committed_per_s: 0; allowed: more than 0"));
 }
 
 }  // namespace

@@ -74,10 +74,9 @@ std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedF
       found = i;
     }
     if (!found) {
-      throw UserError(
-          "", fmt::format("{}: no point of {} coroutines has on what \"{}\" of figure 13 has, and nothing "
-                          "else; see scenarios/osdi18/fig13-factors.json",
-                          table.name(), factor.coroutines, factor.step));
+      throw UserError("", fmt::format("{}: no point of {} has on what \"{}\" of figure 13 has, and nothing "
+                                      "else; see scenarios/osdi18/fig13-factors.json",
+                                      table.name(), counted(factor.coroutines, "coroutine"), factor.step));
     }
     pairs.push_back({factor, points[*found].per_machine_mtps, points[*found].latency_p50_us});
   }

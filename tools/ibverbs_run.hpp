@@ -13,7 +13,7 @@
 
 namespace verbtwin::tools {
 
-/// Rank 0: the result of all ranks, as DESIGN.md's contract has it; where a rank failed during the run,
+/// Rank 0: the result of all ranks, as tools/RESULT.md has it; where a rank failed during the run,
 /// rank 0's own part, with "partial" true and "failure" saying why. Other ranks: null.
 nlohmann::json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& options,
                               const RunControl& control);

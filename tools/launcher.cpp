@@ -25,6 +25,7 @@
 #include <system_error>
 #include <utility>
 
+#include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/rank_options.hpp"
 
@@ -47,14 +48,16 @@ constexpr auto kLook = 100ms;
 
 class Rank {
  public:
-  Rank(int number, const RankCommand& command, const std::string& token) : number_(number) {
+  Rank(int number, const RankCommand& command, const std::string& token)
+      : number_(number), host_(command.host) {
     std::array<int, 2> input{-1, -1};
     // A socket and no pipe: to write to a process that has ended is an error there and no signal.
     if (!command.token_on_input.empty() &&
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) != 0) {
       fail("cannot make a pair of sockets");
     }
-    errors_ = number == 0 ? -1 : memfd_create("rank-stderr", MFD_CLOEXEC);
+    // Over ssh that of rank 0 too: what ssh says of a host has neither its rank nor its name.
+    errors_ = number == 0 && host_.empty() ? -1 : memfd_create("rank-stderr", MFD_CLOEXEC);
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ < 0) fail("cannot start a rank");
@@ -89,6 +92,8 @@ class Rank {
     // The other end of the ssh stops a rank by SIGTERM, whatever was asked for here.
     if (exit_code_ == kExitSignal + SIGTERM && stopped_by_ != 0) exit_code_ = kExitSignal + stopped_by_;
     if (WIFSIGNALED(status)) killed_by_ = WTERMSIG(status);
+    never_ran_ = exit_code_ == kExitOfSsh || exit_code_ == kExitNotFound || exit_code_ == kExitNotRunnable;
+    if (never_ran_) exit_code_ = kExitFailure;
     return false;
   }
   /// Can be read (poll(2)) once the process has ended; -1 after running() has said so.
@@ -104,20 +109,37 @@ class Rank {
   }
   int exit_code() const { return exit_code_; }
   bool killed() const { return killed_by_ != 0; }
+  /// What ended was ssh or a shell, not a rank.
+  bool never_ran() const { return never_ran_; }
+  const std::string& host() const { return host_; }
 
   /// Says on standard error what this rank said, or what killed it.
   void tell() const {
     if (killed()) {
       fmt::print(stderr, "verbtwin: rank {} was killed by signal {}\n", number_, killed_by_);
-      return;
+    } else if (never_ran() && !host_.empty()) {
+      fmt::print(stderr, "verbtwin: rank {} on {}: {}\n", number_, scenarios::one_line(host_), last_line());
+    } else {
+      fmt::print(stderr, "{}", said());
     }
-    std::array<char, 4096> text;
-    if (errors_ < 0) return;
-    const ssize_t length = pread(errors_, text.data(), text.size(), 0);
-    if (length > 0) std::fwrite(text.data(), 1, static_cast<std::size_t>(length), stderr);
   }
 
  private:
+  std::string said() const {
+    std::string text(kToldMax, '\0');
+    const ssize_t length = errors_ < 0 ? 0 : pread(errors_, text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    return text;
+  }
+
+  /// ssh's banners and warnings come before it; its lines end in "\r\n".
+  std::string last_line() const {
+    std::string line = said();
+    line.erase(line.find_last_not_of("\r\n ") + 1);  // npos + 1 is 0
+    line.erase(0, line.find_last_of("\r\n") + 1);
+    return line.empty() ? "ssh failed" : scenarios::one_line(line);
+  }
+
   [[noreturn]] void become(const RankCommand& command, const std::string& token, int input,
                            pid_t parent) const {
     setpgid(0, 0);
@@ -136,17 +158,24 @@ class Rank {
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
     fmt::print(stderr, "verbtwin: cannot start {}: {}\n", argv[0], std::strerror(errno));
-    _exit(127);
+    _exit(kExitNotFound);
   }
 
   void end_input() {
     if (input_ >= 0) close(std::exchange(input_, -1));
   }
 
+  // What is no exit code of a rank: ssh's own, and a shell's that cannot start its command.
+  static constexpr int kExitOfSsh = 255, kExitNotFound = 127, kExitNotRunnable = 126;
+
+  static constexpr std::size_t kToldMax = 1 << 16;  // of what a rank said
+
   int number_;
+  std::string host_;
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
+  bool never_ran_ = false;
 };
 
 std::string quoted(const std::string& word) {
@@ -247,9 +276,19 @@ int launch_ranks(const std::vector<RankCommand>& commands, const std::string& to
     ranks.push_back(std::make_unique<Rank>(static_cast<int>(i), commands[i], token));
   }
   const Rank* failed = wait_for_all(ranks, signals);
-  if (failed == nullptr) return 0;
+  if (failed == nullptr) {
+    if (!ranks.front()->host().empty()) ranks.front()->tell();  // warnings
+    return 0;
+  }
   const Rank& first = *ranks.front();
+  const auto absent = std::ranges::find_if(
+      ranks, [](const auto& rank) { return rank->never_ran() && !rank->host().empty(); });
+  if (absent != ranks.end()) {
+    (*absent)->tell();
+    return kExitFailure;
+  }
   const bool rank_0_said_it = first.exit_code() != 0 && !first.killed();
+  if (!first.host().empty() && rank_0_said_it) first.tell();
   if (!rank_0_said_it && !(failed->killed() && signals.stop().load())) failed->tell();
   return first.exit_code() != 0 ? first.exit_code() : failed->exit_code();
 }

@@ -3,7 +3,8 @@
 // Blocks; one thread. Every child is in a process group of its own and dies with this process. When this
 // process gets SIGINT or SIGTERM, a rank here gets the same, and the input of one over ssh ends, which has
 // its run stopped there while ssh brings the result. What ranks above 0 write to standard error is shown only
-// where rank 0 has nothing to say: rank 0 hears of every failure through the rendezvous.
+// where rank 0 has nothing to say: rank 0 hears of every failure through the rendezvous. Where ssh reached no
+// rank or found nothing to run there, that is the one line that is shown, with rank and host.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct RankCommand {
   std::vector<std::string> arguments;  // the program first, looked up in PATH
   std::string token_on_input;          // written to its standard input, which then stays open; or empty
   int output = -1, errors = -1;        // descriptors for what it writes; -1: this process's
+  std::string host{};                  // where ssh is to run it; or empty
 };
 
 /// 16 random bytes in hexadecimal. Throws std::system_error where the system has none.
@@ -33,7 +35,7 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
                                   const std::vector<std::string>& arguments);
 
 /// One process for each rank, VERBTWIN_TOKEN in the environment of all. Returns rank 0's exit code, or the
-/// first other one that is not 0; a rank that a signal killed counts as 1.
+/// first other one that is not 0; a rank that a signal killed or that never began counts as 1.
 int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals);
 
 }  // namespace verbtwin::tools

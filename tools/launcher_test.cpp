@@ -51,6 +51,8 @@ TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(launch_ranks({shell("exit 0"), shell("kill -9 $$")}, "t", signals_), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 1 was killed by signal 9\n");
+  EXPECT_EQ(launch_ranks({shell("exit 127"), shell("exit 0")}, "t", signals_), 1)
+      << "a shell's, not a rank's";
   testing::internal::CaptureStderr();  // who was killed is the cause, whoever is seen to end first
   EXPECT_EQ(launch_ranks({shell("sleep 0.5; kill -9 $$"), shell("echo lost >&2; exit 1")}, "t", signals_), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 was killed by signal 9\n");
@@ -120,6 +122,32 @@ TEST_F(SshTest, TheTokenTravelsOnStandardInput) {
   EXPECT_EQ(text("told"), "the-token|" + odd.string() + "|a b");
   EXPECT_THAT(text("called"), testing::Not(testing::HasSubstr("the-token")));
   EXPECT_THAT(text("called"), testing::StartsWith("-o BatchMode=yes somewhere "));
+}
+
+TEST_F(SshTest, AHostThatCannotBeReachedIsNamed) {
+  std::ofstream(directory_ / "ssh")
+      << "#!/bin/sh\nprintf 'a banner\\nssh: no such host\\r\\n' >&2\nexit 255\n";
+  const auto rank_on = [&](const char* host) {
+    return RankCommand{over_ssh(host, directory_, {"true"}), "a-token", -1, -1, host};
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank_on("one"), rank_on("two")}, "a-token", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 on one: ssh: no such host\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("echo alone >&2; exit 2"), rank_on("two")}, "a-token", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "alone\nverbtwin: rank 1 on two: ssh: no such host\n");
+}
+
+TEST_F(SshTest, WhatRankZeroSaysOverThereIsShown) {
+  const auto rank = [&](const char* script) {
+    return RankCommand{over_ssh("one", directory_, {"sh", "-c", script}), "a-token", -1, -1, "one"};
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank("echo mine >&2; exit 2")}, "a-token", signals_), 2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "mine\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank("exec /no/such/program")}, "a-token", signals_), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith("verbtwin: rank 0 on one: "));
 }
 
 TEST_F(SshTest, AStopBringsTheResultFromThere) {

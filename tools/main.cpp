@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/user_error.hpp"
@@ -71,11 +73,59 @@ void refuse_unknown_command(const CLI::App& app, int argc, const char* const* ar
                      scenarios::listed(names), scenarios::did_you_mean(first, names)));
 }
 
+/// Takes `text` apart at the first `mark`; false where there is none.
+bool split(std::string_view text, std::string_view mark, std::string_view& before, std::string_view& after) {
+  const std::size_t at = text.find(mark);
+  if (at == std::string_view::npos) return false;
+  before = text.substr(0, at);
+  after = text.substr(at + mark.size());
+  return true;
+}
+
+/// The names in "{a,b,c}".
+std::vector<std::string> names_in(std::string_view braces) {
+  std::vector<std::string> names(1);
+  for (const char c : braces.substr(1, braces.size() - 2)) {
+    if (c == ',') {
+      names.emplace_back();
+    } else {
+      names.back() += c;
+    }
+  }
+  return names;
+}
+
+/// What CLI11 says of a flag, in the words of all other refusals: "--jobs x: allowed: an integer, 1 to 256".
+std::string in_our_words(const CLI::App& command, std::string_view what) {
+  std::string_view flag, rest, value, allowed, times;
+  if (split(what, "Could not convert: ", flag, rest) && split(rest, " = ", flag, value)) {
+    const CLI::Option* option = command.get_option_no_throw(std::string(flag));
+    if (option != nullptr && option->get_items_expected_max() == 0)
+      return fmt::format("{}: takes no value", flag);
+    return fmt::format("{} {}: allowed: an integer", flag, scenarios::one_line(value, 60));
+  }
+  if (!split(what, ": ", flag, rest)) return std::string(what);
+  if (rest.starts_with("1 required ") && rest.ends_with(" missing"))
+    return fmt::format("{}: a value is missing", flag);
+  if (split(rest, "At Most 1 required but received ", value, times))
+    return fmt::format("{}: given {}; allowed: once", flag,
+                       times == "2" ? "twice" : fmt::format("{} times", times));
+  if (split(rest, ": allowed: ", value, allowed)) return fmt::format("{} {}", flag, rest);
+  if (rest.starts_with("Value ") && split(rest.substr(6), " not in range ", value, allowed))
+    return fmt::format("{} {}: allowed: an integer, {}", flag, scenarios::one_line(value, 60), allowed);
+  if (split(rest, " not in {", value, allowed)) {
+    const std::vector<std::string> names = names_in(rest.substr(value.size() + 8));
+    return fmt::format("{}: unknown value {}; allowed: {}{}", flag, scenarios::in_quotes(value),
+                       scenarios::listed(names), scenarios::did_you_mean(value, names));
+  }
+  return std::string(what);
+}
+
 [[noreturn]] void refuse_command_line(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const CLI::App& command = chosen.empty() ? app : *chosen.front();
   const std::vector<std::string> extras = app.remaining(true);
-  if (extras.empty()) refuse(app, command, scenarios::one_line(error.what()));
+  if (extras.empty()) refuse(app, command, scenarios::one_line(in_our_words(command, error.what())));
   const std::string& extra = extras.front();
   if (!extra.starts_with("-")) refuse(app, command, "unexpected argument " + scenarios::in_quotes(extra));
   const std::string flag = extra.substr(0, extra.find('='));
@@ -106,7 +156,10 @@ int run_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
+    std::ostringstream text;
+    app.exit(help_or_version, text);
+    print(text.str());
+    return kExitDone;
   } catch (const CLI::ParseError& error) {
     refuse_command_line(app, error);
   }

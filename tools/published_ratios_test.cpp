@@ -96,7 +96,7 @@ TEST(Factors, StepsThatAreNotThereOrTwiceAreRefused) {
   EXPECT_THAT(refusal([] {
                 pair_factors(kSteps, table(factor_points({"000000", "010000", "110000"})));
               }),
-              HasSubstr("no point of 1 coroutines has on what \"+one-sided read\""));
+              HasSubstr("no point of 1 coroutine has on what \"+one-sided read\""));
   EXPECT_THAT(refusal([] {
                 pair_factors(kSteps, table(factor_points({"000000", "100000", "000000"})));
               }),

@@ -157,9 +157,10 @@ void add_verbs(const RunInput& input, json& result) {
   result["datagrams_dropped"] = after.datagrams_dropped - before.datagrams_dropped;
 }
 
+/// null: nothing was looked up.
 json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
   const std::uint64_t all = hits + misses;
-  return all == 0 ? 1.0 : static_cast<double>(hits) / static_cast<double>(all);
+  return all == 0 ? json() : json(static_cast<double>(hits) / static_cast<double>(all));
 }
 
 /// How much of the window each instance of a resource was in use.

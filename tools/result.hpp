@@ -1,4 +1,4 @@
-// The result of a run, in the shape of DESIGN.md's contract, from what its workers counted.
+// The result of a run, in the shape of tools/RESULT.md, from what its workers counted.
 //
 // Pure functions; the pointers in their input are only read during the call.
 #pragma once

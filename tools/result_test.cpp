@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "tools/runs_for_test.hpp"
@@ -49,6 +51,25 @@ TEST(Limit, IsNothingWhereNothingEnded) {
   const json stopped = run(kSmallBank, {}, control);
   EXPECT_EQ(stopped.at("partial"), true);
   EXPECT_EQ(limit(stopped), "none") << "stopped in the warm-up";
+}
+
+TEST(HitRatio, IsNoneWhereNothingWasLookedUp) {
+  const auto ratio = [](const char* protocol) {
+    return run(kSmallBank, {std::string("protocol.name=") + protocol}).at("location_cache").at("hit_ratio");
+  };
+  EXPECT_TRUE(ratio("fasst").is_null());
+  EXPECT_GT(ratio("drtmh"), 0);
+}
+
+TEST(ResultPage, HasEveryKey) {
+  std::ostringstream page;
+  page << std::ifstream(VERBTWIN_SOURCE_DIR "/tools/RESULT.md").rdbuf();
+  const json operations = run(R"({"cluster": {"nodes": 2, "threads": 2}, "workload": {"name": "primitive"},
+                                  "run": {"warmup_us": 10, "measure_us": 20}})");
+  for (const json& result : {run(kSmallBank), operations}) {
+    for (const auto& [key, value] : result.items())
+      EXPECT_THAT(page.str(), testing::HasSubstr("`" + key + "`"));
+  }
 }
 
 TEST(Limit, IsALinkThatAllShare) {

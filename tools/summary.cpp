@@ -108,11 +108,11 @@ void Summary::title() {
   const std::string workload = member(scenario, "workload").value("name", "");
   name += !name.empty() && !workload.empty() ? " running " + workload : workload;
   line(paint(kBold, scenarios::one_line(fmt::format("{}: {}", scenario.value("name", "result"), name))));
-  std::string shape =
-      fmt::format("{} machines x {} threads", count_of(cluster, "nodes"), count_of(cluster, "threads"));
+  std::string shape = fmt::format("{} x {}", format_counted(count_of(cluster, "nodes"), "machine"),
+                                  format_counted(count_of(cluster, "threads"), "thread"));
   if (!counts_operations()) {
-    shape += fmt::format(" x {} coroutines, {} replicas", count_of(cluster, "coroutines"),
-                         count_of(cluster, "replicas"));
+    shape += fmt::format(" x {}, {}", format_counted(count_of(cluster, "coroutines"), "coroutine"),
+                         format_counted(count_of(cluster, "replicas"), "replica"));
   }
   const auto measured_on = result_.find("measured_on");
   if (measured_on != result_.end() && !measured_on->empty()) {
@@ -291,6 +291,8 @@ void Summary::resources() {
 }
 
 void Summary::hits(std::string_view name, const Json& cache) {
+  const auto ratio = cache.find("hit_ratio");
+  if (ratio == cache.end() || ratio->is_null()) return;  // nothing was looked up
   line(fmt::format("{:<{}}{} of look-ups hit", name, kLabelColumns,
                    format_percent(number(cache, "hit_ratio"))));
 }

@@ -1,13 +1,13 @@
 // The summary: a run's result as a person reads it.
 //
-// Pure function of the result JSON (DESIGN.md "Result"); callable from any thread. Members that a result does
+// Pure function of the result JSON (tools/RESULT.md); callable from any thread. Members that a result does
 // not have are left out, so it renders partial results and micro-benchmarks too. Beyond the contract it
 // shows, where present:
 //   "aborts": {"<reason>": count}               attempts aborted, by reason
 //   "checks"[i]."examples": ["<text>", ...]     what the first violations are
 //   "checks"[i]."allowed": {"<anomaly>": count} what the isolation level allows, counted
 //   "user_aborts": count                        transactions that ended by their own rules
-//   "datagrams_dropped": count, "location_cache": {"hit_ratio": share}
+//   "datagrams_dropped": count, "location_cache": {"hit_ratio": share or null}
 //   "bottleneck"."busiest": "<resource>"        the most used one where none is saturated
 //   "operations", "operations_per_s"            of micro-benchmarks, in place of "committed",
 //   "committed_per_s"

@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A result as DESIGN.md's contract gives it.
+/// A result as tools/RESULT.md has it.
 json canned_result() {
   return json::parse(R"({
     "format": "verbtwin-result", "version": 1,
@@ -198,6 +198,19 @@ TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
 
 TEST(Bottleneck, NamesAResourceItDoesNotKnow) {
   EXPECT_EQ(describe_bottleneck("switch_fabric", 1.0), "switch_fabric is the limit (100.0 % in use).");
+}
+
+TEST(Summary, LeavesOutWhatNothingLookedUp) {
+  json result = canned_result();
+  result["location_cache"] = {{"hit_ratio", nullptr}};
+  result["resources"][2]["hit_ratio"] = nullptr;
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("look-ups")));
+}
+
+TEST(Summary, OneIsNoPlural) {
+  json result = canned_result();
+  for (const char* key : {"threads", "coroutines", "replicas"}) result["scenario"]["cluster"][key] = 1;
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("16 machines x 1 thread x 1 coroutine, 1 replica; 2 x"));
 }
 
 TEST(Summary, TellsServersFromClients) {

@@ -34,10 +34,14 @@ std::string short_name(const std::string& path) {
   return last == "name" ? path.substr(0, dot) : last;
 }
 
+double machines_of(const json& result) {
+  const char* counted = result.contains("machines") ? "machines" : "scenario.cluster.nodes";
+  return std::max(1.0, value_at(result, counted).get<double>());
+}
+
 double rate_per_s(const json& result) {
   if (!result.contains("operations_per_s")) return result.at("committed_per_s").get<double>();
-  const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());
-  return result.at("operations_per_s").get<double>() * nodes;
+  return result.at("operations_per_s").get<double>() * machines_of(result);
 }
 
 namespace {
@@ -128,14 +132,6 @@ std::size_t columns_of(const std::string& path) {
 
 }  // namespace
 
-std::string describe_point(std::size_t number, const scenarios::SweepPoint& point) {
-  std::string settings;
-  for (const auto& [path, value] : point.settings) {
-    settings += fmt::format("{}{}={}", settings.empty() ? "" : ", ", path, text_of(value));
-  }
-  return fmt::format("point {} ({})", number, scenarios::one_line(settings, 200));
-}
-
 std::string sweep_csv(const std::vector<SweepRow>& rows) {
   std::vector<Cells> table;
   std::vector<std::string> columns;
@@ -178,13 +174,12 @@ std::string sweep_table_line(const SweepRow& row) {
     const std::string text = scenarios::one_line(text_of(value_at(result.at("scenario"), path)));
     line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
-  const double nodes = std::max(1.0, value_at(result, "scenario.cluster.nodes").get<double>());
   const double total = rate_per_s(result);
-  line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total), format_si(total / nodes),
-                      format_us(value_at(result, "latency_us.p50").get<double>()),
-                      format_us(value_at(result, "latency_us.p99").get<double>()),
-                      format_percent(result.value("abort_ratio", 0.0)),
-                      text_of(value_at(result, "bottleneck.resource")));
+  line += fmt::format(
+      "{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total), format_si(total / machines_of(result)),
+      format_us(value_at(result, "latency_us.p50").get<double>()),
+      format_us(value_at(result, "latency_us.p99").get<double>()),
+      format_percent(result.value("abort_ratio", 0.0)), text_of(value_at(result, "bottleneck.resource")));
   if (violations_of(result) > 0) line += "  VIOLATED";
   return line + '\n';
 }

@@ -1,6 +1,6 @@
 // A sweep's outcome: a row per point, on the terminal as it comes and in points.csv with everything.
 //
-// Pure functions of result JSON (DESIGN.md "Result"); callable from any thread.
+// Pure functions of result JSON (tools/RESULT.md); callable from any thread.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,6 @@ struct SweepRow {
   std::optional<std::size_t> number = std::nullopt;  // of the point; none: the row's
 };
 
-/// "point 3 (cluster.nodes=4, protocol.name=farm)", for a message.
-std::string describe_point(std::size_t number, const scenarios::SweepPoint& point);
-
 /// All rows with one header: the point's number, what identifies the run, its settings, and every figure with
 /// its unit in its name. What a row does not have is empty. Ends in a newline.
 std::string sweep_csv(const std::vector<SweepRow>& rows);
@@ -37,7 +34,10 @@ const nlohmann::json& value_at(const nlohmann::json& root, const std::string& pa
 std::string text_of(const nlohmann::json& value);
 /// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
 std::string short_name(const std::string& path);
-/// Committed transactions a second, or a micro-benchmark's operations, of all nodes.
+/// What a rate is shared by: the machines that a micro-benchmark counts (1 where the others face one), else
+/// all nodes.
+double machines_of(const nlohmann::json& result);
+/// Committed transactions a second, or a micro-benchmark's operations, of all of these.
 double rate_per_s(const nlohmann::json& result);
 
 }  // namespace verbtwin::tools

@@ -1,7 +1,7 @@
 // A sweep as a picture: throughput over what varies fastest, a curve for each setting of the rest, and beside
 // it the latency; over throughput, as the field draws it, where what varies is how much is under way.
 //
-// A pure function of result JSON (DESIGN.md "Result"); callable from any thread.
+// A pure function of result JSON (tools/RESULT.md); callable from any thread.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,7 @@
 #include "tools/sweep_points.hpp"
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -7,6 +9,7 @@
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
 #include "calibration/profile_file.hpp"
+#include "protocols/micro/primitive.hpp"
 #include "scenarios/loader.hpp"
 #include "sim/platform.hpp"
 #include "tools/catalog.hpp"
@@ -25,6 +28,7 @@ class Checks {
     if (scenario.backend != "sim") return;  // a real cluster is what it is
     check_profiles(scenario);
     check_platform(scenario.cluster);
+    check_inline(scenario);
   }
 
  private:
@@ -58,24 +62,43 @@ class Checks {
     if (!why.empty()) throw UserError("/cluster/network/platform", why);
   }
 
+  /// What the first post would refuse.
+  void check_inline(const scenarios::Scenario& scenario) {
+    if (scenario.workload.at("name") != "primitive") return;
+    auto [found, added] = inline_max_b_.try_emplace(scenario.cluster.nic, 0);
+    if (added) {
+      const models::NicProfile nic =
+          calibration::load_nic_profile(scenario.cluster.nic, {calibration::profile_directory()});
+      found->second = static_cast<std::uint32_t>(nic.max_inline_b);
+    }
+    DeviceAttributes device;
+    device.max_inline_data = found->second;
+    protocols::PrimitiveOptions::from_json(scenario.workload, shape_of(scenario.cluster))
+        .check_inline(device);
+  }
+
   std::set<std::pair<std::string, std::string>> profiles_;
   std::set<std::tuple<std::string, int, int>> platforms_;
+  std::map<std::string, std::uint32_t> inline_max_b_;  // of each NIC
 };
 
 }  // namespace
 
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
-                                                        const std::vector<std::string>& overrides) {
-  std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog());
+                                                        const std::vector<std::string>& overrides,
+                                                        const std::vector<scenarios::Override>& flags) {
+  std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog(), flags);
   Checks checks;
-  for (const auto& [settings, scenario] : points) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& [settings, scenario] = points[i];
     try {
       if (scenario.backend != "sim" && !settings.empty()) {
         throw UserError("/backend", "a sweep is simulated; run its points one by one on real verbs");
       }
       checks.check(scenario);
     } catch (const UserError& error) {
-      throw UserError("", scenarios::describe(scenario, error));
+      const std::string line = scenarios::describe(scenario, error);
+      throw UserError("", settings.empty() ? line : line + "; in " + describe_point(i, points[i]));
     }
   }
   return points;

@@ -13,6 +13,9 @@ namespace verbtwin::tools {
 /// 1234567 -> "1,234,567".
 std::string format_count(std::uint64_t value);
 
+/// "1 coroutine", "1,234 coroutines".
+std::string format_counted(std::uint64_t value, std::string_view one);
+
 /// Three digits and a prefix: 62312 -> "62.3 k", 950 -> "950", 3.9e6 -> "3.90 M"; what is not finite -> "-".
 std::string format_si(double value);
 

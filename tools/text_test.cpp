@@ -15,6 +15,9 @@ TEST(Text, CountsHaveSeparators) {
   EXPECT_EQ(format_count(999), "999");
   EXPECT_EQ(format_count(1000), "1,000");
   EXPECT_EQ(format_count(1234567), "1,234,567");
+  EXPECT_EQ(format_counted(0, "point"), "0 points");
+  EXPECT_EQ(format_counted(1, "point"), "1 point");
+  EXPECT_EQ(format_counted(1000, "point"), "1,000 points");
 }
 
 TEST(Text, RatesHaveThreeDigitsAndAPrefix) {

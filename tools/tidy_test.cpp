@@ -1,6 +1,6 @@
-// The rules of the tree that a compiler does not check: who includes whom (DESIGN.md "Layout"), how long a
-// file may be, what must not stay in it. Each rule is a function of a path and a text, shown to catch what it
-// is for; the last test applies all of them to the sources.
+// The rules of the tree that a compiler does not check: who includes whom (README.md "Finding your way"), how
+// long a file may be, what must not stay in it. Each rule is a function of a path and a text, shown to catch
+// what it is for; the last test applies all of them to the sources.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

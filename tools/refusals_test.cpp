@@ -1,0 +1,138 @@
+// What the program refuses of files and flags that are right each but wrong together, and what it leaves
+// alone then.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tools/command_line_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Refusals : public CommandLine {
+ protected:
+  std::string in(const char* name) const { return (directory_ / name).string(); }
+};
+
+TEST_F(Refusals, ATraceTakesNobodysPlace) {
+  fs::copy_file(fs::path(VERBTWIN_SOURCE_DIR) / "calibration/profiles/connectx-4.json", in("nic.json"));
+  const std::string text = edited(kSmall, R"("coroutines": 2)", R"("coroutines": 2, "nic": "nic.json")");
+  write("named.json", text);
+  fs::create_symlink("named.json", in("link.json"));
+  fs::create_directory(in("o"));
+  const auto refused = [&](const std::string& trace) {
+    const std::string line =
+        refusal({"run", in("named.json"), "--out", in("o"), "--trace", trace, "--set", "run.measure_us=10"});
+    EXPECT_EQ(read_text(in("named.json")), text);
+    EXPECT_TRUE(fs::is_empty(in("o")));
+    return line;
+  };
+  EXPECT_EQ(refused(in("named.json")), "--trace DIR/named.json: is the scenario itself; give another file");
+  EXPECT_THAT(refused(in("link.json")), HasSubstr("is the scenario itself"));
+  EXPECT_THAT(refused(in("nic.json")), HasSubstr("is a profile of the scenario; give another file"));
+  EXPECT_THAT(refused(in("o/../o/result.json")), HasSubstr("is where the result goes; give another file"));
+  const std::string platform = VERBTWIN_SOURCE_DIR "/scenarios/platforms/sixteen-hosts.xml";
+  EXPECT_THAT(
+      refusal({"run", scenario_, "--trace", platform, "--set", "cluster.network.platform=" + platform}),
+      HasSubstr("is the scenario's platform; give another file"));
+}
+
+TEST_F(Refusals, MeasureKeepsTheFormerMeasurement) {
+  const auto refused = [&](std::vector<std::string> flags) {
+    write("measurement.json", "former");
+    flags.insert(flags.begin(), {"measure", "--primitives", "--out", directory_.string()});
+    const std::string line = refusal(std::move(flags));
+    EXPECT_EQ(read_text(in("measurement.json")), "former");
+    return line;
+  };
+  EXPECT_EQ(refused({"--hosts", "/no/such"}), "--hosts /no/such: cannot be read");
+  constexpr const char* kSeconds = ": allowed: 0.001 to 1000 seconds (see verbtwin measure --help)";
+  for (const std::string seconds : {"nan", "inf", "0", "1001", "x"})
+    EXPECT_EQ(refused({"-D", seconds}), "verbtwin measure: --duration " + seconds + kSeconds);
+  EXPECT_THAT(
+      refused({"--verbs", "read,reed"}),
+      testing::AllOf(StartsWith("verbtwin measure: --verbs: unknown value \"reed\"; allowed: read, write, "),
+                     HasSubstr("; did you mean \"read\"?")));
+  EXPECT_EQ(refused({"-s", "0"}),
+            "verbtwin measure: --size 0: allowed: an integer, 1 to 1048576 (see verbtwin measure --help)");
+}
+
+TEST_F(Refusals, MeasureSaysItsDefaults) {
+  std::string help = verbtwin({"measure", "--help"}).out, words;
+  std::istringstream text_of_help(help);
+  for (std::string word; text_of_help >> word;) words += word + " ";
+  for (const char* text :
+       {"Payloads in bytes; absent: 8,64,1024,4096 ", "Requests in flight; absent: 1,16 ",
+        "Queue pairs; absent: 1 ", "Requests a doorbell; absent: 1 ", "window 1; absent: 188 ",
+        "half a window; absent: 100 ", "Seconds a point; absent: 1 ",
+        "absent: read,write,send,compare_swap,fetch_add,send_ud "}) {
+    EXPECT_THAT(words, HasSubstr(text));
+  }
+}
+
+TEST_F(Refusals, AHostThatSshDoesNotReachIsAFailureAndNamed) {
+  fs::create_directory(in("bin"));
+  write("bin/ssh", "#!/bin/sh\nprintf 'ssh: no such host\\r\\n' >&2\nexit 255\n");
+  fs::permissions(in("bin/ssh"), fs::perms::owner_all);
+  const std::string hosts = write("hosts", "one\ntwo\nthree\n");
+  ChildProcess run(directory_, {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", VERBTWIN_BINARY,
+                                "launch", "--hosts", hosts, scenario_});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.err(), testing::MatchesRegex("verbtwin: rank . on [a-z]+: ssh: no such host\n"));
+}
+
+TEST_F(Refusals, AnotherWorkloadsNameSaysWhatToGive) {
+  EXPECT_THAT(
+      refusal({"check", scenario_, "--set", "workload.name=tpcc"}),
+      testing::AllOf(StartsWith("DIR/small.json:4:"), HasSubstr("/workload/accounts_per_thread: "),
+                     EndsWith("; --set workload.name=tpcc changed the workload: give all of it, --set "
+                              "'workload={\"name\":\"tpcc\"}'")));
+  // README.md's line.
+  EXPECT_EQ(verbtwin({"check", VERBTWIN_SOURCE_DIR "/scenarios/smallbank-16.json", "--set",
+                      R"(workload={"name":"tpcc"})", "--set", "protocol.log.ring_kib=64"})
+                .exit_code,
+            0);
+}
+
+TEST_F(Refusals, APayloadThatDoesNotFitInlineIsRefusedByCheck) {
+  const std::string file = VERBTWIN_SOURCE_DIR "/scenarios/primitives/inbound-write.json";
+  EXPECT_THAT(refusal({"check", file, "--set", "workload.payload_b=256"}),
+              HasSubstr("/workload/inline: 256 B do not fit in a request: the NIC allows up to "));
+  const json inbound = json::parse(read_text(file));
+  json swept = inbound;
+  swept["sweep"] = json::parse(R"([{"workload.payload_b": [32, 256]}])");
+  swept.erase("$schema");
+  EXPECT_THAT(refusal({"check", write("swept.json", swept.dump())}),
+              EndsWith("; in point 1 (workload.payload_b=256)"));
+}
+
+TEST_F(Refusals, WhatIsNoTableOfPointsIsSaid) {
+  const auto refused = [this](const std::string& file) { return refusal({"compare-published", file}); };
+  constexpr const char* kWanted = "; allowed: a sweep's points.csv, or the directory that holds it";
+  fs::create_symlink("loop", in("loop"));
+  EXPECT_THAT(refused(in("loop")),
+              testing::AllOf(StartsWith("DIR/loop: cannot be read: "), EndsWith(kWanted)));
+  EXPECT_EQ(refused(write("one.json", "{}")), std::string("DIR/one.json:1: no rows") + kWanted);
+  EXPECT_EQ(refused(write("two.json", "a,b\n1\n")),
+            std::string("DIR/two.json:2: 1 field; allowed: 2, as many as columns") + kWanted);
+}
+
+TEST_F(Refusals, TheDevelopersEntryPointListsAllItsCommands) {
+  ChildProcess dev(directory_, {VERBTWIN_SOURCE_DIR "/tools/dev", "prof"});
+  EXPECT_EQ(dev.wait(), 2);
+  EXPECT_THAT(dev.err(), HasSubstr(" bench profile format "));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
