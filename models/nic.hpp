@@ -4,7 +4,7 @@
 // One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its
 // output is.
 //
-// The path of a request (DESIGN.md "NIC model"): fetch_wqes -> send_request -> wire -> receive -> dma/atomic
+// The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> dma/atomic
 // -> send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
 #pragma once
 

@@ -274,6 +274,14 @@ TEST_F(CommandLine, ATraceHasALineForEveryRequestOfASimulatedRun) {
               StartsWith("--trace is of one run"));
 }
 
+TEST_F(CommandLine, ATraceThatCannotBeWrittenLosesNoResult) {
+  const fs::path out = directory_ / "traced";
+  const Ended ended = verbtwin({"run", scenario_, "--quiet", "--out", out.string(), "--trace", "/dev/full"});
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_EQ(ended.err, "verbtwin: cannot write /dev/full: No space left on device\n");
+  EXPECT_TRUE(fs::exists(out / "result.json"));
+}
+
 TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
   const std::string sweep =
       write("sweep.json", with_sweep(R"([{"protocol.name": ["drtmh", "farm"]}, {"run.seed": [1, 2]}])"));

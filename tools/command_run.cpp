@@ -137,7 +137,6 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const nlohmann::json result =
       run_watched(scenario, options.rank, signals, !options.quiet && isatty(STDERR_FILENO) != 0,
                   trace ? &*trace : nullptr);
-  if (trace) trace->end();
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   const std::string text = result.dump(2) + "\n";
@@ -148,6 +147,7 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
     if (options.out) print(fmt::format("wrote {}\n", file.string()));
   }
+  if (trace) trace->end();  // the result is there whatever became of it
   if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
   return exit_code_of(result, signals.signal_number());
 }

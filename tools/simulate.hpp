@@ -35,7 +35,7 @@ struct RunControl {
 /// Throws UserError where TCP's profile is not of the kind of link that the transport of an RPC says.
 void check_socket_link(const models::SocketProfile& profile, const std::string& transport);
 
-/// The result, as DESIGN.md's contract has it.
+/// The result, as RESULT.md has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);
 
 }  // namespace verbtwin::tools

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <string>
 
 #include "tools/observed_port.hpp"
 
@@ -34,10 +35,12 @@ class VerbTrace {
   void end();
 
  private:
-  void write(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list);
+  void note(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list);
+  void write(const std::string& text);
 
   std::filesystem::path path_;
   std::FILE* file_ = nullptr;
+  int error_ = 0;  // of the first write that failed
   std::deque<ObservedPort> ports_;
 };
 
