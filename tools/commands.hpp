@@ -1,9 +1,9 @@
 // The commands of the verbtwin program, one file each (command_<name>.cpp).
 //
 // Each function adds its command to `app`; once `app` has parsed a command line that names it, the command
-// runs and stores its exit code (README.md "Asking questions"). `exit_code` must outlive `app`. Commands throw
-// UserError for what the user gave wrongly, its message being the whole line to show; nothing here exits. One
-// thread.
+// runs and stores its exit code (README.md "Asking questions"). `exit_code` must outlive `app`. Commands
+// throw UserError for what the user gave wrongly, its message being the whole line to show; nothing here
+// exits. One thread.
 #pragma once
 
 #include <CLI/App.hpp>
