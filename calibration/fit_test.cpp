@@ -89,7 +89,7 @@ Experiment experiment_of(const std::vector<std::pair<std::string, double>>& poin
 
 std::vector<Prediction> predictions_of(const std::vector<double>& values) {
   std::vector<Prediction> all;
-  for (const double value : values) all.push_back({value, "core", 1, "core", 0, ""});
+  for (const double value : values) all.push_back({value, "core", 1, "core", 0});
   return all;
 }
 

@@ -348,8 +348,13 @@ TEST_F(CommandLine, APlatformWithProfilesIsSwept) {
 }
 
 TEST_F(CommandLine, TcpOverAnotherLinkThanItsProfilesIsRefusedByCheck) {
-  const std::string file = VERBTWIN_SOURCE_DIR "/scenarios/ramp/communication-types.json";
-  EXPECT_THAT(refusal({"check", file, "--set", "cluster.sockets=ethernet-1g"}),
+  const std::string file = write("tcp.json", R"({
+  "cluster": {"nodes": 3, "roles": {"servers": 1, "clients": 2}, "threads": 1, "coroutines": 1, "replicas": 1,
+              "sockets": "ethernet-1g"},
+  "protocol": {"name": "ramp-fast", "transport": "ipoib_tcp", "get": "rpc", "put": "rpc"},
+  "workload": {"name": "read-write-mix"}
+})");
+  EXPECT_THAT(refusal({"check", file}),
               HasSubstr("/cluster/sockets: has a link of its own, and ipoib_tcp uses the RDMA NIC's"));
 }
 
