@@ -132,6 +132,7 @@ LogSpec System::log_spec() {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
+  log.reclaim_entries = parameters_.options.reclaim_entries;
   const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
   const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
   const std::size_t all_b =

@@ -350,7 +350,7 @@ TEST_F(CommandLine, APlatformWithProfilesIsSwept) {
 TEST_F(CommandLine, TcpOverAnotherLinkThanItsProfilesIsRefusedByCheck) {
   const std::string file = write("tcp.json", R"({
   "cluster": {"nodes": 3, "roles": {"servers": 1, "clients": 2}, "threads": 1, "coroutines": 1, "replicas": 1,
-              "sockets": "ethernet-1g"},
+              "nics_per_node": 1, "sockets": "ethernet-1g"},
   "protocol": {"name": "ramp-fast", "transport": "ipoib_tcp", "get": "rpc", "put": "rpc"},
   "workload": {"name": "read-write-mix"}
 })");

@@ -70,8 +70,15 @@ const protocols::Window& window_of(int node) {
   return node == 0 ? kClient : kServer;
 }
 
+protocols::SystemParameters parameters_of(const scenarios::Scenario& scenario) {
+  protocols::SystemParameters parameters = system_parameters(scenario, {});
+  parameters.options.reclaim_entries = 1U << 20;
+  return parameters;
+}
+
 scenarios::Scenario scenario_of(const std::string& protocol) {
-  // Logs so large that none is reclaimed: when that happens depends on time.
+  // Logs so large that none is half full, and parameters by which none is reclaimed before: when that happens
+  // depends on time.
   std::vector<std::string> overrides = {"protocol.name=" + protocol, "protocol.log.ring_kib=1024",
                                         "cluster.threads=1", "cluster.coroutines=1"};
   // FaRM's COMMIT-PRIMARY takes effect when the primary polls its log, a while after it is reported: who
@@ -84,7 +91,7 @@ scenarios::Scenario scenario_of(const std::string& protocol) {
 }
 
 std::vector<std::string> simulated(const scenarios::Scenario& scenario) {
-  const protocols::System system(system_parameters(scenario, {}), scenario.workload);
+  const protocols::System system(parameters_of(scenario), scenario.workload);
   sim::ClusterParameters p;
   p.shape = system.parameters().shape;
   p.nic = calibration::load_nic_profile(scenario.cluster.nic, {calibration::profile_directory()});
@@ -117,7 +124,7 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
   meeting.ranks = kNodes;
   meeting.port = port;
   ibverbs::Rendezvous rendezvous(meeting);
-  const protocols::System system(system_parameters(scenario, {}), scenario.workload);
+  const protocols::System system(parameters_of(scenario), scenario.workload);
   ibverbs::Cluster cluster({system.parameters().shape, rank, {{}}, system.node_memory_bytes(), ""});
   Record record;
   ObservedPort recording(cluster.port(0), recorder(cluster.port(0), record));

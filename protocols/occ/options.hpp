@@ -71,6 +71,9 @@ struct OccOptions {
     bool versions_stay = false;     // no commit bumps a version
   } artifact;
 
+  /// Of logs (LogSpec). Not in any scenario: tests whose messages may not depend on time do without reclaims.
+  std::uint32_t reclaim_entries = 8;
+
   /// Deliberate faults, for tests of the checks. Not in any scenario.
   struct Sabotage {
     bool skip_lock = false;

@@ -32,6 +32,8 @@ struct LogSpec {
   std::uint32_t entry_max_b = 1024;  // no entry is longer
   /// FaRM: words behind a ring for what its owner's LOCK records are answered; 0: it writes none.
   std::uint32_t answers = 0;
+  /// After so many, like the last one, the backup is asked to reclaim; or when the ring is half full.
+  std::uint32_t reclaim_entries = 8;
 
   std::uint64_t stride_b() const { return ring_b + (answers * 8ULL + 63) / 64 * 64; }
 };

@@ -98,14 +98,13 @@ class LogWriter {
   bool wants_reclaim() const {
     const std::uint64_t half_b = spec_.ring_b / 2;
     const std::uint64_t enough_b =
-        spec_.answers > 0 ? half_b : std::min<std::uint64_t>(half_b, kReclaimEntries * last_b_);
+        spec_.answers > 0 ? half_b
+                          : std::min<std::uint64_t>(half_b, std::uint64_t{spec_.reclaim_entries} * last_b_);
     return tail_ - head_ > enough_b && can_reclaim();
   }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
  private:
-  static constexpr std::uint64_t kReclaimEntries = 8;  // like the last one
-
   struct Uncertain {
     std::uint16_t number;
     bool certain;
