@@ -157,7 +157,7 @@ TEST_F(Calibrate, AFitSaysThatItDropsWholeTransactionsFromTheReport) {
   EXPECT_THAT(fitted.out(), HasSubstr("left out of the report: whole transactions"));
 }
 
-/// Takes three to twenty minutes.
+/// Takes twenty to fifty minutes.
 TEST(CalibrationData, DISABLED_NightlyAFitGivesTheProfilesThatShip) {
   const TemporaryDirectory copy;
   fs::copy(kData, copy.path() / "calibration", fs::copy_options::recursive);

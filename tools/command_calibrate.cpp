@@ -299,7 +299,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       "Writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and "
       "calibration/report.json.\n"
       "A fit drops the comparisons of whole transactions from the report: they are of the former profiles.\n"
-      "A fit takes three to twenty minutes on two cores; Ctrl-C leaves all profiles as they were. The same "
+      "A fit takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as they were. The same "
       "data\n"
       "give the same profiles.\n"
       "Examples:\n"
