@@ -37,15 +37,13 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
   const auto in_flight = static_cast<std::uint64_t>(cluster.nodes) *
                          static_cast<std::uint64_t>(cluster.threads) *
                          static_cast<std::uint64_t>(cluster.coroutines);
-  const auto counted = [](auto value, std::string_view one) {
-    return format_counted(static_cast<std::uint64_t>(value), one);
-  };
-  std::string work = fmt::format("{} on {} x {}", scenario.workload.value("name", ""),
-                                 counted(cluster.nodes, "machine"), counted(cluster.threads, "thread"));
+  std::string work =
+      fmt::format("{} on {} x {}", scenario.workload.value("name", ""),
+                  format_counted(cluster.nodes, "machine"), format_counted(cluster.threads, "thread"));
   if (!scenario.protocol.is_null()) {
     work = fmt::format("{} running {} x {} ({} in flight), {}", scenario.protocol.value("name", ""), work,
-                       counted(cluster.coroutines, "coroutine"), counted(in_flight, "transaction"),
-                       counted(cluster.replicas, "replica"));
+                       format_counted(cluster.coroutines, "coroutine"),
+                       format_counted(in_flight, "transaction"), format_counted(cluster.replicas, "replica"));
   }
   return fmt::format(
       "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "

@@ -23,6 +23,7 @@
 #include "tools/output_file.hpp"
 #include "tools/plot.hpp"
 #include "tools/ramp_ratios.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -45,8 +46,8 @@ void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& p
         "", fmt::format("{}: two points of {}, {}, {}, {}; allowed: sweeps over "
                         "systems and coroutines (figure 14), machines (figure 12), factors (figure 13) or "
                         "the RAMP family's ways to read and write",
-                        file, p.workload, p.protocol, counted(p.machines, "machine"),
-                        counted(p.coroutines, "coroutine")));
+                        file, p.workload, p.protocol, format_counted(p.machines, "machine"),
+                        format_counted(p.coroutines, "coroutine")));
   }
 }
 

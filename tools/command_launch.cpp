@@ -59,11 +59,11 @@ void check_nodes(const LaunchOptions& options, int ranks) {
   overrides.push_back("backend=ibverbs");
   const scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
   if (scenario.cluster.nodes == ranks) return;
-  throw UserError("", fmt::format("{}, but the scenario has {}, one rank each; allowed: {}, or --set "
-                                  "cluster.nodes={}",
-                                  format_counted(static_cast<std::uint64_t>(ranks), "rank"),
-                                  format_counted(static_cast<std::uint64_t>(scenario.cluster.nodes), "node"),
-                                  scenario.cluster.nodes, ranks));
+  throw UserError("",
+                  fmt::format("{}, but the scenario has {}, one rank each; allowed: {}, or --set "
+                              "cluster.nodes={}",
+                              format_counted(ranks, "rank"), format_counted(scenario.cluster.nodes, "node"),
+                              scenario.cluster.nodes, ranks));
 }
 
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,

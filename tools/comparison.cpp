@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -59,8 +58,9 @@ std::string render_order(const Pairs& pairs) {
     orders += published == simulated;
     if (published == simulated) continue;
     text += fmt::format("* {}, {}, {}: published {}; simulated {}\n", std::get<0>(key),
-                        counted(std::get<1>(key), "machine"), counted(std::get<2>(key), "coroutine"),
-                        fmt::join(published, " > "), fmt::join(simulated, " > "));
+                        format_counted(std::get<1>(key), "machine"),
+                        format_counted(std::get<2>(key), "coroutine"), fmt::join(published, " > "),
+                        fmt::join(simulated, " > "));
   }
   if (compared == 0) return "";
   return fmt::format("The system that wins is right at {} of {} concurrencies, the whole order at {}.\n",
@@ -91,10 +91,6 @@ std::string render_peaks(const Pairs& pairs) {
 std::string percent_off(double value, double reference) {
   if (reference <= 0) return "-";
   return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
-}
-
-std::string counted(int value, const char* one) {
-  return format_counted(static_cast<std::uint64_t>(value), one);
 }
 
 double positive(const calibration::PublishedTable& table, const calibration::PublishedRow& row,

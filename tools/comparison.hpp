@@ -39,9 +39,6 @@ struct PairedPoint {
 std::vector<PairedPoint> pair_points(const std::vector<calibration::PublishedPoint>& published,
                                      const std::vector<SimulatedPoint>& simulated);
 
-/// "16 machines", "1 coroutine".
-std::string counted(int value, const char* one);
-
 /// How far off, "+12 %"; "-" where there is nothing to compare with.
 std::string percent_off(double value, double reference);
 

@@ -1,4 +1,5 @@
 #include "tools/factors.hpp"
+#include "tools/text.hpp"
 
 #include <fmt/format.h>
 
@@ -74,9 +75,10 @@ std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedF
       found = i;
     }
     if (!found) {
-      throw UserError("", fmt::format("{}: no point of {} has on what \"{}\" of figure 13 has, and nothing "
-                                      "else; see scenarios/osdi18/fig13-factors.json",
-                                      table.name(), counted(factor.coroutines, "coroutine"), factor.step));
+      throw UserError("",
+                      fmt::format("{}: no point of {} has on what \"{}\" of figure 13 has, and nothing "
+                                  "else; see scenarios/osdi18/fig13-factors.json",
+                                  table.name(), format_counted(factor.coroutines, "coroutine"), factor.step));
     }
     pairs.push_back({factor, points[*found].per_machine_mtps, points[*found].latency_p50_us});
   }

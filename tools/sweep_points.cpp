@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
@@ -35,10 +34,10 @@ class Checks {
   void check_profiles(const scenarios::Scenario& scenario) {
     const scenarios::Cluster& cluster = scenario.cluster;
     const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
-    if (profiles_.emplace(cluster.nic, cluster.host).second) {
-      calibration::load_nic_profile(cluster.nic, search);
-      calibration::load_host_profile(cluster.host, search);
+    if (!nics_.contains(cluster.nic)) {
+      nics_[cluster.nic] = calibration::load_nic_profile(cluster.nic, search);
     }
+    if (hosts_.insert(cluster.host).second) calibration::load_host_profile(cluster.host, search);
     if (cluster.sockets.empty()) return;
     check_socket_link(calibration::load_socket_profile(cluster.sockets, search),
                       scenario.protocol.at("transport"));
@@ -65,21 +64,15 @@ class Checks {
   /// What the first post would refuse.
   void check_inline(const scenarios::Scenario& scenario) {
     if (scenario.workload.at("name") != "primitive") return;
-    auto [found, added] = inline_max_b_.try_emplace(scenario.cluster.nic, 0);
-    if (added) {
-      const models::NicProfile nic =
-          calibration::load_nic_profile(scenario.cluster.nic, {calibration::profile_directory()});
-      found->second = static_cast<std::uint32_t>(nic.max_inline_b);
-    }
     DeviceAttributes device;
-    device.max_inline_data = found->second;
+    device.max_inline_data = static_cast<std::uint32_t>(nics_.at(scenario.cluster.nic).max_inline_b);
     protocols::PrimitiveOptions::from_json(scenario.workload, shape_of(scenario.cluster))
         .check_inline(device);
   }
 
-  std::set<std::pair<std::string, std::string>> profiles_;
+  std::map<std::string, models::NicProfile> nics_;
+  std::set<std::string> hosts_;
   std::set<std::tuple<std::string, int, int>> platforms_;
-  std::map<std::string, std::uint32_t> inline_max_b_;  // of each NIC
 };
 
 }  // namespace

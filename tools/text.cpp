@@ -27,10 +27,6 @@ std::string format_count(std::uint64_t value) {
   return digits;
 }
 
-std::string format_counted(std::uint64_t value, std::string_view one) {
-  return fmt::format("{} {}{}", format_count(value), one, value == 1 ? "" : "s");
-}
-
 std::string format_si(double value) {
   if (!std::isfinite(value) || value < 0) return "-";
   if (value < 999.5) return value == std::floor(value) ? fmt::format("{:.0f}", value) : three_digits(value);

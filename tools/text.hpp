@@ -3,6 +3,7 @@
 // Pure functions, callable from any thread. Output is ASCII and the same in every locale.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +15,10 @@ namespace verbtwin::tools {
 std::string format_count(std::uint64_t value);
 
 /// "1 coroutine", "1,234 coroutines".
-std::string format_counted(std::uint64_t value, std::string_view one);
+template <std::integral Count>
+std::string format_counted(Count value, std::string_view one) {
+  return format_count(static_cast<std::uint64_t>(value)).append(" ").append(one) + (value == 1 ? "" : "s");
+}
 
 /// Three digits and a prefix: 62312 -> "62.3 k", 950 -> "950", 3.9e6 -> "3.90 M"; what is not finite -> "-".
 std::string format_si(double value);
