@@ -27,6 +27,7 @@ Nic::Nic(const NicProfile& profile)
       recv_imm_ps_(to_ps(profile.recv_imm_ns)),
       recv_queue_miss_ps_(to_ps(profile.recv_queue_miss_ns)),
       recv_pipeline_ps_(to_ps(profile.recv_pipeline_ns)),
+      mtu_b_(static_cast<std::uint32_t>(profile.mtu_b)),
       tlp_payload_b_(static_cast<std::uint32_t>(profile.pcie_payload_b)),
       recv_tlp_ps_(to_ps(profile.recv_tlp_ns)),
       qp_miss_ps_(to_ps(profile.qp_miss_ns)),

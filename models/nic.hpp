@@ -2,7 +2,7 @@
 // one that arrives touch memory, when can a completion be seen. It moves no bytes and knows no other NIC.
 //
 // One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its
-// output is.
+// output is. Payloads of several packets pass from stage to stage by the packet (Moment).
 //
 // The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> dma/atomic
 // -> send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
@@ -54,10 +54,11 @@ class Nic {
     const Miss miss = touch(context, send_misses_);
     const std::int64_t service_ps =
         send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b) + miss.occupancy_ps;
-    Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps);
+    const std::uint32_t packets = packets_of(fetch_b, mtu_b_);
+    Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps, packets);
     queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
     out.delay_ps += miss.latency_ps + send_pipeline_ps_;
-    return fetch_b > 0 ? pcie_.dma_read(out, fetch_b).done : out;
+    return fetch_b > 0 ? pcie_.dma_read(out, fetch_b, packets).done : out;
   }
 
   /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. Responses have an
@@ -65,21 +66,20 @@ class Nic {
   Moment send_response(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return response_engine_.serve(ready, service_ps).plus_delay(send_pipeline_ps_);
+    return response_engine_.serve(ready, service_ps, packets_of(bytes, mtu_b_)).plus_delay(send_pipeline_ps_);
   }
   Moment send_ack(Moment ready) {
     return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
   }
 
-  /// A request of `packets` with `bytes` of payload has arrived in full: when the engine has dealt with it.
-  Moment receive(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes) {
-    return pass_receive_engine(context, arrived, packet_ps(packets, bytes));
+  /// A request with `bytes` of payload has arrived in full: when the engine has dealt with it.
+  Moment receive(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
+    return pass_receive_engine(context, arrived, bytes, 0);
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
-  Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes) {
-    return pass_receive_engine(context, arrived,
-                               packet_ps(packets, bytes) + recv_wqe_ps_ + take_recv_ps(context));
+  Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
+    return pass_receive_engine(context, arrived, bytes, recv_wqe_ps_ + take_recv_ps(context));
   }
   /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
   /// the state of the receive queue.
@@ -88,13 +88,13 @@ class Nic {
     recv_engine_.owe(recv_imm_ps_);
   }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
-  Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t packets, std::uint32_t bytes,
-                          std::uint32_t wqe) {
-    const std::int64_t miss_ps = fetch_again_ps(wqe, wqe_miss_response_ps_);
-    return pass_receive_engine(context, arrived, packet_ps(packets, bytes) + miss_ps);
+  Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t bytes, std::uint32_t wqe) {
+    return pass_receive_engine(context, arrived, bytes, fetch_again_ps(wqe, wqe_miss_response_ps_));
   }
   Moment receive_ack(std::uint32_t context, Moment arrived, std::uint32_t wqe) {
-    return pass_receive_engine(context, arrived, recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_));
+    const Miss miss = touch(context, recv_misses_);
+    const std::int64_t service_ps = recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_) + miss.occupancy_ps;
+    return recv_engine_.serve(arrived, service_ps).plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 
   /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
@@ -114,7 +114,7 @@ class Nic {
 
   /// Writes `payload_b` and a completion behind it; when a CPU can see the completion.
   Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
-    return pcie_.dma_write_both(ready, payload_b, kCqeBytes);
+    return pcie_.dma_write_both(ready, payload_b, packets_of(payload_b, mtu_b_), kCqeBytes);
   }
 
   /// A completion behind a payload that is visible at `landed`.
@@ -170,16 +170,16 @@ class Nic {
     return bytes == 0 ? 0 : send_fetch_ps_ + bytes * send_fetch_block_ps_ / kWqeBlockBytes;
   }
 
-  std::int64_t packet_ps(std::uint32_t packets, std::uint32_t bytes) const {
-    return packets * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_;
-  }
   std::uint32_t more_tlps(std::uint32_t bytes) const {
     return bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
   }
 
-  Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::int64_t service_ps) {
+  Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::uint32_t bytes,
+                             std::int64_t more_ps) {
+    const std::uint32_t packets = packets_of(bytes, mtu_b_);
+    const std::int64_t service_ps = packets * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_ + more_ps;
     const Miss miss = touch(context, recv_misses_);
-    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps)
+    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, packets)
         .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 
@@ -196,7 +196,7 @@ class Nic {
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
       recv_pipeline_ps_;
-  std::uint32_t tlp_payload_b_;
+  std::uint32_t mtu_b_, tlp_payload_b_;
   std::int64_t recv_tlp_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
   std::uint32_t wqe_cache_entries_, wqes_fetched_ = 0;

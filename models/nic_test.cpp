@@ -158,7 +158,7 @@ TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
   Sender receiver(profile, 3);  // the last two made are held
   const auto send_ns = [&receiver](std::uint32_t queue_pair) {
     const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
-    receiver.nic.receive_send(queue_pair, kStart, 1, 0);
+    receiver.nic.receive_send(queue_pair, kStart, 0);
     return (receiver.nic.recv_engine().busy_ps() - before_ps) / kNs;
   };
   EXPECT_EQ(send_ns(2), 7 + 2);
@@ -185,9 +185,9 @@ TEST(Nic, ReceivingUsesContextsToo) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
   Sender sender(profile);
-  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 1, 0)), 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 0)), 7 + 160);
   EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart, 0)), 7 + (4 + 11) + 160 + 300);
-  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 1, 0)), 7 + 15 + 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 0)), 7 + 15 + 7 + 160);
 }
 
 TEST(Nic, EnoughEntriesNeverMiss) {
@@ -199,11 +199,12 @@ TEST(Nic, EnoughEntriesNeverMiss) {
 // ---- receive engine
 
 TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
-  EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, 3, 0)), 3 * 7 + 160);
+  constexpr std::uint32_t kThreePackets = 3 * 4096;
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, kThreePackets)), 3 * 7 + 160);
   EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart, 0)), 4 + 160);
   Sender receiver(round_nic());
-  receiver.nic.receive(0, kStart, 3, 0);
-  EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 1, 0)), 4 * 7 + 160);
+  receiver.nic.receive(0, kStart, kThreePackets);
+  EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 0)), 4 * 7 + 160);
   EXPECT_EQ(receiver.nic.recv_engine().busy_ps(), 28 * kNs);
   EXPECT_EQ(receiver.nic.send_engine().busy_ps(), 0)
       << "serving costs the send engine nothing but the answer";
@@ -211,7 +212,7 @@ TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
 
 TEST(Nic, ARecvCostsEngineTimeAndPcieBandwidth) {
   Sender receiver(round_nic());
-  EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 1, 0)), 7 + 2 + 160);
+  EXPECT_EQ(ns(receiver.nic.receive_send(0, kStart, 0)), 7 + 2 + 160);
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (64 + 20) / 4 * kNs) << "a line holds four";
 }
 
@@ -225,7 +226,7 @@ TEST(Nic, EachFurtherTlpOfAPayloadCostsReceiveEngineTime) {
   profile.recv_tlp_ns = 40;
   const auto busy_ns = [&profile](std::uint32_t bytes) {
     Sender receiver(profile);
-    receiver.nic.receive(0, kStart, 1, bytes);
+    receiver.nic.receive(0, kStart, bytes);
     return receiver.nic.recv_engine().busy_ps() / kNs;
   };
   EXPECT_EQ(busy_ns(8), 7);
@@ -240,10 +241,10 @@ TEST(Nic, ContextMissesGrowDearerWithContexts) {
   profile.qp_cache_entries = 1;
   profile.qp_miss_growth_ns = 2;
   Sender few(profile, 2), many(profile, 10);
-  EXPECT_EQ(ns(many.nic.receive(0, kStart, 1, 0)) - ns(few.nic.receive(0, kStart, 1, 0)), 8 * 2);
+  EXPECT_EQ(ns(many.nic.receive(0, kStart, 0)) - ns(few.nic.receive(0, kStart, 0)), 8 * 2);
   profile.qp_cache_entries = 10;
   Sender all_in(profile, 10);
-  EXPECT_EQ(ns(all_in.nic.receive(0, kStart, 1, 0)), 7 + 160) << "no miss, no growth";
+  EXPECT_EQ(ns(all_in.nic.receive(0, kStart, 0)), 7 + 160) << "no miss, no growth";
 }
 
 TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
@@ -255,7 +256,7 @@ TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
   for (int i = 0; i < 17; ++i) sender.nic.fetch_wqes(kStart, 1, 1, false);
   const auto response_ns = [&sender](std::uint32_t wqe) {
     const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
-    sender.nic.receive_response(0, kStart, 1, 0, wqe);
+    sender.nic.receive_response(0, kStart, 0, wqe);
     return (sender.nic.recv_engine().busy_ps() - before_ps) / kNs;
   };
   EXPECT_EQ(response_ns(17), 7);
@@ -292,9 +293,9 @@ TEST(Nic, ServingIsCheaperThanIssuing) {
   for (int i = 0; i < kRequests; ++i) {
     const Moment fetched = issuer.nic.fetch_wqes(kStart, 1, 1, false);
     issuer.nic.send_request(0, issuer.free_ps[0], fetched, 1, 0);
-    issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 1, 0)).queue_ps;
+    issued_ps = issuer.nic.write_completion(issuer.nic.receive(0, kStart, 0)).queue_ps;
     served_ps =
-        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 1, 0), 32).done, 32)
+        server.nic.send_response(server.nic.pcie().dma_read(server.nic.receive(0, kStart, 0), 32).done, 32)
             .queue_ps;
   }
   issued_ps = std::max(issued_ps, issuer.nic.send_engine().busy_ps());

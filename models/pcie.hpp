@@ -48,11 +48,12 @@ class Pcie {
     Moment done;   // when the device has all of it
   };
 
-  Read dma_read(Moment ready, std::uint32_t bytes) {
+  /// `packets`: of the message whose payload it is, which come and go one by one.
+  Read dma_read(Moment ready, std::uint32_t bytes, std::uint32_t packets = 1) {
     const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = wire_ps(bytes, completion_b_);
     up_.owe(request_ps);
     const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
-    const Moment done = down_.serve(sent, data_ps).plus_delay(request_ps + dma_read_ps_);
+    const Moment done = down_.serve(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
     return {done.plus_delay(-dma_read_ps_ / 2), done};
   }
 
@@ -73,16 +74,18 @@ class Pcie {
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
-  Moment dma_write(Moment ready, std::uint32_t bytes) {
-    return up_.serve(ready, wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
+  Moment dma_write(Moment ready, std::uint32_t bytes, std::uint32_t packets = 1) {
+    return up_.serve(ready, wire_ps(bytes, payload_b_), packets).plus_delay(dma_write_ps_);
   }
 
   /// A write that nobody looks for by itself.
   void dma_write_quietly(std::uint32_t bytes) { up_.owe(wire_ps(bytes, payload_b_)); }
   /// A write of `bytes` and one of a completion behind it: when the completion is visible.
-  Moment dma_write_both(Moment ready, std::uint32_t bytes, std::uint32_t completion_bytes) {
+  Moment dma_write_both(Moment ready, std::uint32_t bytes, std::uint32_t packets,
+                        std::uint32_t completion_bytes) {
     const std::int64_t payload_ps = bytes > 0 ? wire_ps(bytes, payload_b_) : 0;
-    return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_)).plus_delay(dma_write_ps_);
+    return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_), packets)
+        .plus_delay(dma_write_ps_);
   }
 
   /// A write right behind one that is visible at `before`: when it is.
@@ -108,9 +111,10 @@ class Pcie {
   /// When one of the tags is free for a read that holds it for `hold_ps`.
   Moment take_tag(Moment ready, std::int64_t hold_ps) {
     const std::int64_t service_ps = hold_ps / tags_count_;
-    const std::int64_t wait_ps = tags_.serve(ready, service_ps).queue_ps - service_ps - ready.queue_ps;
+    const Moment first = ready.first();
+    const std::int64_t wait_ps = tags_.serve(first, service_ps).queue_ps - service_ps - first.queue_ps;
     const std::int64_t beyond_ps = std::max<std::int64_t>(0, wait_ps - (hold_ps - service_ps));
-    return {ready.queue_ps + beyond_ps, ready.delay_ps, ready.held_ps};
+    return {ready.queue_ps + beyond_ps, ready.delay_ps, ready.held_ps, ready.spread_ps};
   }
 
   double ps_per_byte_;

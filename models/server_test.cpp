@@ -70,6 +70,36 @@ TEST(Server, AJobHeldElsewhereDoesNotMeetWhatIsDoneMeanwhile) {
   EXPECT_EQ(server.serve(Moment{0, 0, 0}.not_before(40'000), 1000).at(), 41'000);
 }
 
+TEST(Server, APacketIsHandedOnBeforeTheNextIsHere) {
+  Server slow, slower, fast;
+  const Moment begun = slow.serve({0, 0, 0}, 1000, 4);
+  EXPECT_EQ(begun.at(), 1000);
+  EXPECT_EQ(begun.first().at(), 250);
+  const Moment waited = slower.serve(begun.plus_delay(10), 2000, 4);
+  EXPECT_EQ(waited.at(), 250 + 2000 + 10);
+  EXPECT_EQ(waited.first().at(), 750 + 10);
+  EXPECT_EQ(fast.serve(waited, 400, 4).at(), 2250 + 100 + 10) << "the last packet comes no earlier";
+  EXPECT_EQ(fast.serve({0, 0, 0}, 400, 1).at(), 400 + 400) << "and the next message meets the work, no gaps";
+}
+
+TEST(Server, APipelineOfIdleServersIsAsOneOfPackets) {
+  EXPECT_TRUE(rc::check("packets follow each other as if each were a job of its own", [] {
+    const auto packets = *rc::gen::inRange<std::uint32_t>(1, 20);
+    const auto packet_ps = *rc::gen::nonEmpty<std::vector<std::uint16_t>>();
+    std::vector<std::int64_t> done_ps(packets, 0);  // of each packet, at the server before
+    Moment message;
+    for (const std::int64_t ps : packet_ps) {
+      std::int64_t free_ps = 0;
+      for (std::int64_t& done : done_ps) done = free_ps = std::max(done, free_ps) + ps;
+      Server server;
+      message = server.serve(message, ps * packets, packets);
+      RC_ASSERT(message.at() == done_ps.back());
+      if (packets > 1) RC_ASSERT(message.first().at() == done_ps.front());
+      RC_ASSERT(server.busy_ps() == ps * packets);
+    }
+  }));
+}
+
 TEST(Server, WhatItOwesDelaysTheNext) {
   Server server;
   server.owe(700);

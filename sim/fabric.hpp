@@ -37,24 +37,27 @@ class Fabric {
     models::Moment there;  // when it is at the far end
   };
 
-  /// Sends `bytes` along a path from its entrance.
-  Crossing cross(Path path, std::uint32_t bytes, models::Moment head) {
-    models::Moment tail = head, left = head;
-    std::int64_t latency_ps = 0;
+  /// Sends `bytes` in `packets` along a path from its entrance, each when it is `ready` there.
+  Crossing cross(Path path, std::uint32_t bytes, models::Moment ready, std::uint32_t packets = 1) {
+    models::Moment head = ready.first(), tail = ready, left = ready;
+    std::int64_t latency_ps = 0, packet_ps = 0;
     double ps_per_byte = 0;
     for (std::uint32_t hop = 0; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       const std::int64_t service_ps = l.service_ps(bytes);
-      // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail.
-      const std::int64_t entered_ps = tail.at();
+      // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail. A
+      // NIC hands on whole packets.
+      packet_ps = packets == 1 ? service_ps : service_ps / packets;
+      const std::int64_t entered_ps = tail.at() + (hop == 0 ? packet_ps : 0);
       tail = l.serve(head, service_ps);
+      head = models::Moment{tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps}.plus_delay(l.latency_ps);
+      tail = tail.not_before(entered_ps);
       if (hop == 0) left = tail;
       latency_ps += l.latency_ps;
       ps_per_byte = l.ps_per_byte;
       tail = tail.plus_delay(l.latency_ps);
-      if (hop > 0) tail = tail.not_before(entered_ps + l.latency_ps);
-      head = {tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps};
     }
+    tail.spread_ps = packets == 1 ? 0 : std::max<std::int64_t>(0, tail.at() - head.at() - packet_ps);
     const auto room_ps = static_cast<std::int64_t>(kBufferBytes * ps_per_byte);
     return {left.not_before(tail.at() - latency_ps - room_ps), tail};
   }

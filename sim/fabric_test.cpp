@@ -42,6 +42,19 @@ TEST(Fabric, AnIdlePathTakesItsLatenciesAndTheBytesOnce) {
   }
 }
 
+TEST(Fabric, PacketsEnterAndLeaveOneByOne) {
+  Star star(2);
+  models::Moment ready{100'000, 0, 0};
+  ready.spread_ps = 75'000;  // four of 1,000 B, one every 25 ns: faster than the link's 80
+  const models::Moment there = star.fabric.cross(star.fabric.path(0, 1), 4000, ready, 4).there;
+  EXPECT_EQ(there.first().at(), 25'000 + 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
+  EXPECT_EQ(there.at(), 25'000 + 4000 * kBytePs + 2 * kCablePs + kSwitchPs);
+  ready.spread_ps = 1'000'000;
+  ready.queue_ps = 9'000'000;  // slower than the link, which is idle again
+  EXPECT_EQ(star.fabric.cross(star.fabric.path(0, 1), 4000, ready, 4).there.at(),
+            9'000'000 + 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
+}
+
 TEST(Fabric, BandwidthIsTheLinks) {
   EXPECT_EQ(Star(2, 1, 10).send(0, 1, 1000), 1000 * 800 + 2 * kCablePs + kSwitchPs);
 }

@@ -53,6 +53,7 @@ struct alignas(64) Transport::Flight {
 
   std::uint64_t wr_id = 0;
   std::int64_t done_ps = 0;
+  std::int64_t spread_ps = 0;  // of models::Moment, at done_ps
   std::uint32_t rkey = 0;
   std::uint32_t imm_data = 0;
   std::uint32_t qkey = 0;

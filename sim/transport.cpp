@@ -211,8 +211,7 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const
   Flight& f = flight(index);
   models::Nic& nic = origin.port_.nic;
   if (returns_data(f.opcode) && f.status == WcStatus::kSuccess) {
-    const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
-    const models::Moment done = nic.receive_response(origin.context_, tail, packets, f.length, f.wqe);
+    const models::Moment done = nic.receive_response(origin.context_, tail, f.length, f.wqe);
     read_done(f, origin, done.at());
     finish(index, origin, done, f.length);
   } else {

@@ -146,6 +146,7 @@ class Transport final : public EventHandler {
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
+  models::Moment rest_of(const Flight& f) const;
   void unanswered(std::uint32_t index);
   void enter_error(SimQueuePair& qp, const models::Moment& ready);
   models::Moment now() const { return {calendar_.now_ps(), 0}; }

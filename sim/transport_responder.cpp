@@ -27,19 +27,20 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
   const bool serves = f.status == WcStatus::kSuccess && !is_send(f.opcode) && origin.peer_port_ != nullptr;
   if (!serves) {  // for a RECV, whose owner is known then; for nobody; or failed at home and only in its
                   // place
-    schedule_touch(index, origin, tail, tail);
+    const models::Moment at = f.status == WcStatus::kSuccess ? tail : tail.whole();
+    schedule_touch(index, origin, at, at);
     return;
   }
   models::Nic& nic = origin.peer_port_->nic;
-  const std::uint32_t packets = is_write(f.opcode) ? models::packets_of(f.length, mtu_b_) : 1;
-  const std::uint32_t bytes = is_write(f.opcode) ? f.length : 0;
-  models::Moment in = nic.receive(origin.peer_context_, tail, packets, bytes);
+  const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
+  models::Moment in = nic.receive(origin.peer_context_, tail, is_write(f.opcode) ? f.length : 0);
   in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
   if (is_write(f.opcode)) {
-    const models::Moment visible = nic.pcie().dma_write(in, f.length);
+    const models::Moment visible = nic.pcie().dma_write(in, f.length, packets).whole();
     schedule_touch(index, origin, visible, visible);
   } else if (f.opcode == Opcode::kRdmaRead) {
-    const models::Pcie::Read read = nic.pcie().dma_read(in.not_before(origin.last_atomic_ps_), f.length);
+    const models::Pcie::Read read =
+        nic.pcie().dma_read(in.not_before(origin.last_atomic_ps_), f.length, packets);
     schedule_touch(index, origin, read.touch, read.done);
   } else {
     const models::Moment old =
@@ -52,11 +53,12 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
 void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
                                const models::Moment& done) {
   Flight& f = flight(index);
-  std::int64_t touch_ps = touch.at();
+  std::int64_t touch_ps = touch.first().at();
   f.done_ps = done.at();
+  f.spread_ps = done.spread_ps;
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
     touch_ps = std::max(origin.last_touch_ps_, touch_ps);
-    origin.last_touch_ps_ = touch_ps + (is_torn(f) ? tear_.within_ps : 0);
+    origin.last_touch_ps_ = std::max(touch_ps, touch.at()) + (is_torn(f) ? tear_.within_ps : 0);
     f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, origin.last_touch_ps_});
   }
   f.stage = Stage::kTouch;
@@ -136,8 +138,15 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     acknowledge_quietly(f, target);
     release(index);
   } else {
-    respond(index, target, now().plus_delay(std::max<std::int64_t>(0, f.done_ps - calendar_.now_ps())));
+    respond(index, target, rest_of(f));
   }
+}
+
+/// A message whose first packet is dealt with now: as a whole.
+models::Moment Transport::rest_of(const Flight& f) const {
+  const std::int64_t rest_ps = std::max<std::int64_t>(0, f.done_ps - calendar_.now_ps());
+  const std::int64_t spread_ps = std::min(f.spread_ps, rest_ps);
+  return {calendar_.now_ps() + spread_ps, rest_ps - spread_ps, 0, spread_ps};
 }
 
 bool Transport::is_torn(const Flight& f) const {
@@ -217,7 +226,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
   }
   Flight& f = flight(index);
   // The NIC has taken it in before it finds that.
-  target.port_.nic.receive(target.context_, now(), models::packets_of(f.length, mtu_b_), f.length);
+  target.port_.nic.receive(target.context_, rest_of(f), f.length);
   if (f.type != QpType::kRc) {
     ++counts_.datagrams_dropped;
     release(index);
@@ -284,8 +293,7 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (!take_recv(index, target, recv)) return;
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const models::Moment done =
-      nic.receive_send(target.context_, now(), models::packets_of(f.length, mtu_b_), f.length);
+  const models::Moment done = nic.receive_send(target.context_, rest_of(f), f.length);
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;
@@ -376,7 +384,8 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
     send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
     return;
   }
-  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out).there;
+  const std::uint32_t packets = with_data ? models::packets_of(f.length, mtu_b_) : 1;
+  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out, packets).there;
   SimQueuePair* origin = find(f.origin);
   if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
     target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());

@@ -39,6 +39,7 @@ class Sender final : public Steppable {
     post(Opcode::kRdmaWrite, times, bytes, key_off_by);
   }
   void read(std::uint32_t bytes) { post(Opcode::kRdmaRead, 1, bytes, 0); }
+  void send(std::uint32_t bytes) { post(Opcode::kSend, 1, bytes, 0); }
   /// To nobody: a queue pair number that is none.
   void send_datagrams(int times, std::uint32_t bytes) {
     QpInitAttributes attributes;
@@ -134,6 +135,43 @@ TEST(Transport, WhatACoreWillSendLaterStandsInFrontOfNobody) {
               s.write(100, 4096);
             }),
             alone_ps);
+}
+
+/// How long 4,096 B take that a worker sends alone, in packets of so many bytes.
+std::int64_t alone_ns(Opcode opcode, double mtu_b) {
+  ClusterParameters p = Senders::parameters();
+  p.nic.mtu_b = mtu_b;
+  Senders senders(p);
+  WorkerPort& target = senders.cluster.port(1, 0);
+  const std::span<std::byte> buffer = target.memory().local();
+  const RecvWr recv{.wr_id = 0, .sge = {buffer.data(), 4096, target.memory().lkey()}};
+  target.rc_queue_pair(0, 0, 0).post_recv({&recv, 1});
+  struct Receiver final : Steppable {
+    explicit Receiver(CompletionQueue& queue) : cq(queue) {}
+    bool step() override { return cq.poll({&wc, 1}) == 1; }
+    CompletionQueue& cq;
+    WorkCompletion wc;
+  } receiver(*senders.target_cqs[0]);
+  senders.cluster.drive(1, 0, receiver);
+  senders.first.begin = [opcode](Sender& s) {
+    if (opcode == Opcode::kRdmaRead) s.read(4096);
+    if (opcode == Opcode::kRdmaWrite) s.write(1, 4096);
+    if (opcode == Opcode::kSend) s.send(4096);
+  };
+  senders.run();
+  EXPECT_THAT(senders.first.statuses, ElementsAre(WcStatus::kSuccess));
+  return senders.first.last_ps / 1000;
+}
+
+TEST(Transport, PacketsOfAMessagePassTheNicsSideBySide) {
+  for (const Opcode opcode : {Opcode::kRdmaRead, Opcode::kRdmaWrite, Opcode::kSend}) {
+    const std::int64_t whole_ns = alone_ns(opcode, 4096), packets_ns = alone_ns(opcode, 256);
+    // 1 B/ns: PCIe, the link and PCIe again take 4.1 us and more each, and a packet's headers beside them.
+    EXPECT_GT(whole_ns, 3 * 4096);
+    EXPECT_LT(packets_ns, 4096 + 3 * 256 + 3000)
+        << "one of them whole, the others for a packet, and latencies";
+    EXPECT_GT(packets_ns, 4096 + 2 * 256);
+  }
 }
 
 TEST(Transport, ADoorbellIsHeardAtItsTime) {
