@@ -175,13 +175,8 @@ class Reader {
       p.series += table_.cell(row, column);
     }
     p.x = table_.cell(row, root_.at("x"));
-    p.published = table_.number(row, root_.at("value").at("column"), part);
+    p.published = table_.positive(row, root_.at("value").at("column"), part);
     p.place = table_.place(row);
-    if (p.published <= 0) {
-      throw UserError("", fmt::format("{}: column {}: {}; allowed: more than 0", p.place,
-                                      scenarios::in_quotes(root_.at("value").at("column").get<std::string>()),
-                                      p.published));
-    }
     for (const json& limit : root_.value("limits", json::array())) {
       if (!matches(table_, row, limit.value("where", json::object()))) continue;
       p.limits = limit.at("resources").get<std::vector<std::string>>();

@@ -1,5 +1,7 @@
 #include "calibration/published.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -110,6 +112,15 @@ double PublishedTable::number(const PublishedRow& row, const std::string& column
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
     refuse(row.line,
            "column " + scenarios::in_quotes(column) + ": " + scenarios::in_quotes(text) + " is no number");
+  }
+  return value;
+}
+
+double PublishedTable::positive(const PublishedRow& row, const std::string& column, std::size_t part) const {
+  const double value = number(row, column, part);
+  if (value <= 0) {
+    refuse(row.line,
+           fmt::format("column {}: {:g}; allowed: more than 0", scenarios::in_quotes(column), value));
   }
   return value;
 }

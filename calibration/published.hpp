@@ -36,6 +36,8 @@ class PublishedTable {
   const std::string& cell(const PublishedRow& row, const std::string& column) const;
   /// The number in a cell; of "1.12 / 2.04" its part 0 or 1.
   double number(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
+  /// The same of what cannot be 0 or less.
+  double positive(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
   /// How many numbers such a cell holds.
   std::size_t parts(const PublishedRow& row, const std::string& column) const;
   /// "x.csv:7", for messages.

@@ -211,15 +211,19 @@ class Measurement {
   int run() {
     const std::vector<Point> points = points_of(options_);
     const bool all = std::ranges::all_of(points, [this](const Point& point) { return add(point); });
-    // Who gave the wrong hosts or device keeps what was measured before.
-    if (code_ == kExitUserError && kept_.at("points").empty()) return code_;
+    // What was measured before is worth more than nothing; who gave the wrong hosts or device has nothing.
+    if (kept_.at("points").empty() && (code_ == kExitUserError || fs::exists(file_))) return exit_code();
     kept_["partial"] = !all;
     save();
     print(fmt::format("wrote {}\n", file_.string()));
-    return signals_.signal_number() == 0 ? code_ : kExitSignal + signals_.signal_number();
+    return exit_code();
   }
 
  private:
+  int exit_code() const {
+    return signals_.signal_number() == 0 ? code_ : kExitSignal + signals_.signal_number();
+  }
+
   /// False: the measurement is over.
   bool add(const Point& point) {
     if (point.transport == "ud" && !fits_in_packet(point)) return code_ == kExitDone && !signals_.stop();

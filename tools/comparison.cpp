@@ -93,14 +93,6 @@ std::string percent_off(double value, double reference) {
   return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
 }
 
-double positive(const calibration::PublishedTable& table, const calibration::PublishedRow& row,
-                const std::string& column) {
-  const double value = table.number(row, column);
-  if (value > 0) return value;
-  throw UserError(
-      "", fmt::format("{}:{}: {}: {:g}; allowed: more than 0", table.name(), row.line, column, value));
-}
-
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
@@ -117,8 +109,8 @@ std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& 
     point.protocol = table.cell(row, "protocol.name");
     point.coroutines = static_cast<int>(table.number(row, "cluster.coroutines"));
     point.machines = static_cast<int>(table.number(row, "cluster.nodes"));
-    point.per_machine_mtps = positive(table, row, "committed_per_s") / 1e6 / std::max(1, point.machines);
-    point.latency_p50_us = positive(table, row, "latency_p50_us");
+    point.per_machine_mtps = table.positive(row, "committed_per_s") / 1e6 / std::max(1, point.machines);
+    point.latency_p50_us = table.positive(row, "latency_p50_us");
     points.push_back(point);
   }
   return points;

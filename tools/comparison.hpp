@@ -23,10 +23,6 @@ struct SimulatedPoint {
   double latency_p50_us = 0;
 };
 
-/// The number in a cell; throws UserError where it is not more than 0: nothing can be compared with it.
-double positive(const calibration::PublishedTable& table, const calibration::PublishedRow& row,
-                const std::string& column);
-
 /// Throws UserError where the table is no points.csv.
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table);
 

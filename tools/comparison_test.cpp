@@ -150,8 +150,8 @@ TEST_F(Csv, OtherTablesAreRefused) {
     return std::string("accepted");
   };
   EXPECT_EQ(refused("32000000"), "accepted");
-  EXPECT_THAT(refused("-5"), testing::EndsWith(":2: committed_per_s: -5; allowed: more than 0"));
-  EXPECT_THAT(refused("0"), testing::EndsWith(":2: committed_per_s: 0; allowed: more than 0"));
+  EXPECT_THAT(refused("-5"), testing::EndsWith(":2: column \"committed_per_s\": -5; allowed: more than 0"));
+  EXPECT_THAT(refused("0"), testing::EndsWith(":2: column \"committed_per_s\": 0; allowed: more than 0"));
 }
 
 }  // namespace

@@ -13,10 +13,11 @@ namespace verbtwin::tools {
 namespace {
 
 /// Steps between two looks at the clock and the run's stage.
-constexpr int kSteps = 32;
-/// Looks in a row without work after which a thread offers its core: with a core of its own that costs
-/// nothing, and where threads share cores the others may have what this one waits for.
-constexpr int kIdleLooks = 4;
+constexpr int kSteps = 4;
+/// A worker without work for so long, a few round trips of RDMA NICs, offers its core between looks: with a
+/// core of its own that costs nothing, and where threads share cores the others may have what this one waits
+/// for. So may the kernel's thread that moves soft-RoCE's packets, which runs on the core of whoever posts.
+constexpr std::int64_t kIdleBeforeYield_ps = 10'000'000;
 /// A worker without work for so long (a server whose clients are slow) sleeps between looks, a quarter of the
 /// time it has been idle for. Where workers share CPUs, soon: others may need the one it spins on. One with a
 /// CPU of its own keeps nobody waiting, and a nap that falls into a run under load delays its peers: on
@@ -78,7 +79,6 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
   Cpu& cpu = cluster_.port(index).cpu();
   std::int64_t last_ps = cpu.now_ps();
   std::int64_t last_busy_ps = last_ps;
-  int idle_looks = 0;
   bool fences_posted = false;
   if (program_.is_passive(index)) {
     self.finished.store(true, std::memory_order_release);
@@ -98,11 +98,10 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     count(self, index, now_ps);
     if (busy && window_.contains(last_ps)) self.busy_ps += now_ps - last_ps;
     last_ps = now_ps;
-    idle_looks = busy ? 0 : idle_looks + 1;
     if (busy) last_busy_ps = now_ps;
     if (now_ps - last_busy_ps > idle_before_nap_ps) {
       nap(now_ps - last_busy_ps);
-    } else if (idle_looks > kIdleLooks) {
+    } else if (now_ps - last_busy_ps > kIdleBeforeYield_ps) {
       std::this_thread::yield();
     }
 

@@ -175,7 +175,7 @@ std::vector<RampGroup> ramp_groups(const PublishedTable& table) {
       group = groups.end() - 1;
     }
     double& best = group->per_s[*system];
-    best = std::max(best, positive(table, row, "committed_per_s"));
+    best = std::max(best, table.positive(row, "committed_per_s"));
   }
   if (groups.empty()) {
     throw UserError("", table.name() +

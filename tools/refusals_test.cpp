@@ -81,15 +81,39 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
   }
 }
 
-TEST_F(Refusals, AHostThatSshDoesNotReachIsAFailureAndNamed) {
-  fs::create_directory(in("bin"));
-  write("bin/ssh", "#!/bin/sh\nprintf 'ssh: no such host\\r\\n' >&2\nexit 255\n");
-  fs::permissions(in("bin/ssh"), fs::perms::owner_all);
-  const std::string hosts = write("hosts", "one\ntwo\nthree\n");
-  ChildProcess run(directory_, {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", VERBTWIN_BINARY,
-                                "launch", "--hosts", hosts, scenario_});
-  EXPECT_EQ(run.wait(), 1);
-  EXPECT_THAT(run.err(), testing::MatchesRegex("verbtwin: rank . on [a-z]+: ssh: no such host\n"));
+class Unreachable : public Refusals {
+ protected:
+  void SetUp() override {
+    Refusals::SetUp();
+    fs::create_directory(in("bin"));
+    write("bin/ssh", "#!/bin/sh\nprintf 'ssh: no such host\\r\\n' >&2\nexit 255\n");
+    fs::permissions(in("bin/ssh"), fs::perms::owner_all);
+  }
+  /// What a command that goes to hosts with that ssh says; it fails.
+  std::string failure(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(),
+                     {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", VERBTWIN_BINARY});
+    ChildProcess run(directory_, std::move(arguments));
+    EXPECT_EQ(run.wait(), 1);
+    return run.err();
+  }
+};
+
+TEST_F(Unreachable, IsAFailureAndNamed) {
+  EXPECT_THAT(failure({"launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_}),
+              testing::MatchesRegex("verbtwin: rank . on [a-z]+: ssh: no such host\n"));
+}
+
+TEST_F(Unreachable, CostsNoFormerMeasurement) {
+  const std::string hosts = write("hosts", "one\ntwo\n");
+  const std::vector<std::string> measure = {"measure", "--primitives", "--hosts", hosts,
+                                            "--out",   in("m"),        "--verbs", "read"};
+  const std::string line = failure(measure);
+  EXPECT_THAT(line, testing::MatchesRegex("verbtwin: rank . on [a-z]+: ssh: no such host\n"));
+  EXPECT_THAT(read_text(in("m/measurement.json")), HasSubstr("ssh: no such host")) << "there was none before";
+  write("m/measurement.json", "former");
+  failure(measure);
+  EXPECT_EQ(read_text(in("m/measurement.json")), "former");
 }
 
 TEST_F(Refusals, AnotherWorkloadsNameSaysWhatToGive) {
