@@ -311,6 +311,11 @@ void check_places(const ScenarioSource& source, const Cluster& cluster) {
   const Network& n = cluster.network;
   const std::int64_t ports = std::int64_t{cluster.nodes} * cluster.nics_per_node;
   const auto need = [&](const char* pointer, std::int64_t places) {
+    constexpr std::int64_t kMost = 65'536;
+    if (places > kMost) {
+      source.refuse(Finding{pointer, "out of range: more than " + std::to_string(kMost) +
+                                         " places for NIC ports; allowed: up to " + std::to_string(kMost)});
+    }
     if (places >= ports) return;
     source.refuse(Finding{
         pointer, "out of range: " + std::to_string(places) + " places for " + std::to_string(ports) +

@@ -227,7 +227,7 @@ std::unique_ptr<Platform> wire_with_profile(const std::string& attribute, const 
 <link id="wire" bandwidth="10GBps" latency="100ns" )"
       << attribute << "=\"" << attribute << R"(.txt"/><route src="a" dst="b"><link_ctn id="wire"/></route>
 </zone></platform>)";
-  return Platform::from_xml(directory / (attribute + ".xml"), 2, 1);
+  return Platform::from_xml(directory / (attribute + ".xml"), 2);
 }
 
 void link_changes_at_its_instant() {

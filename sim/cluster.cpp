@@ -120,8 +120,7 @@ class Cluster::Worker final : public WorkerPort {
 namespace {
 
 std::unique_ptr<Platform> make_platform(const ClusterParameters& p) {
-  if (!p.platform_xml.empty())
-    return Platform::from_xml(p.platform_xml, p.shape.nodes, p.shape.nics_per_node);
+  if (!p.platform_xml.empty()) return Platform::from_xml(p.platform_xml, p.shape.nodes);
   StarParameters star;
   star.nodes = p.shape.nodes;
   star.nics_per_node = p.shape.nics_per_node;

@@ -417,9 +417,8 @@ bool mentions_profiles(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::unique_ptr<Platform> Platform::from_xml(const std::filesystem::path& file, int nodes,
-                                             [[maybe_unused]] int nics_per_node) {
-  assert(nodes > 0 && nics_per_node > 0);
+std::unique_ptr<Platform> Platform::from_xml(const std::filesystem::path& file, int nodes) {
+  assert(nodes > 0);
   check_file(file);
   void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));

@@ -89,7 +89,7 @@ class Platform {
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
   /// for anything SimGrid cannot load, for too few hosts and for nodes that no route connects.
-  static std::unique_ptr<Platform> from_xml(const std::filesystem::path& file, int nodes, int nics_per_node);
+  static std::unique_ptr<Platform> from_xml(const std::filesystem::path& file, int nodes);
 
   ~Platform();
   Platform(const Platform&) = delete;

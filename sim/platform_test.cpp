@@ -74,7 +74,7 @@ std::string refusal(const std::string& text, int nodes = 2) {
   testing::internal::CaptureStderr();
   std::string message = "(accepted)";
   try {
-    Platform::from_xml(path, nodes, 1);
+    Platform::from_xml(path, nodes);
   } catch (const UserError& error) {
     EXPECT_EQ(error.pointer(), "/cluster/network/platform");
     message = error.what();
@@ -219,7 +219,7 @@ TEST(Platform, TellsOfLinksThatChange) {
 TEST(PlatformXml, HostsInFileOrderAreTheNodes) {
   const auto file = file_with("order.xml", zone_xml(kRoutes));
   for (int again = 0; again < 3; ++again) {
-    const auto platform = Platform::from_xml(file, 2, 4);
+    const auto platform = Platform::from_xml(file, 2);
     EXPECT_EQ(platform->endpoints(), 2);
     EXPECT_EQ(platform->endpoint(1, 3), 1);
     EXPECT_EQ(host_name(*platform, 0), "zebra");
@@ -233,7 +233,7 @@ TEST(PlatformXml, ClustersCountTheirHostsInOrder) {
   const auto file =
       file_with("cluster.xml", platform_xml(R"(<cluster id="c" prefix="n-" suffix="" radical="0-11"
 speed="1Gf" bw="1GBps" lat="1us" bb_bw="10GBps" bb_lat="100ns"/>)"));
-  const auto platform = Platform::from_xml(file, 12, 1);
+  const auto platform = Platform::from_xml(file, 12);
   EXPECT_EQ(host_name(*platform, 2), "n-2");
   EXPECT_EQ(host_name(*platform, 11), "n-11");
   EXPECT_THAT(link_names(*platform, 2, 11), ElementsAre("c_link_2_UP", "c_backbone", "c_link_11_DOWN"));
@@ -244,7 +244,7 @@ TEST(PlatformXml, MessagesDoNotWaitOnALinkThatIsNotShared) {
     const auto file = file_with("fat.xml", platform_xml(std::string(R"(<cluster id="c" prefix="n-" suffix=""
 radical="0-3" speed="1Gf" bw="1GBps" lat="0s" bb_bw="1GBps" bb_lat="0s" bb_sharing_policy=")") +
                                                         policy + "\"/>"));
-    const auto platform = Platform::from_xml(file, 4, 1);
+    const auto platform = Platform::from_xml(file, 4);
     Fabric fabric(*platform);
     constexpr std::int64_t kThousandBytesPs = 1'000'000;
     EXPECT_EQ(fabric.cross(fabric.path(0, 1), 1000, {}).there.at(), kThousandBytesPs);
@@ -256,7 +256,7 @@ radical="0-3" speed="1Gf" bw="1GBps" lat="0s" bb_bw="1GBps" bb_lat="0s" bb_shari
 
 TEST(PlatformXml, SixteenHostsOnOneSwitch) {
   const std::filesystem::path source = VERBTWIN_SOURCE_DIR;
-  const auto platform = Platform::from_xml(source / "scenarios/platforms/sixteen-hosts.xml", 16, 1);
+  const auto platform = Platform::from_xml(source / "scenarios/platforms/sixteen-hosts.xml", 16);
   EXPECT_EQ(platform->endpoints(), 16);
   for (int from = 0; from < 16; ++from) {
     for (int to = 0; to < 16; ++to) {
@@ -273,13 +273,13 @@ TEST(PlatformXml, ItsConfigurationDoesNotReplaceOurs) {
   const auto file =
       file_with("config.xml", platform_xml(R"(<config><prop id="network/model" value="LV08"/></config>
 <zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>)"));
-  EXPECT_EQ(Platform::from_xml(file, 1, 1)->endpoints(), 1);
+  EXPECT_EQ(Platform::from_xml(file, 1)->endpoints(), 1);
 }
 
 TEST(PlatformXml, FilesThatCannotBeReadAreRefused) {
   const auto message = [](const std::filesystem::path& path) -> std::string {
     try {
-      Platform::from_xml(path, 2, 1);
+      Platform::from_xml(path, 2);
     } catch (const UserError& error) {
       return error.what();
     }
@@ -322,7 +322,7 @@ TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
 TEST(PlatformXml, ARefusalLeavesNothingBehind) {
   for (int again = 0; again < 3; ++again) {
     EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
-    EXPECT_EQ(Platform::from_xml(file_with("good.xml", zone_xml(kRoutes)), 3, 1)->endpoints(), 3);
+    EXPECT_EQ(Platform::from_xml(file_with("good.xml", zone_xml(kRoutes)), 3)->endpoints(), 3);
   }
 }
 
@@ -331,9 +331,9 @@ void run_one_with_profiles() {
   const auto file = file_with("rate.xml", zone_xml(R"(
 <link id="l" bandwidth="10GBps" latency="1us" bandwidth_file="rate.txt"/>)" +
                                                    kRoutes));
-  Platform::from_xml(file, 2, 1);
+  Platform::from_xml(file, 2);
   EXPECT_THROW(Platform::star({2, 1, 100, 0, 0}), UserError);
-  EXPECT_THROW(Platform::from_xml(file, 2, 1), UserError);
+  EXPECT_THROW(Platform::from_xml(file, 2), UserError);
   _exit(testing::Test::HasFailure() ? 1 : 0);
 }
 

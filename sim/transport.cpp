@@ -243,6 +243,7 @@ void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t vis
   wc.opcode = wc_opcode(f.opcode);
   wc.byte_len = f.length;
   wc.qp_num = origin.number_;
+  if (f.status != WcStatus::kSuccess) ++failed_;
   origin.last_completion_ps_ = std::max(origin.last_completion_ps_, visible_ps);
   origin.send_cq_->push(wc, origin.last_completion_ps_, origin.sender_, f.position + 1);
 }

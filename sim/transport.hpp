@@ -73,6 +73,8 @@ class Transport final : public EventHandler {
 
   const VerbCounts& counts() const { return counts_; }
   std::size_t in_flight() const { return in_flight_; }
+  /// Requests that completed with an error, flushed ones among them.
+  std::uint64_t failed() const { return failed_; }
 
  private:
   struct Flight;
@@ -186,6 +188,7 @@ class Transport final : public EventHandler {
   };
   std::map<std::uint64_t, Sequence> sequences_;
   VerbCounts counts_;
+  std::uint64_t failed_ = 0;
 };
 
 }  // namespace verbtwin::sim

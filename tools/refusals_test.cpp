@@ -129,6 +129,44 @@ TEST_F(Refusals, AnotherWorkloadsNameSaysWhatToGive) {
             0);
 }
 
+TEST_F(Refusals, WhatNumbersDoNotHoldIsRefused) {
+  const auto refused = [&](std::vector<std::string> settings) {
+    std::vector<std::string> arguments = {"check", scenario_};
+    for (std::string& setting : settings) {
+      arguments.emplace_back("--set");
+      arguments.push_back(std::move(setting));
+    }
+    return refusal(std::move(arguments));
+  };
+  EXPECT_THAT(refused({"cluster.threads=64", "workload.accounts_per_thread=100000000"}),
+              HasSubstr("/workload: too large: 6400000000 records of a table on each node; allowed: up to "
+                        "4294967295"));
+  EXPECT_THAT(refused({"cluster.nodes=3", "cluster.replicas=3", "cluster.threads=40",
+                       "workload.accounts_per_thread=100000000"}),
+              HasSubstr(" B of records on each node; allowed: up to 549755813888"));
+  EXPECT_THAT(
+      refused({"run.warmup_us=6e7", "run.measure_us=6e7"}),
+      HasSubstr("/run/measure_us: out of range: 6e+07 with 6e+07 of warm-up; allowed in a simulation: "
+                "9e+07 in all"));
+  EXPECT_THAT(
+      refused({R"(cluster.network={"topology":"torus","dimensions":[1024,1024,1024]})"}),
+      HasSubstr("/cluster/network/dimensions: out of range: more than 65536 places for NIC ports; allowed: "
+                "up to 65536"));
+  const std::vector<std::string> ramp = {R"(protocol={"name":"ramp-fast","transport":"ethernet_tcp"})",
+                                         R"(workload={"name":"read-write-mix","operations":256})",
+                                         "cluster.replicas=1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), ramp.begin(), ramp.end());
+    return more;
+  };
+  EXPECT_THAT(refused(with({"cluster.coroutines=300"})),
+              HasSubstr("/cluster/coroutines: out of range: 300; allowed: integer, 1 to 256 where 256 calls "
+                        "of each may be under way"));
+  EXPECT_THAT(
+      refused(with({"cluster.coroutines=256", "cluster.threads=64", "cluster.nodes=1024"})),
+      HasSubstr(" versions of its keys and of transactions under way on each server; allowed: up to "));
+}
+
 TEST_F(Refusals, APayloadThatDoesNotFitInlineIsRefusedByCheck) {
   const std::string file = VERBTWIN_SOURCE_DIR "/scenarios/primitives/inbound-write.json";
   EXPECT_THAT(refusal({"check", file, "--set", "workload.payload_b=256"}),

@@ -13,6 +13,7 @@
 #include "calibration/profile_file.hpp"
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
+#include "tools/text.hpp"
 #include "tools/verb_trace.hpp"
 
 namespace verbtwin::tools {
@@ -149,6 +150,11 @@ class Simulation {
       const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
       cluster_.clock().run_until(next_ps + us_to_ps(1), [] { return true; });
     }
+    // A protocol's requests do not fail here unless it, or the simulator, is wrong.
+    const std::uint64_t failed = cluster_.transport().failed();
+    if (failed > 0 && !scenario_.protocol.is_null()) {
+      throw std::runtime_error(fmt::format("{} completed with an error", format_counted(failed, "request")));
+    }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
     if (unfinished > 0) {
@@ -204,8 +210,17 @@ void check_socket_link(const models::SocketProfile& profile, const std::string& 
                              "profile with link_gbps above 0");
 }
 
+void check_simulated_time(const scenarios::Run& run) {
+  constexpr double kMost_us = 90e6;  // of the clock's 100 s; transactions under way end in the rest
+  if (run.warmup_us + run.measure_us <= kMost_us) return;
+  throw UserError("/run/measure_us",
+                  fmt::format("out of range: {:g} with {:g} of warm-up; allowed in a simulation: {:g} in all",
+                              run.measure_us, run.warmup_us, kMost_us));
+}
+
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.backend != "sim") throw UserError("/backend", "a simulation needs \"sim\"");
+  check_simulated_time(scenario.run);
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);
   const double setup_s = seconds_since(start);

@@ -35,6 +35,9 @@ struct RunControl {
 /// Throws UserError where TCP's profile is not of the kind of link that the transport of an RPC says.
 void check_socket_link(const models::SocketProfile& profile, const std::string& transport);
 
+/// Throws UserError where a simulation would last longer than its clock is exact.
+void check_simulated_time(const scenarios::Run& run);
+
 /// The result, as RESULT.md has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);
 

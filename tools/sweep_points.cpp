@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
@@ -25,6 +25,7 @@ class Checks {
   void check(const scenarios::Scenario& scenario) {
     make_job(scenario, {});
     if (scenario.backend != "sim") return;  // a real cluster is what it is
+    check_simulated_time(scenario.run);
     check_profiles(scenario);
     check_platform(scenario.cluster);
     check_inline(scenario);
@@ -46,10 +47,10 @@ class Checks {
   /// In a process of its own: nothing may follow a platform with profiles.
   void check_platform(const scenarios::Cluster& cluster) {
     const std::string& file = cluster.network.platform;
-    if (file.empty() || !platforms_.emplace(file, cluster.nodes, cluster.nics_per_node).second) return;
+    if (file.empty() || !platforms_.emplace(file, cluster.nodes).second) return;
     const auto load = [&](std::size_t) -> std::string {
       try {
-        sim::Platform::from_xml(file, cluster.nodes, cluster.nics_per_node);
+        sim::Platform::from_xml(file, cluster.nodes);
         return "";
       } catch (const UserError& error) {
         return error.what();
@@ -72,7 +73,7 @@ class Checks {
 
   std::map<std::string, models::NicProfile> nics_;
   std::set<std::string> hosts_;
-  std::set<std::tuple<std::string, int, int>> platforms_;
+  std::set<std::pair<std::string, int>> platforms_;
 };
 
 }  // namespace

@@ -15,9 +15,14 @@ namespace {
 constexpr std::uint32_t kReplyBit = 1U << 31;  // of what a message is; below it the call's coroutine
 constexpr std::uint32_t kSignalInterval = 32;
 
-/// The last word of polled message number `number`: never 0, and another than the one a ring earlier.
+/// What tells polled message number `number` from the one a ring earlier; never 0, as memory without one is.
+std::uint64_t mark(std::uint32_t number) {
+  return number | 1U << 31;
+}
+
+/// Its last word.
 std::uint64_t final_word(std::uint32_t number, std::uint32_t what) {
-  return static_cast<std::uint64_t>(number + 1) << 32 | what;
+  return mark(number) << 32 | what;
 }
 
 }  // namespace
@@ -162,7 +167,7 @@ bool ConnectedEcho::poll_memory() {
     const std::uint32_t number = peer(node).received;
     std::byte* message = memory_ + layout_.landing_offset + place(node, number);
     const std::uint64_t word = atomic_word(message + layout_.message_b - 8).load(std::memory_order_acquire);
-    if (word >> 32 != number + 1) continue;
+    if (word >> 32 != mark(number)) continue;
     ++peer(node).received;
     deliver(node, static_cast<std::uint32_t>(word));
     any = true;

@@ -30,8 +30,8 @@ class RpcLayers final : public MessageLayer, public PolledMemory {
   void prefetch_recv(std::uint64_t wr_id) const override { datagrams->prefetch_recv(wr_id); }
 
   bool flush() override {
-    const bool more = local->deliver();
-    if (datagrams != nullptr) datagrams->flush();
+    bool more = local->deliver();
+    more = (datagrams != nullptr && datagrams->flush()) || more;
     if (buffers != nullptr) buffers->flush();
     if (sockets != nullptr) sockets->flush();
     return more;

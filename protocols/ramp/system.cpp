@@ -38,18 +38,30 @@ void RampSystem::lay_out() {
                        static_cast<std::uint64_t>(parameters_.coroutines);
   const std::uint64_t versions = l.slots + clients * group_max + options.versions_b / l.stride_b;
   constexpr std::uint64_t kVersionsMax = std::numeric_limits<std::uint32_t>::max() - 1;  // they are numbered
+  const std::uint64_t needed = versions - options.versions_b / l.stride_b;
+  if (needed > kVersionsMax) {
+    throw UserError("/workload", "too large: " + std::to_string(needed) +
+                                     " versions of its keys and of transactions under way on each server; "
+                                     "allowed: up to " +
+                                     std::to_string(kVersionsMax));
+  }
   if (versions > kVersionsMax) {
-    throw UserError(
-        "/protocol/versions_mib",
-        "room for " + std::to_string(versions) + " versions of " + std::to_string(l.stride_b) +
-            " B, of which a server keeps " + std::to_string(kVersionsMax) + " at most: allowed here are " +
-            std::to_string((kVersionsMax - (versions - options.versions_b / l.stride_b)) * l.stride_b >> 20) +
-            " MiB");
+    throw UserError("/protocol/versions_mib",
+                    "room for " + std::to_string(versions) + " versions of " + std::to_string(l.stride_b) +
+                        " B, of which a server keeps " + std::to_string(kVersionsMax) +
+                        " at most: allowed here are " +
+                        std::to_string((kVersionsMax - needed) * l.stride_b >> 20) + " MiB");
   }
   l.places = l.slots + versions;
 
   const std::uint32_t message_b = RampClient::message_max_b(l, group_max);
   const auto calls = static_cast<std::uint32_t>(parameters_.coroutines) * group_max;
+  if (calls > CallSlots::kMost) {
+    throw UserError("/cluster/coroutines", "out of range: " + std::to_string(parameters_.coroutines) +
+                                               "; allowed: integer, 1 to " +
+                                               std::to_string(CallSlots::kMost / group_max) + " where " +
+                                               std::to_string(group_max) + " calls of each may be under way");
+  }
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
         std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + std::size_t{64})));

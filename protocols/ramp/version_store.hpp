@@ -71,12 +71,6 @@ class VersionStore {
     take(view(state, state.last));
   }
 
-  /// The version with this timestamp.
-  template <typename Take>
-  Found read_exact(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps, const Take& take) {
-    return read_newest_of(key, std::span(&timestamp, 1), now_ps, take);
-  }
-
   /// The newest version whose timestamp is among these.
   template <typename Take>
   Found read_newest_of(std::uint64_t key, std::span<const std::uint64_t> timestamps, std::int64_t now_ps,
@@ -89,12 +83,6 @@ class VersionStore {
     if (version != 0) commit_locked(state, version, now_ps);
     take(view(state, version));
     return Found::kYes;
-  }
-
-  std::uint64_t last_commit(std::uint64_t key) {
-    KeyState& state = state_of(key);
-    const SpinLock lock(state.lock);
-    return state.last_commit;
   }
 
   /// Adds a version that is not committed yet; returns lastCommit.

@@ -20,9 +20,14 @@ constexpr std::uint32_t padded(std::size_t bytes) {
   return static_cast<std::uint32_t>((bytes + 7) & ~std::size_t{7});
 }
 
-/// Head and tail of message number `number`: never 0, and another than those a ring earlier.
+/// What tells message number `number` from those a ring earlier; never 0, as memory without a message is.
+constexpr std::uint64_t mark(std::uint32_t number) {
+  return number | 1U << 31;
+}
+
+/// Head and tail of a message.
 constexpr std::uint64_t indicator(std::uint32_t number, std::uint32_t bytes) {
-  return static_cast<std::uint64_t>(number + 1) << 32 | bytes;
+  return mark(number) << 32 | bytes;
 }
 
 }  // namespace
@@ -130,7 +135,7 @@ bool BufferRpc::take(int node) {
   std::byte* at = landings_ + place(node, from.received);
   const std::uint64_t head = atomic_word(at).load(std::memory_order_acquire);
   const auto bytes = static_cast<std::uint32_t>(head);
-  if (head == 0 || head >> 32 != from.received + 1 || bytes > shape_.payload_max_b) return false;
+  if (head >> 32 != mark(from.received) || bytes > shape_.payload_max_b) return false;
   std::byte* tail = at + sizeof(Message) + padded(bytes);
   if (atomic_word(tail).load(std::memory_order_acquire) != head) return false;
   Message message;

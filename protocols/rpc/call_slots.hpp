@@ -14,10 +14,13 @@ namespace verbtwin::protocols {
 
 class CallSlots {
  public:
+  /// Calls outstanding at one time at most.
+  static constexpr std::size_t kMost = 65'536;
+
   /// The number of a call to `node` whose reply goes to `target`; free again when it was taken.
   std::uint16_t add(int node, ReplyTarget& target) {
     if (free_.empty()) {
-      assert(waiting_.size() < 65'536 && "more calls outstanding than slots have numbers");
+      assert(waiting_.size() < kMost && "more calls outstanding than slots have numbers");
       free_.push_back(static_cast<std::uint16_t>(waiting_.size()));
       waiting_.emplace_back();
     }

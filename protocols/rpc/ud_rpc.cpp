@@ -59,11 +59,11 @@ std::uint32_t passive_credit(const ClusterShape& shape, const RpcOptions& option
 /// more: packets that only acknowledge such, each at least half of the credit; a request and an answer about
 /// logs. Of its own calls, wherever they went: an answer each. And those consumed that are not posted again
 /// yet.
-std::uint32_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
+std::uint64_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const bool shared = options.coalescing && options.request_batching;
-  const auto callers = static_cast<std::uint32_t>(coroutines);
-  const std::uint32_t requests = callers * (shared ? options.packets_per_call : calls_max(options));
-  const std::uint32_t others = 4 * peers_of(shape) + callers * calls_max(options) + 16;
+  const auto callers = static_cast<std::uint64_t>(coroutines);
+  const std::uint64_t requests = callers * (shared ? options.packets_per_call : calls_max(options));
+  const std::uint64_t others = 4ULL * peers_of(shape) + callers * calls_max(options) + 16;
   return peers_of(shape) * (requests + passive_credit(shape, options)) + std::max(4 * requests, others);
 }
 
@@ -108,7 +108,7 @@ std::uint32_t UdRpc::packets_for(std::size_t packet_b, std::size_t messages, std
 }
 
 std::uint32_t UdRpc::completions(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
-  return recvs_needed(shape, coroutines, options) + kSendQueueDepth;
+  return static_cast<std::uint32_t>(recvs_needed(shape, coroutines, options)) + kSendQueueDepth;
 }
 
 UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
@@ -117,20 +117,21 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       cpu_(worker.cpu()),
       options_(options),
       lkey_(lkey),
-      recv_depth_(recvs_needed(worker.port().shape(), coroutines, options)),
+      recv_depth_(static_cast<std::uint32_t>(recvs_needed(worker.port().shape(), coroutines, options))),
       passive_credit_(passive_credit(worker.port().shape(), options)),
       own_slots_(own_slots(worker.port().shape(), coroutines, options)),
       slots_max_(send_slots(worker.port().shape(), coroutines, options, kSendQueueDepth)),
       send_memory_(memory.data()),
       recv_memory_(memory.data() + slots_max_ * options.packet_b) {
   Device& device = worker_.port().device();
-  if (recv_depth_ > device.attributes().max_qp_wr) {
-    throw UserError(
-        "/cluster/coroutines",
-        std::to_string(peers_of(worker.port().shape())) + " nodes with " + std::to_string(coroutines) +
-            " coroutines may send one worker " + std::to_string(recv_depth_) +
-            " datagrams at a time, and a queue of this device has " +
-            std::to_string(device.attributes().max_qp_wr) + " RECVs: fewer coroutines or nodes are allowed");
+  const std::uint64_t recvs = recvs_needed(worker_.port().shape(), coroutines, options);
+  if (recvs > device.attributes().max_qp_wr) {
+    throw UserError("/cluster/coroutines", std::to_string(peers_of(worker.port().shape())) + " nodes with " +
+                                               std::to_string(coroutines) +
+                                               " coroutines may send one worker " + std::to_string(recvs) +
+                                               " datagrams at a time, and a queue of this device has " +
+                                               std::to_string(device.attributes().max_qp_wr) +
+                                               " RECVs: fewer coroutines or nodes are allowed");
   }
   assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
   QpInitAttributes attributes;

@@ -1,8 +1,26 @@
 #include "protocols/store/layout.hpp"
 
+#include <limits>
+#include <string>
+
+#include "backend/user_error.hpp"
 #include "protocols/store/cluster_hash.hpp"
 
 namespace verbtwin::protocols {
+
+namespace {
+
+/// A log names a record's slot by 32 bits, and a simulated node numbers its blocks of 128 B so.
+constexpr std::uint64_t kSlotsMax = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kRecordsMax_b = std::uint64_t{128} << 32;
+
+void refuse_above(std::uint64_t most, std::uint64_t wanted, const char* what) {
+  if (wanted <= most) return;
+  throw UserError("/workload", "too large: " + std::to_string(wanted) + " " + what + "; allowed: up to " +
+                                   std::to_string(most));
+}
+
+}  // namespace
 
 StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, int threads, int replicas,
                          std::size_t worker_b)
@@ -17,6 +35,12 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
     at += (bytes + 4095) & ~std::uint64_t{4095};
     return start;
   };
+  std::uint64_t records_b = 0;
+  for (const TableSpec& spec : tables) {
+    refuse_above(kSlotsMax, spec.records, "records of a table on each node");
+    records_b += spec.records * RecordLayout(spec.value_b).stride_b * static_cast<std::uint64_t>(replicas);
+  }
+  refuse_above(kRecordsMax_b, records_b, "B of records on each node");
   for (TableSpec& spec : tables) {
     Table table{spec, RecordLayout(spec.value_b), ClusterHash::buckets_for(spec.records), {}, 0};
     for (int rank = 0; rank < replicas; ++rank)

@@ -38,6 +38,7 @@ struct LocationCache::Shard {
   tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
   std::vector<Entry> entries{1};  // entry 0 holds the list's ends
   std::uint64_t capacity = 0;
+  bool warm = false;            // CacheStart::kWarm
   std::uint64_t unseen = 0;     // warm entries of unpopular records that nobody has looked up yet
   double unseen_share = 0;      // an unpopular record whose draw is below this is one of them
   std::uint64_t unpopular = 0;  // unpopular records that fall to this shard and nobody has looked up yet
@@ -70,7 +71,12 @@ struct LocationCache::Shard {
       at = entries[0].previous;
       if (at == 0) return;  // no room for a single entry
       unlink(at);
-      index[entries[at].record] = kEvicted;  // else it would count as a warm entry that nobody has looked up
+      if (warm) {
+        index[entries[at].record] =
+            kEvicted;  // else it would count as a warm entry that nobody has looked up
+      } else {
+        index.erase(entries[at].record);
+      }
     }
     entries[at].record = record;
     entries[at].slot = slot;
@@ -89,7 +95,8 @@ LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popula
   for (auto& shard : shards_) {
     shard = std::make_unique<Shard>();
     shard->capacity = capacity / kShards;
-    if (start_ == CacheStart::kWarm) {
+    shard->warm = start_ == CacheStart::kWarm;
+    if (shard->warm) {
       shard->unseen = rest / kShards;
       shard->unpopular = unpopular / kShards;
       shard->unseen_share = unpopular == 0 ? 0.0 : static_cast<double>(rest) / static_cast<double>(unpopular);

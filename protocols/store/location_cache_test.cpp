@@ -174,11 +174,13 @@ TEST_P(WarmLocationCache, FindsTheShareThatFits) {
   EXPECT_NEAR(found_rest / static_cast<double>(records - popular), rest_share(), 0.01);
 }
 
+/// With room for all popular records: among more of them LRU keeps another share.
+class RoomyWarmLocationCache : public WarmLocationCache {};
+
 /// As the protocol uses it: what is missed is looked up elsewhere and put. Popular records get nine picks of
 /// ten.
-TEST_P(WarmLocationCache, TheHitRatioStaysWhatItWasAtTheStart) {
+TEST_P(RoomyWarmLocationCache, TheHitRatioStaysWhatItWasAtTheStart) {
   const auto& [capacity, popular, records] = GetParam();
-  if (capacity < popular) GTEST_SKIP() << "LRU among equals: the ratio is another";
   const KeyPopularity popularity(popular, records);
   LocationCache cache(bytes_for(capacity), CacheStart::kWarm, popularity);
   pcg32 random(1);
@@ -238,10 +240,23 @@ TEST_P(WarmLocationCache, WhatIsNotThereDoesNotComeBack) {
   EXPECT_EQ(came_back, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, WarmLocationCache,
-                         testing::Values(WarmCase{100'000, 2'000, 50'000}, WarmCase{25'000, 2'000, 50'000},
-                                         WarmCase{10'000, 2'000, 50'000}, WarmCase{30'000, 0, 60'000},
-                                         WarmCase{5'000, 10'000, 50'000}));
+constexpr std::array kRoomy = {WarmCase{100'000, 2'000, 50'000}, WarmCase{25'000, 2'000, 50'000},
+                               WarmCase{10'000, 2'000, 50'000}, WarmCase{30'000, 0, 60'000}};
+INSTANTIATE_TEST_SUITE_P(Sizes, RoomyWarmLocationCache, testing::ValuesIn(kRoomy));
+INSTANTIATE_TEST_SUITE_P(Sizes, WarmLocationCache, testing::ValuesIn(kRoomy));
+INSTANTIATE_TEST_SUITE_P(SizesBelowThePopular, WarmLocationCache,
+                         testing::Values(WarmCase{5'000, 10'000, 50'000}));
+
+TEST(LocationCache, AColdOneRemembersNothingOfWhatItEvicted) {
+  const KeyPopularity popularity(0, 1'000'000);
+  LocationCache cache(bytes_for(kShards), CacheStart::kCold, popularity);
+  for (std::uint64_t k = 0; k < 1000; ++k) cache.put(key(k), k);
+  std::size_t found = 0;
+  for (std::uint64_t k = 0; k < 1000; ++k) found += cache.find(key(k), k).has_value() ? 1 : 0;
+  EXPECT_EQ(found, kShards) << "one in each shard";
+  cache.put(key(1), 77);
+  EXPECT_EQ(cache.find(key(1), 1), 77U) << "and it may come back";
+}
 
 TEST(LocationCache, AnEvictedWarmEntryStaysAway) {
   const KeyPopularity popularity(0, 32);
