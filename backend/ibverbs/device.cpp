@@ -106,7 +106,8 @@ std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
 
 std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
   if (wanted.max_inline_data > attributes_.max_inline_data || wanted.max_send_wr > attributes_.max_qp_wr ||
-      wanted.max_recv_wr > attributes_.max_qp_wr || wanted.max_rd_atomic > attributes_.max_qp_rd_atom) {
+      wanted.max_recv_wr > attributes_.max_qp_wr ||
+      (wanted.type == QpType::kRc && wanted.max_rd_atomic > attributes_.max_qp_rd_atom)) {
     throw UserError(
         "", fmt::format("a queue pair beyond what the device allows: max_inline_data {}, work "
                         "requests {}, max_rd_atomic {}",
