@@ -144,9 +144,15 @@ void IbvCompletionQueue::add_room(std::uint32_t requests) {
   if (promised_ <= static_cast<std::uint32_t>(cq_->cqe)) return;
   const std::uint32_t most = device_.attributes().max_cqe;
   const std::uint32_t wanted = std::min(std::max(promised_, std::bit_ceil(promised_)), most);
-  if (wanted >= promised_ && ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0) return;
+  const bool fits = wanted >= promised_;
+  const int error = fits ? ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) : 0;
+  if (fits && error == 0) return;
   const std::uint32_t needed = promised_;
   promised_ -= requests;
+  if (fits) {
+    throw UserError(
+        "", fmt::format("a completion queue does not grow to {} completions{}", wanted, reason(error)));
+  }
   throw UserError("", fmt::format("more queue pairs than a completion queue of this device holds: {} "
                                   "completions, at most {}; use fewer nodes, threads or cluster.qps_per_peer",
                                   needed, most));

@@ -104,6 +104,21 @@ class IbvCompletionQueue final : public CompletionQueue {
   std::array<ibv_wc, kBatch> batch_{};
 };
 
+/// A queue pair's share of a completion queue, for as long as this lives.
+class CompletionRoom {
+ public:
+  CompletionRoom(IbvCompletionQueue& cq, std::uint32_t requests) : cq_(cq), requests_(requests) {
+    cq.add_room(requests);
+  }
+  ~CompletionRoom() { cq_.give_back_room(requests_); }
+  CompletionRoom(const CompletionRoom&) = delete;
+  CompletionRoom& operator=(const CompletionRoom&) = delete;
+
+ private:
+  IbvCompletionQueue& cq_;
+  std::uint32_t requests_;
+};
+
 class IbvAddressHandle final : public AddressHandle {
  public:
   explicit IbvAddressHandle(ibv_ah* ah) : ah_(ah) {}

@@ -55,9 +55,9 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
     : device_(device),
       attributes_(attributes),
       send_cq_(static_cast<IbvCompletionQueue&>(*attributes.send_cq)),
-      recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)) {
-  send_cq_.add_room(attributes_.max_send_wr + kExtraSlots);
-  recv_cq_.add_room(attributes_.max_recv_wr);
+      recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)),
+      send_room_(send_cq_, attributes.max_send_wr + kExtraSlots),
+      recv_room_(recv_cq_, attributes.max_recv_wr) {
   ibv_qp_init_attr init{};
   init.qp_type = type_of(attributes.type);
   init.send_cq = send_cq_.get();
@@ -66,12 +66,9 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
               attributes.max_inline_data};
   qp_.reset(ibv_create_qp(device.context().pd(), &init));
   if (!qp_) {
-    const int error = errno;
-    send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
-    recv_cq_.give_back_room(attributes_.max_recv_wr);
     throw UserError("", fmt::format("cannot make another {} queue pair: the device has {} at most{}",
                                     to_string(attributes.type), device.context().device_attributes().max_qp,
-                                    reason(error)));
+                                    reason(errno)));
   }
   send_slots_.resize(attributes_.max_send_wr + kExtraSlots);
   recv_slots_.resize(attributes_.max_recv_wr);
@@ -85,8 +82,6 @@ IbvQueuePair::~IbvQueuePair() {
     ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE);
   }
   purge();
-  send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
-  recv_cq_.give_back_room(attributes_.max_recv_wr);
 }
 
 void IbvQueuePair::purge() {

@@ -60,6 +60,7 @@ class IbvQueuePair final : public QueuePair {
   QpInitAttributes attributes_;
   IbvCompletionQueue& send_cq_;
   IbvCompletionQueue& recv_cq_;
+  CompletionRoom send_room_, recv_room_;
   std::unique_ptr<ibv_qp, Freer> qp_;
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;
