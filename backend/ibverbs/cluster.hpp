@@ -64,7 +64,7 @@ class Cluster {
   void start_clock();
 
   /// By the worker's thread, when nobody posts any more: a fence on each of its queue pairs; all it wrote has
-  /// landed when fenced() holds (polling is the caller's).
+  /// landed when fenced() holds (polling is the caller's). Throws where a device takes no fence.
   void post_fences(int thread);
   bool fenced(int thread) const;
 

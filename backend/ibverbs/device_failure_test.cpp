@@ -19,6 +19,11 @@ namespace {
 ibv_cq* cq_that_does_not_grow = nullptr;
 int made_up_error = 0;
 
+int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
+  *refused = list;
+  return made_up_error;
+}
+
 }  // namespace
 
 /// In front of libibverbs' own.
@@ -73,6 +78,19 @@ TEST_P(DeviceFailure, AQueuePairThatCannotBeMadeTakesNoRoom) {
   }
   cq_that_does_not_grow = nullptr;
   EXPECT_NO_THROW(make(large));
+}
+
+TEST_P(DeviceFailure, AFenceThatIsRefusedIsNotTakenForOneThatIsDone) {
+  const auto made = make();
+  auto& queue_pair = static_cast<IbvQueuePair&>(*made);
+  queue_pair.connect(queue_pair.address());
+  device_.context().context()->ops.post_send = refuse_to_send;
+  try {
+    queue_pair.post_fence();
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(error.what(), "a fence cannot be posted" + why());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ibverbs, DeviceFailure, testing::Values(EIO, ENODEV),

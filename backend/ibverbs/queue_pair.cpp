@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 
 #include "backend/user_error.hpp"
 
@@ -293,7 +294,10 @@ void IbvQueuePair::post_fence() {
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(qp_.get(), &wr, &refused) == 0) ++posted_;
+  if (const int error = ibv_post_send(qp_.get(), &wr, &refused); error != 0) {
+    throw std::runtime_error("a fence cannot be posted" + reason(error));
+  }
+  ++posted_;
 }
 
 }  // namespace verbtwin::ibverbs

@@ -30,7 +30,8 @@ class IbvQueuePair final : public QueuePair {
   void reset() override;
 
   /// Connected: posts an empty WRITE whose completion nobody sees; when idle() holds, all before it has been
-  /// acknowledged (RC) or sent (UC). Once at a time.
+  /// acknowledged (RC) or sent (UC). Once at a time. Throws std::runtime_error where the device refuses it:
+  /// idle() would hold without it.
   void post_fence();
   bool idle() const { return posted_ == retired_; }
 
