@@ -36,6 +36,12 @@ std::uint64_t sum(const VerbCounts& counts) {
   return all;
 }
 
+std::string text_of(const ibverbs::Failure& failure) {
+  if (failure.what.empty()) return "";
+  return failure.what +
+         (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
+}
+
 }  // namespace
 
 Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
@@ -67,7 +73,10 @@ void Drivers::drive(int index, int cpu) {
   try {
     work(index, idle_before_nap_ps);
   } catch (const std::exception& error) {
-    self.failure = error.what();
+    if (self.failed.load(std::memory_order_relaxed)) return;  // others may be reading why
+    // What a worker throws is often what follows from a device's failure.
+    self.failure = text_of(cluster_.first_failure(index));
+    if (self.failure.empty()) self.failure = error.what();
     self.failed.store(true, std::memory_order_release);
   }
 }
@@ -113,12 +122,9 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
       fences_posted = true;
     }
     if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
-    const ibverbs::Failure& failure = cluster_.first_failure(index);
-    if (failure.status != WcStatus::kSuccess && !self.failed.load(std::memory_order_relaxed)) {
-      self.failure =
-          std::string(to_string(failure.status)) +
-          (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
-      self.failed.store(true, std::memory_order_release);
+    if (!self.failed.load(std::memory_order_relaxed)) {
+      self.failure = text_of(cluster_.first_failure(index));
+      if (!self.failure.empty()) self.failed.store(true, std::memory_order_release);
     }
   }
 }

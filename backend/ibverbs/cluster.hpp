@@ -71,7 +71,8 @@ class Cluster {
   /// Sent and received by TCP; by the worker's thread.
   std::uint64_t socket_bytes(int thread) const;
   const VerbCounts& counts(int thread) const;
-  /// The first completion of the worker that failed and was no flush; by its thread, or when it has stopped.
+  /// The worker's first completion that failed and was no flush, or its device's refusal to take requests; by
+  /// its thread, or when it has stopped.
   const Failure& first_failure(int thread) const;
 
   std::vector<PortDescription> descriptions() const;

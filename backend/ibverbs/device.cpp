@@ -190,7 +190,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
     to.imm_data = to.has_imm ? be32toh(from.imm_data) : 0;
     to.src_qp = from.src_qp;
   } else if (from.status != IBV_WC_WR_FLUSH_ERR) {
-    device_.note_failure({slot.owner->peer_node(), to.status});
+    device_.note_failure({slot.owner->peer_node(), std::string(to_string(to.status))});
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
     ++device_.counts().recv.count;

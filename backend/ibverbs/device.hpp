@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "backend/ibverbs/port.hpp"
 #include "backend/verbs.hpp"
@@ -35,10 +36,10 @@ struct Slot {
   Kind kind = Kind::kSend;
 };
 
-/// A completion that failed, for whoever watches over the run.
+/// A completion that failed or a device that takes no requests, for whoever watches over the run.
 struct Failure {
-  int peer = -1;  // node, -1: not known
-  WcStatus status = WcStatus::kSuccess;
+  int peer = -1;     // node, -1: not known
+  std::string what;  // empty: nothing has failed
 };
 
 class IbvDevice final : public Device {
@@ -59,7 +60,7 @@ class IbvDevice final : public Device {
   VerbCounts& counts() { return counts_; }
   const Failure& first_failure() const { return first_failure_; }
   void note_failure(const Failure& failure) {
-    if (first_failure_.status == WcStatus::kSuccess) first_failure_ = failure;
+    if (first_failure_.what.empty()) first_failure_ = failure;
   }
 
  private:

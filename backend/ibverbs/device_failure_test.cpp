@@ -23,6 +23,10 @@ int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
   return made_up_error;
 }
+int refuse_to_receive(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
+  *refused = list;
+  return made_up_error;
+}
 
 }  // namespace
 
@@ -91,6 +95,36 @@ TEST_P(DeviceFailure, AFenceThatIsRefusedIsNotTakenForOneThatIsDone) {
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(error.what(), "a fence cannot be posted" + why());
   }
+}
+
+TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {
+  const auto made = make();
+  auto& queue_pair = static_cast<IbvQueuePair&>(*made);
+  queue_pair.set_peer_node(7);
+  queue_pair.connect(queue_pair.address());
+  EXPECT_EQ(device_.first_failure().what, "");
+
+  ibv_context_ops& ops = device_.context().context()->ops;
+  ops.post_send = refuse_to_send;
+  ops.post_recv = refuse_to_receive;
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  const RecvWr to_take{};
+  made_up_error = EINVAL;
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kInvalid);
+  EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kInvalid);
+  made_up_error = ENOMEM;
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kQueueFull);
+  EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kQueueFull);
+  EXPECT_EQ(device_.first_failure().what, "");
+
+  made_up_error = GetParam();
+  for (const PostResult& result : {queue_pair.post_send({&wr, 1}), queue_pair.post_recv({&to_take, 1})}) {
+    EXPECT_EQ(result.error, PostError::kFailed);
+    EXPECT_EQ(result.posted, 0U);
+  }
+  EXPECT_EQ(device_.first_failure().what, "the device takes no requests" + why());
+  EXPECT_EQ(device_.first_failure().peer, 7);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ibverbs, DeviceFailure, testing::Values(EIO, ENODEV),

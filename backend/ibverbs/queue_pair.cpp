@@ -251,10 +251,17 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(qp_.get(), send_wrs_.data(), &refused); error != 0) {
     result.posted = static_cast<std::size_t>(refused - send_wrs_.data());
-    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+    result.error = refused_with(error);
   }
   posted_ += result.posted;
   return result;
+}
+
+PostError IbvQueuePair::refused_with(int error) {
+  if (error == ENOMEM) return PostError::kQueueFull;
+  if (error == EINVAL) return PostError::kInvalid;
+  device_.note_failure({peer_node_, "the device takes no requests" + reason(error)});
+  return PostError::kFailed;
 }
 
 PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
@@ -280,7 +287,7 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
   ibv_recv_wr* refused = nullptr;
   if (const int error = ibv_post_recv(qp_.get(), recv_wrs_.data(), &refused); error != 0) {
     result.posted = static_cast<std::size_t>(refused - recv_wrs_.data());
-    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+    result.error = refused_with(error);
   }
   recv_posted_ += result.posted;
   return result;

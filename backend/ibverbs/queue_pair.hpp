@@ -53,6 +53,8 @@ class IbvQueuePair final : public QueuePair {
   void to_ready_to_receive(const QpAddress& peer);
   void to_ready_to_send();
   void modify(ibv_qp_attr& attributes, int mask, const char* state);
+  /// The caller's view of the errno that a post came back with.
+  PostError refused_with(int error);
   void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);
   void new_life();
   void purge();
