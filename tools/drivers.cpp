@@ -116,7 +116,11 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     }
 
     const bool over = now_ps >= window_.end_ps || stop_.load(std::memory_order_relaxed);
-    if (over && program_.unfinished_of(index) == 0) self.finished.store(true, std::memory_order_release);
+    if (over) {
+      const std::size_t unfinished = program_.unfinished_of(index);
+      self.unfinished.store(unfinished, std::memory_order_relaxed);
+      if (unfinished == 0) self.finished.store(true, std::memory_order_release);
+    }
     if (stage == Stage::kFence && !fences_posted) {
       cluster_.post_fences(index);
       fences_posted = true;
@@ -157,6 +161,16 @@ std::uint64_t Drivers::finished_ever() const {
   std::uint64_t all = 0;
   for (const auto& thread : threads_) all += thread->finished_ever.load(std::memory_order_relaxed);
   return all;
+}
+
+std::size_t Drivers::unfinished() const {
+  std::size_t all = 0;
+  for (const auto& thread : threads_) all += thread->unfinished.load(std::memory_order_relaxed);
+  return all;
+}
+std::size_t Drivers::not_fenced() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      threads_, [](const auto& t) { return !t->fenced.load(std::memory_order_acquire); }));
 }
 
 std::string Drivers::failure() const {

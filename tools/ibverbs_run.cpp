@@ -133,8 +133,11 @@ class RankRun {
   std::chrono::milliseconds until_window_ends() const;
   std::chrono::milliseconds until_next_look() const;
   void watch(const std::string& phase);
-  template <typename Done>
-  void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
+  template <typename Done, typename WhatIsLeft>
+  void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
+                const WhatIsLeft& what_is_left);
+  std::string never_ended() const;
+  std::string not_landed() const;
   void place_workers();
   void settle();
   std::string report();
@@ -178,8 +181,9 @@ std::chrono::milliseconds RankRun::until_next_look() const {
   return std::clamp(until_window_ends(), kLookAtEnd, kLook);
 }
 
-template <typename Done>
-void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done) {
+template <typename Done, typename WhatIsLeft>
+void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
+                       const WhatIsLeft& what_is_left) {
   const Clock::time_point deadline = Clock::now() + limit;
   while (!done()) {
     watch(phase);
@@ -192,13 +196,20 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
                         scenario_.run.warmup_us + scenario_.run.measure_us, drivers_->finished_ever());
     }
     if (Clock::now() >= deadline) {
-      throw std::runtime_error(
-          fmt::format("{} took longer than it may: {} transactions never ended, a message was lost or the "
-                      "protocol is stuck",
-                      phase, program_->unfinished()));
+      throw std::runtime_error(fmt::format("{} took longer than it may: {}", phase, what_is_left()));
     }
     std::this_thread::sleep_for(until_next_look());
   }
+}
+
+std::string RankRun::never_ended() const {
+  return fmt::format("{} {} never ended, a message was lost or the protocol is stuck", drivers_->unfinished(),
+                     scenario_.protocol.is_null() ? "operations" : "transactions");
+}
+
+std::string RankRun::not_landed() const {
+  return fmt::format("of {} of {} workers, not all that was posted has completed", drivers_->not_fenced(),
+                     threads());
 }
 
 void RankRun::run() {
@@ -208,8 +219,9 @@ void RankRun::run() {
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
-  wait_for("measuring", window + kDrainTimeout,
-           [&] { return until_window_ends() <= 0ms && drivers_->finished(); });
+  wait_for(
+      "measuring", window + kDrainTimeout, [&] { return until_window_ends() <= 0ms && drivers_->finished(); },
+      [&] { return never_ended(); });
   if (stopping_.load()) measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   rendezvous_.share("finishing", "", window + kDrainTimeout);
   settle();
@@ -235,7 +247,8 @@ void RankRun::place_workers() {
 void RankRun::settle() {
   constexpr auto kRound = 20ms;
   drivers_->fence();
-  wait_for("settling", kDrainTimeout, [&] { return drivers_->fenced(); });
+  wait_for(
+      "settling", kDrainTimeout, [&] { return drivers_->fenced(); }, [&] { return not_landed(); });
   std::vector<std::string> before;
   const Clock::time_point deadline = Clock::now() + kDrainTimeout;
   for (;;) {
@@ -244,7 +257,8 @@ void RankRun::settle() {
     const std::string mine = std::to_string(drivers_->activity());
     std::vector<std::string> now = rendezvous_.share("settling", mine, kDrainTimeout);
     if (now == before) return;
-    if (Clock::now() >= deadline) throw std::runtime_error("settling took longer than it may");
+    if (Clock::now() >= deadline)
+      throw std::runtime_error("settling took longer than it may: messages still come and go");
     before = std::move(now);
   }
 }
