@@ -212,7 +212,8 @@ void Cluster::connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds 
     const std::vector<char> host = reader.get_all<char>();
     address.host.assign(host.begin(), host.end());
   }
-  sockets_->connect(addresses, rendezvous.options().token, timeout);
+  sockets_->connect(addresses, rendezvous.options().token, timeout,
+                    [&] { rendezvous.check_meeting("connecting by TCP"); });
 }
 
 void Cluster::disconnect() {
