@@ -126,6 +126,8 @@ class RankRun {
 
   void run();
   json gather();
+  /// The workers have run: there is a partial result.
+  bool began() const { return drivers_.has_value(); }
   json partial_result(const std::string& why);
 
  private:
@@ -329,7 +331,6 @@ json RankRun::gather() {
 }
 
 json RankRun::partial_result(const std::string& why) {
-  if (!drivers_) return {};
   stopping_.store(true);
   drivers_->join();
   measured_end_ps_ = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
@@ -361,12 +362,12 @@ json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& opti
     run->run();
     return run->gather();
   } catch (const ibverbs::RankFailure& failure) {
-    if (options.rank != 0 || !run) throw;
+    if (options.rank != 0 || !run || !run->began()) throw;
     return run->partial_result(failure.what());
   } catch (const std::exception& error) {
     const std::string why = fmt::format("rank {}: {}", options.rank, error.what());
     rendezvous.give_up(why);
-    if (options.rank == 0 && run && dynamic_cast<const UserError*>(&error) == nullptr) {
+    if (options.rank == 0 && run && run->began() && dynamic_cast<const UserError*>(&error) == nullptr) {
       return run->partial_result(why);
     }
     throw;
