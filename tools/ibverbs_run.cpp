@@ -272,10 +272,8 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  const std::string machine = machine_json(cluster_, sockets_warning_, worker_cpus_).dump();
-  to.put_all(std::span<const char>(machine));
-  const std::string job = job_->report();
-  to.put_all(std::span<const char>(job));
+  to.put_text(machine_json(cluster_, sockets_warning_, worker_cpus_).dump());
+  to.put_text(job_->report());
   return to.take();
 }
 
@@ -295,9 +293,8 @@ json RankRun::make(const std::vector<std::string>& reports, const RankJob::Ask& 
     after.verbs += from.get<VerbCounts>();
     const auto busy_ps = from.get_all<std::int64_t>();
     after.resources[0].busy_ps.insert(after.resources[0].busy_ps.end(), busy_ps.begin(), busy_ps.end());
-    machines.push_back(json::parse(from.get_all<char>()));
-    const std::vector<char> job = from.get_all<char>();
-    jobs.emplace_back(job.begin(), job.end());
+    machines.push_back(json::parse(from.get_text()));
+    jobs.push_back(from.get_text());
   }
   json result = job_->result(input, jobs, ask);
   result["measured_on"] = machines;
