@@ -144,6 +144,7 @@ enum class PostError : std::uint8_t {
   kNone,
   kQueueFull,  // as ENOMEM: no free slot; retire completions and post the rest again
   kInvalid,    // as EINVAL: the queue pair's state, type or limits forbid this request
+  kFailed,     // as any other errno: no fault of the request; the binding reports the device
 };
 
 struct PostResult {

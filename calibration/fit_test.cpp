@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <system_error>
 
 #include "calibration/forked.hpp"
 #include "calibration/report.hpp"
@@ -54,6 +59,48 @@ TEST(InProcesses, StopsWhenTold) {
       },
       [&] { return ++asked < 5; });
   EXPECT_TRUE(results.empty());
+}
+
+bool has_children() {
+  return waitpid(-1, nullptr, WNOHANG) >= 0;
+}
+std::ptrdiff_t open_files() {
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+/// Item 0 ends at once, the others not in the test's time.
+std::string sleeping_work(std::size_t item) {
+  if (item > 0) sleep(60);
+  return "done";
+}
+
+TEST(InProcesses, WhatFinishedThrowsLeavesNoChildBehind) {
+  const std::ptrdiff_t files = open_files();
+  const auto hear = [](std::size_t, const ForkedResult&) { throw std::runtime_error("no room"); };
+  EXPECT_THROW(in_processes(
+                   3, 3, sleeping_work, [] { return true; }, hear),
+               std::runtime_error);
+  EXPECT_FALSE(has_children());
+  EXPECT_EQ(open_files(), files);
+}
+
+TEST(InProcesses, AChildThatCannotBeBegunLeavesNoOtherBehind) {
+  const std::ptrdiff_t files = open_files();
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit few = limit;
+  few.rlim_cur = static_cast<rlim_t>(files) + 4;  // each child has a pipe
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const auto work = [](std::size_t item) { return sleeping_work(item + 1); };
+  EXPECT_THROW(in_processes(16, 16, work, [] { return true; }), std::system_error);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_FALSE(has_children());
+  EXPECT_EQ(open_files(), files);
+}
+
+TEST(InProcesses, AChildEndsWhateverItThrows) {
+  const auto results = in_processes(
+      1, 1, [](std::size_t) -> std::string { throw 1; }, [] { return true; });
+  EXPECT_EQ(results.at(0).error, "an exception of no known kind");
 }
 
 TEST(Determine, TellsWhatTheErrorsDependOn) {

@@ -33,7 +33,12 @@ Child begin(std::size_t item, const std::function<std::string(std::size_t)>& wor
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   const pid_t pid = fork();
-  if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (pid < 0) {
+    const int error = errno;
+    close(ends[0]);
+    close(ends[1]);
+    throw std::system_error(error, std::generic_category(), "fork");
+  }
   if (pid == 0) {
     std::string answer;
     try {
@@ -41,6 +46,8 @@ Child begin(std::size_t item, const std::function<std::string(std::size_t)>& wor
       answer.append(1, '+').append(text);
     } catch (const std::exception& error) {
       answer.append(1, '-').append(error.what());
+    } catch (...) {  // whatever it is, this process must not go on as its parent
+      answer.append("-an exception of no known kind");
     }
     write_all(ends[1], answer);
     _exit(0);
@@ -68,6 +75,20 @@ ForkedResult end(Child& child) {
   return good ? ForkedResult{child.text.substr(1), ""} : ForkedResult{"", child.text.substr(1)};
 }
 
+/// The children that run; none outlives it.
+struct Running {
+  Running() = default;
+  ~Running() {
+    for (Child& child : children) {
+      kill(child.pid, SIGKILL);
+      end(child);
+    }
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+  std::vector<Child> children;
+};
+
 }  // namespace
 
 std::vector<ForkedResult> in_processes(
@@ -75,16 +96,11 @@ std::vector<ForkedResult> in_processes(
     const std::function<bool()>& going_on,
     const std::function<void(std::size_t, const ForkedResult&)>& finished) {
   std::vector<ForkedResult> results(items);
-  std::vector<Child> running;
+  Running all;
+  std::vector<Child>& running = all.children;
   std::size_t next = 0;
   while (next < items || !running.empty()) {
-    if (!going_on()) {
-      for (Child& child : running) {
-        kill(child.pid, SIGKILL);
-        end(child);
-      }
-      return {};
-    }
+    if (!going_on()) return {};
     while (next < items && running.size() < static_cast<std::size_t>(jobs))
       running.push_back(begin(next++, work));
     std::vector<pollfd> waiting;
@@ -95,8 +111,8 @@ std::vector<ForkedResult> in_processes(
       if (waiting[i].revents == 0 || read_some(running[i])) continue;
       const std::size_t item = running[i].item;
       results[item] = end(running[i]);
-      if (finished) finished(item, results[item]);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
+      if (finished) finished(item, results[item]);
     }
   }
   return results;

@@ -17,7 +17,8 @@ struct ForkedResult {
 };
 
 /// `going_on` is asked between items; once it says false, what runs is ended and an empty list is returned.
-/// `finished`, where given, hears of each item that has come to its end, in the order in which they do.
+/// `finished`, where given, hears of each item that has come to its end, in the order in which they do. What
+/// any of them throws, or the system where it has no process left, comes out when what runs has been ended.
 std::vector<ForkedResult> in_processes(
     std::size_t items, int jobs, const std::function<std::string(std::size_t)>& work,
     const std::function<bool()>& going_on,

@@ -64,8 +64,11 @@ PublishedTable PublishedTable::parse(std::string name, const std::string& text, 
 std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text, Kind kind) const {
   std::vector<std::string> cells(1);
   bool quoted = false;
-  for (const char c : text) {
-    if (c == '"') {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"' && quoted && text.substr(i + 1, 1) == "\"") {  // two stand for one
+      cells.back() += text[++i];
+    } else if (c == '"') {
       quoted = !quoted;
     } else if (c == ',' && !quoted) {
       cells.emplace_back();

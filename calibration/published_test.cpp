@@ -38,12 +38,21 @@ TEST(Published, ReadsHeaderColumnsAndRows) {
   EXPECT_DOUBLE_EQ(table.number(table.rows()[1], "value"), 93.7);
 }
 
+TEST(Published, TwoQuotesInAQuotedCellAreOne) {
+  const PublishedTable table =
+      PublishedTable::parse("x.csv", "# s\na,b,c\n\"the \"\"fast\"\" one, \"\"\",\"\"\"\",1\n");
+  EXPECT_EQ(table.cell(table.rows()[0], "a"), "the \"fast\" one, \"");
+  EXPECT_EQ(table.cell(table.rows()[0], "b"), "\"");
+  EXPECT_EQ(table.cell(table.rows()[0], "c"), "1");
+}
+
 TEST(Published, RefusesMalformedLinesWithTheirPlace) {
   EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 field; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,\n"), "x.csv:3: an empty field");
   EXPECT_EQ(refusal("# s\na,b\n\n"), "x.csv:3: an empty field");
   EXPECT_EQ(refusal("# s\na,b\n\"1,2\n"), "x.csv:3: a quote is not closed");
+  EXPECT_EQ(refusal("# s\na,b\n\"1\"\",2\n"), "x.csv:3: a quote is not closed");
   EXPECT_EQ(refusal("# s\na,a\n1,2\n"), "x.csv:2: column \"a\" stands twice");
   EXPECT_EQ(refusal("# s\na,b\n# late\n1,2\n"), "x.csv:3: a comment behind the column names");
   EXPECT_EQ(refusal("a,b\n1,2\n"), "x.csv:1: no '#' line that names the source");

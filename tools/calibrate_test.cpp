@@ -192,12 +192,19 @@ TEST(CalibrationData, ProfilesHaveTheFixedValuesOfTheirMachines) {
 }
 
 TEST(CalibrationData, EveryPublishedRowIsRunOrLeftOutForAReason) {
-  calibration::Machines machines = calibration::Machines::read(kData / "machines");
+  std::multiset<std::string> grouped;
+  const calibration::Machines machines = calibration::Machines::read(kData / "machines");
+  for (const calibration::MachineGroup& group : machines.groups()) {
+    grouped.insert(group.machines.begin(), group.machines.end());
+  }
   const calibration::ExperimentSet set =
       calibration::load_experiments(kData / "experiments", kData / "published/train", make_catalog());
   EXPECT_GT(set.experiments.size(), 15U);
   for (const calibration::Experiment& experiment : set.experiments) {
     EXPECT_FALSE(experiment.assumptions.empty()) << experiment.name;
+    // A group runs the experiments of its NICs: one of no group's would never be run.
+    EXPECT_EQ(grouped.count(experiment.nic), 1U) << experiment.name << " on " << experiment.nic;
+    EXPECT_EQ(grouped.count(experiment.host), 1U) << experiment.name << " on " << experiment.host;
   }
 }
 

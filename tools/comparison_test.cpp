@@ -106,7 +106,7 @@ TEST_F(Csv, PointsGoOutAndComeBack) {
   ASSERT_EQ(table.rows().size(), 2U);
   const auto& first = table.rows()[0];
   const auto& second = table.rows()[1];
-  EXPECT_EQ(table.cell(first, "name"), "x, y") << "quoted";
+  EXPECT_EQ(table.cell(first, "name"), "x, \"y\"") << "quoted";
   EXPECT_EQ(table.cell(second, "point"), "1");
   EXPECT_EQ(table.number(second, "execution_p50_us"), 1.5);
   EXPECT_EQ(table.number(second, "read_b"), 70);

@@ -37,6 +37,12 @@ std::uint64_t sum(const VerbCounts& counts) {
   return all;
 }
 
+std::string text_of(const ibverbs::Failure& failure) {
+  if (failure.what.empty()) return "";
+  return failure.what +
+         (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
+}
+
 }  // namespace
 
 Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
@@ -68,7 +74,10 @@ void Drivers::drive(int index, int cpu) {
   try {
     work(index, idle_before_nap_ps);
   } catch (const std::exception& error) {
-    self.failure = error.what();
+    if (self.failed.load(std::memory_order_relaxed)) return;  // others may be reading why
+    // What a worker throws is often what follows from a device's failure.
+    self.failure = text_of(cluster_.first_failure(index));
+    if (self.failure.empty()) self.failure = error.what();
     self.failed.store(true, std::memory_order_release);
   }
 }
@@ -106,18 +115,19 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     }
 
     const bool over = now_ps >= window_.end_ps || stop_.load(std::memory_order_relaxed);
-    if (over && program_.unfinished_of(index) == 0) self.finished.store(true, std::memory_order_release);
+    if (over) {
+      const std::size_t unfinished = program_.unfinished_of(index);
+      self.unfinished.store(unfinished, std::memory_order_relaxed);
+      if (unfinished == 0) self.finished.store(true, std::memory_order_release);
+    }
     if (stage == Stage::kFence && !fences_posted) {
       cluster_.post_fences(index);
       fences_posted = true;
     }
     if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
-    const ibverbs::Failure& failure = cluster_.first_failure(index);
-    if (failure.status != WcStatus::kSuccess && !self.failed.load(std::memory_order_relaxed)) {
-      self.failure =
-          std::string(to_string(failure.status)) +
-          (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
-      self.failed.store(true, std::memory_order_release);
+    if (!self.failed.load(std::memory_order_relaxed)) {
+      self.failure = text_of(cluster_.first_failure(index));
+      if (!self.failure.empty()) self.failed.store(true, std::memory_order_release);
     }
   }
 }
@@ -150,6 +160,16 @@ std::uint64_t Drivers::finished_ever() const {
   std::uint64_t all = 0;
   for (const auto& thread : threads_) all += thread->finished_ever.load(std::memory_order_relaxed);
   return all;
+}
+
+std::size_t Drivers::unfinished() const {
+  std::size_t all = 0;
+  for (const auto& thread : threads_) all += thread->unfinished.load(std::memory_order_relaxed);
+  return all;
+}
+std::size_t Drivers::not_fenced() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      threads_, [](const auto& t) { return !t->fenced.load(std::memory_order_acquire); }));
 }
 
 std::string Drivers::failure() const {

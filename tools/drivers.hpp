@@ -34,6 +34,10 @@ class Drivers {
   /// Requests posted, messages received and bytes moved by TCP so far.
   std::uint64_t activity() const;
   std::uint64_t finished_ever() const;  // transactions or operations
+  /// Of them, those that had begun and not ended when each thread last looked; 0 before the window is over.
+  std::size_t unfinished() const;
+  /// Workers of which fenced() does not hold yet.
+  std::size_t not_fenced() const;
 
   /// A completion that failed, or an exception, in any thread; empty: all is well.
   std::string failure() const;
@@ -52,6 +56,7 @@ class Drivers {
   struct alignas(64) Thread {
     std::atomic<bool> finished{false}, fenced{false}, failed{false};
     std::atomic<std::uint64_t> activity{0}, finished_ever{0};
+    std::atomic<std::size_t> unfinished{0};
     // the driver's own until it has been joined
     bool counting = false, counted = false;
     VerbCounts before, after;

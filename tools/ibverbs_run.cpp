@@ -126,6 +126,8 @@ class RankRun {
 
   void run();
   json gather();
+  /// The workers have run: there is a partial result.
+  bool began() const { return drivers_.has_value(); }
   json partial_result(const std::string& why);
 
  private:
@@ -133,8 +135,11 @@ class RankRun {
   std::chrono::milliseconds until_window_ends() const;
   std::chrono::milliseconds until_next_look() const;
   void watch(const std::string& phase);
-  template <typename Done>
-  void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done);
+  template <typename Done, typename WhatIsLeft>
+  void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
+                const WhatIsLeft& what_is_left);
+  std::string never_ended() const;
+  std::string not_landed() const;
   void place_workers();
   void settle();
   std::string report();
@@ -178,8 +183,9 @@ std::chrono::milliseconds RankRun::until_next_look() const {
   return std::clamp(until_window_ends(), kLookAtEnd, kLook);
 }
 
-template <typename Done>
-void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done) {
+template <typename Done, typename WhatIsLeft>
+void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
+                       const WhatIsLeft& what_is_left) {
   const Clock::time_point deadline = Clock::now() + limit;
   while (!done()) {
     watch(phase);
@@ -192,13 +198,20 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
                         scenario_.run.warmup_us + scenario_.run.measure_us, drivers_->finished_ever());
     }
     if (Clock::now() >= deadline) {
-      throw std::runtime_error(
-          fmt::format("{} took longer than it may: {} transactions never ended, a message was lost or the "
-                      "protocol is stuck",
-                      phase, program_->unfinished()));
+      throw std::runtime_error(fmt::format("{} took longer than it may: {}", phase, what_is_left()));
     }
     std::this_thread::sleep_for(until_next_look());
   }
+}
+
+std::string RankRun::never_ended() const {
+  return fmt::format("{} {} never ended, a message was lost or the protocol is stuck", drivers_->unfinished(),
+                     scenario_.protocol.is_null() ? "operations" : "transactions");
+}
+
+std::string RankRun::not_landed() const {
+  return fmt::format("of {} of {} workers, not all that was posted has completed", drivers_->not_fenced(),
+                     threads());
 }
 
 void RankRun::run() {
@@ -208,8 +221,9 @@ void RankRun::run() {
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
-  wait_for("measuring", window + kDrainTimeout,
-           [&] { return until_window_ends() <= 0ms && drivers_->finished(); });
+  wait_for(
+      "measuring", window + kDrainTimeout, [&] { return until_window_ends() <= 0ms && drivers_->finished(); },
+      [&] { return never_ended(); });
   if (stopping_.load()) measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   rendezvous_.share("finishing", "", window + kDrainTimeout);
   settle();
@@ -235,7 +249,8 @@ void RankRun::place_workers() {
 void RankRun::settle() {
   constexpr auto kRound = 20ms;
   drivers_->fence();
-  wait_for("settling", kDrainTimeout, [&] { return drivers_->fenced(); });
+  wait_for(
+      "settling", kDrainTimeout, [&] { return drivers_->fenced(); }, [&] { return not_landed(); });
   std::vector<std::string> before;
   const Clock::time_point deadline = Clock::now() + kDrainTimeout;
   for (;;) {
@@ -244,7 +259,8 @@ void RankRun::settle() {
     const std::string mine = std::to_string(drivers_->activity());
     std::vector<std::string> now = rendezvous_.share("settling", mine, kDrainTimeout);
     if (now == before) return;
-    if (Clock::now() >= deadline) throw std::runtime_error("settling took longer than it may");
+    if (Clock::now() >= deadline)
+      throw std::runtime_error("settling took longer than it may: messages still come and go");
     before = std::move(now);
   }
 }
@@ -256,10 +272,8 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  const std::string machine = machine_json(cluster_, sockets_warning_, worker_cpus_).dump();
-  to.put_all(std::span<const char>(machine));
-  const std::string job = job_->report();
-  to.put_all(std::span<const char>(job));
+  to.put_text(machine_json(cluster_, sockets_warning_, worker_cpus_).dump());
+  to.put_text(job_->report());
   return to.take();
 }
 
@@ -279,9 +293,8 @@ json RankRun::make(const std::vector<std::string>& reports, const RankJob::Ask& 
     after.verbs += from.get<VerbCounts>();
     const auto busy_ps = from.get_all<std::int64_t>();
     after.resources[0].busy_ps.insert(after.resources[0].busy_ps.end(), busy_ps.begin(), busy_ps.end());
-    machines.push_back(json::parse(from.get_all<char>()));
-    const std::vector<char> job = from.get_all<char>();
-    jobs.emplace_back(job.begin(), job.end());
+    machines.push_back(json::parse(from.get_text()));
+    jobs.push_back(from.get_text());
   }
   json result = job_->result(input, jobs, ask);
   result["measured_on"] = machines;
@@ -315,7 +328,6 @@ json RankRun::gather() {
 }
 
 json RankRun::partial_result(const std::string& why) {
-  if (!drivers_) return {};
   stopping_.store(true);
   drivers_->join();
   measured_end_ps_ = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
@@ -347,12 +359,12 @@ json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& opti
     run->run();
     return run->gather();
   } catch (const ibverbs::RankFailure& failure) {
-    if (options.rank != 0 || !run) throw;
+    if (options.rank != 0 || !run || !run->began()) throw;
     return run->partial_result(failure.what());
   } catch (const std::exception& error) {
     const std::string why = fmt::format("rank {}: {}", options.rank, error.what());
     rendezvous.give_up(why);
-    if (options.rank == 0 && run && dynamic_cast<const UserError*>(&error) == nullptr) {
+    if (options.rank == 0 && run && run->began() && dynamic_cast<const UserError*>(&error) == nullptr) {
       return run->partial_result(why);
     }
     throw;

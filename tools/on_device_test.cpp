@@ -328,6 +328,26 @@ TEST_F(OnDevice, CtrlCKeepsWhatThereIs) {
   for (const json& check : result().at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
 }
 
+TEST_F(OnDevice, WhatNeverEndsIsCountedAndNamed) {
+  std::ofstream(directory_ / "echo.json")
+      << json{{"name", "echo"},
+              {"cluster", {{"nodes", 2}, {"threads", 1}, {"coroutines", 2}, {"nics_per_node", 1}}},
+              {"workload", {{"name", "echo"}, {"transport", "ud_send"}}},
+              {"run", {{"warmup_us", 1000}, {"measure_us", 5'000'000}}}};
+  ChildProcess run(directory_, {VERBTWIN_BINARY, "launch", "--local", "2",
+                                (directory_ / "echo.json").string(), "--quiet"});
+  wait_for_measuring(2, 1);
+  const pid_t silent = find_rank(1);
+  ASSERT_GT(silent, 0);
+  kill(silent, SIGSTOP);  // its connections stand, and nobody is answered
+  const Clock::time_point limit = Clock::now() + 60s;
+  while (err().empty() && Clock::now() < limit) std::this_thread::sleep_for(50ms);
+  kill(silent, SIGCONT);
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(err(), ContainsRegex("^verbtwin: rank 0: measuring took longer than it may: [1-9][0-9]* "
+                                   "operations never ended"));
+}
+
 TEST_F(OnDevice, ALinkThatGoesDownIsNamedWithItsStatus) {
   const auto run = launch(kLong);
   wait_for_measuring();

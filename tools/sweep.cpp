@@ -52,10 +52,12 @@ constexpr const char* kIdentity[] = {"name",          "protocol.name",   "worklo
                                      "cluster.nodes", "cluster.threads", "cluster.coroutines",
                                      "run.seed"};
 
+/// On one line whatever a name has in it, so that a point is a line for every reader.
 std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  const std::string line = scenarios::one_line(text, std::string::npos);
+  if (line.find_first_of(",\"") == std::string::npos) return line;
   std::string out(1, '"');
-  for (const char c : text) {
+  for (const char c : line) {
     out += c;
     if (c == '"') out += c;
   }

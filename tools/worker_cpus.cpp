@@ -14,7 +14,7 @@ namespace verbtwin::tools {
 
 std::string RankPlace::pack() const {
   ibverbs::ByteWriter to;
-  to.put_all(std::span(machine));
+  to.put_text(machine);
   to.put_all(std::span(cpus));
   to.put(near.size());
   for (const std::vector<int>& list : near) to.put_all(std::span(list));
@@ -24,8 +24,7 @@ std::string RankPlace::pack() const {
 RankPlace RankPlace::unpack(std::string_view packed) {
   ibverbs::ByteReader from(packed);
   RankPlace place;
-  const std::vector<char> machine = from.get_all<char>();
-  place.machine.assign(machine.begin(), machine.end());
+  place.machine = from.get_text();
   place.cpus = from.get_all<int>();
   for (auto workers = from.get<std::size_t>(); workers > 0; --workers) {
     place.near.push_back(from.get_all<int>());

@@ -53,7 +53,7 @@ class ConformanceBinding {
   virtual Deviations deviations() { return {}; }
 };
 
-/// One way to run the suite. A factory that cannot run here (no device) returns null: its tests are skipped.
+/// One way to run the suite. A factory that cannot run here (no device) throws: its tests fail.
 struct BindingCase {
   std::string name;
   std::function<std::unique_ptr<ConformanceBinding>()> make;

@@ -47,7 +47,6 @@ class VerbsConformance : public testing::TestWithParam<BindingCase> {
  protected:
   void SetUp() override {
     binding = GetParam().make();
-    if (binding == nullptr) GTEST_SKIP() << GetParam().name << " cannot run here";
     for (int i = 0; i < ConformanceBinding::kEndpoints; ++i) endpoints_.emplace_back(binding->device(i));
   }
 

@@ -1,6 +1,8 @@
 // Conformance of a queue pair's life: reset and connect again, and nothing of the life before shows up.
 #pragma once
 
+#include <limits>
+
 #include "backend/conformance/fixture.hpp"
 #include "backend/user_error.hpp"
 
@@ -188,6 +190,19 @@ TEST_P(VerbsConformance, TheDeviceRefusesWhatItCannotMake) {
   beyond.max_inline_data = device.max_inline_data + 1;
   EXPECT_THROW(a().device.create_qp(beyond), UserError);
   EXPECT_THROW(a().device.create_cq(0), UserError);
+}
+
+TEST_P(VerbsConformance, OnlyReliableQueuePairsHaveReadsInFlight) {
+  const std::uint8_t most = a().device.attributes().max_qp_rd_atom;
+  if (most == std::numeric_limits<std::uint8_t>::max()) return;  // nothing is beyond it
+  QpInitAttributes beyond = attributes();
+  beyond.send_cq = beyond.recv_cq = a().send_cq.get();
+  beyond.max_rd_atomic = static_cast<std::uint8_t>(most + 1);
+  EXPECT_THROW(a().device.create_qp(beyond), UserError);
+  for (const QpType type : {QpType::kUc, QpType::kUd}) {
+    beyond.type = type;
+    EXPECT_NO_THROW(a().device.create_qp(beyond)) << to_string(type);
+  }
 }
 
 }  // namespace verbtwin::conformance

@@ -29,6 +29,7 @@ class ByteWriter {
     put<std::uint64_t>(values.size());
     if (!values.empty()) bytes_.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
   }
+  void put_text(std::string_view text) { put_all(std::span<const char>(text)); }
   std::string take() { return std::move(bytes_); }
 
  private:

@@ -203,16 +203,16 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
 void Cluster::connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
   ByteWriter mine;
   mine.put(sockets_->address().port);
-  mine.put_all(std::span<const char>(sockets_->address().host));
+  mine.put_text(sockets_->address().host);
   std::vector<SocketAddress> addresses;
   for (const std::string& theirs : rendezvous.share("exchanging TCP addresses", mine.take(), timeout)) {
     ByteReader reader(theirs);
     SocketAddress& address = addresses.emplace_back();
     address.port = reader.get<std::uint16_t>();
-    const std::vector<char> host = reader.get_all<char>();
-    address.host.assign(host.begin(), host.end());
+    address.host = reader.get_text();
   }
-  sockets_->connect(addresses, rendezvous.options().token, timeout);
+  sockets_->connect(addresses, rendezvous.options().token, timeout,
+                    [&] { rendezvous.check_meeting("connecting by TCP"); });
 }
 
 void Cluster::disconnect() {

@@ -64,14 +64,15 @@ class Cluster {
   void start_clock();
 
   /// By the worker's thread, when nobody posts any more: a fence on each of its queue pairs; all it wrote has
-  /// landed when fenced() holds (polling is the caller's).
+  /// landed when fenced() holds (polling is the caller's). Throws where a device takes no fence.
   void post_fences(int thread);
   bool fenced(int thread) const;
 
   /// Sent and received by TCP; by the worker's thread.
   std::uint64_t socket_bytes(int thread) const;
   const VerbCounts& counts(int thread) const;
-  /// The first completion of the worker that failed and was no flush; by its thread, or when it has stopped.
+  /// The worker's first completion that failed and was no flush, or its device's refusal to take requests; by
+  /// its thread, or when it has stopped.
   const Failure& first_failure(int thread) const;
 
   std::vector<PortDescription> descriptions() const;

@@ -106,7 +106,8 @@ std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
 
 std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
   if (wanted.max_inline_data > attributes_.max_inline_data || wanted.max_send_wr > attributes_.max_qp_wr ||
-      wanted.max_recv_wr > attributes_.max_qp_wr || wanted.max_rd_atomic > attributes_.max_qp_rd_atom) {
+      wanted.max_recv_wr > attributes_.max_qp_wr ||
+      (wanted.type == QpType::kRc && wanted.max_rd_atomic > attributes_.max_qp_rd_atom)) {
     throw UserError(
         "", fmt::format("a queue pair beyond what the device allows: max_inline_data {}, work "
                         "requests {}, max_rd_atomic {}",
@@ -143,9 +144,15 @@ void IbvCompletionQueue::add_room(std::uint32_t requests) {
   if (promised_ <= static_cast<std::uint32_t>(cq_->cqe)) return;
   const std::uint32_t most = device_.attributes().max_cqe;
   const std::uint32_t wanted = std::min(std::max(promised_, std::bit_ceil(promised_)), most);
-  if (wanted >= promised_ && ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0) return;
+  const bool fits = wanted >= promised_;
+  const int error = fits ? ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) : 0;
+  if (fits && error == 0) return;
   const std::uint32_t needed = promised_;
   promised_ -= requests;
+  if (fits) {
+    throw UserError(
+        "", fmt::format("a completion queue does not grow to {} completions{}", wanted, reason(error)));
+  }
   throw UserError("", fmt::format("more queue pairs than a completion queue of this device holds: {} "
                                   "completions, at most {}; use fewer nodes, threads or cluster.qps_per_peer",
                                   needed, most));
@@ -183,7 +190,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
     to.imm_data = to.has_imm ? be32toh(from.imm_data) : 0;
     to.src_qp = from.src_qp;
   } else if (from.status != IBV_WC_WR_FLUSH_ERR) {
-    device_.note_failure({slot.owner->peer_node(), to.status});
+    device_.note_failure({slot.owner->peer_node(), std::string(to_string(to.status))});
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
     ++device_.counts().recv.count;

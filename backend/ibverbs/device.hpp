@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "backend/ibverbs/port.hpp"
 #include "backend/verbs.hpp"
@@ -35,10 +36,10 @@ struct Slot {
   Kind kind = Kind::kSend;
 };
 
-/// A completion that failed, for whoever watches over the run.
+/// A completion that failed or a device that takes no requests, for whoever watches over the run.
 struct Failure {
-  int peer = -1;  // node, -1: not known
-  WcStatus status = WcStatus::kSuccess;
+  int peer = -1;     // node, -1: not known
+  std::string what;  // empty: nothing has failed
 };
 
 class IbvDevice final : public Device {
@@ -59,7 +60,7 @@ class IbvDevice final : public Device {
   VerbCounts& counts() { return counts_; }
   const Failure& first_failure() const { return first_failure_; }
   void note_failure(const Failure& failure) {
-    if (first_failure_.status == WcStatus::kSuccess) first_failure_ = failure;
+    if (first_failure_.what.empty()) first_failure_ = failure;
   }
 
  private:
@@ -102,6 +103,21 @@ class IbvCompletionQueue final : public CompletionQueue {
   std::uint32_t promised_ = 0;
   std::deque<Held> held_;  // taken from the device while purging, not asked for yet
   std::array<ibv_wc, kBatch> batch_{};
+};
+
+/// A queue pair's share of a completion queue, for as long as this lives.
+class CompletionRoom {
+ public:
+  CompletionRoom(IbvCompletionQueue& cq, std::uint32_t requests) : cq_(cq), requests_(requests) {
+    cq.add_room(requests);
+  }
+  ~CompletionRoom() { cq_.give_back_room(requests_); }
+  CompletionRoom(const CompletionRoom&) = delete;
+  CompletionRoom& operator=(const CompletionRoom&) = delete;
+
+ private:
+  IbvCompletionQueue& cq_;
+  std::uint32_t requests_;
 };
 
 class IbvAddressHandle final : public AddressHandle {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
 
 #include "backend/user_error.hpp"
 
@@ -55,9 +56,9 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
     : device_(device),
       attributes_(attributes),
       send_cq_(static_cast<IbvCompletionQueue&>(*attributes.send_cq)),
-      recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)) {
-  send_cq_.add_room(attributes_.max_send_wr + kExtraSlots);
-  recv_cq_.add_room(attributes_.max_recv_wr);
+      recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)),
+      send_room_(send_cq_, attributes.max_send_wr + kExtraSlots),
+      recv_room_(recv_cq_, attributes.max_recv_wr) {
   ibv_qp_init_attr init{};
   init.qp_type = type_of(attributes.type);
   init.send_cq = send_cq_.get();
@@ -66,12 +67,9 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
               attributes.max_inline_data};
   qp_.reset(ibv_create_qp(device.context().pd(), &init));
   if (!qp_) {
-    const int error = errno;
-    send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
-    recv_cq_.give_back_room(attributes_.max_recv_wr);
     throw UserError("", fmt::format("cannot make another {} queue pair: the device has {} at most{}",
                                     to_string(attributes.type), device.context().device_attributes().max_qp,
-                                    reason(error)));
+                                    reason(errno)));
   }
   send_slots_.resize(attributes_.max_send_wr + kExtraSlots);
   recv_slots_.resize(attributes_.max_recv_wr);
@@ -85,8 +83,6 @@ IbvQueuePair::~IbvQueuePair() {
     ibv_modify_qp(qp_.get(), &attributes, IBV_QP_STATE);
   }
   purge();
-  send_cq_.give_back_room(attributes_.max_send_wr + kExtraSlots);
-  recv_cq_.give_back_room(attributes_.max_recv_wr);
 }
 
 void IbvQueuePair::purge() {
@@ -255,10 +251,17 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(qp_.get(), send_wrs_.data(), &refused); error != 0) {
     result.posted = static_cast<std::size_t>(refused - send_wrs_.data());
-    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+    result.error = refused_with(error);
   }
   posted_ += result.posted;
   return result;
+}
+
+PostError IbvQueuePair::refused_with(int error) {
+  if (error == ENOMEM) return PostError::kQueueFull;
+  if (error == EINVAL) return PostError::kInvalid;
+  device_.note_failure({peer_node_, "the device takes no requests" + reason(error)});
+  return PostError::kFailed;
 }
 
 PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
@@ -284,7 +287,7 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
   ibv_recv_wr* refused = nullptr;
   if (const int error = ibv_post_recv(qp_.get(), recv_wrs_.data(), &refused); error != 0) {
     result.posted = static_cast<std::size_t>(refused - recv_wrs_.data());
-    result.error = error == ENOMEM ? PostError::kQueueFull : PostError::kInvalid;
+    result.error = refused_with(error);
   }
   recv_posted_ += result.posted;
   return result;
@@ -298,7 +301,10 @@ void IbvQueuePair::post_fence() {
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* refused = nullptr;
-  if (ibv_post_send(qp_.get(), &wr, &refused) == 0) ++posted_;
+  if (const int error = ibv_post_send(qp_.get(), &wr, &refused); error != 0) {
+    throw std::runtime_error("a fence cannot be posted" + reason(error));
+  }
+  ++posted_;
 }
 
 }  // namespace verbtwin::ibverbs

@@ -30,7 +30,8 @@ class IbvQueuePair final : public QueuePair {
   void reset() override;
 
   /// Connected: posts an empty WRITE whose completion nobody sees; when idle() holds, all before it has been
-  /// acknowledged (RC) or sent (UC). Once at a time.
+  /// acknowledged (RC) or sent (UC). Once at a time. Throws std::runtime_error where the device refuses it:
+  /// idle() would hold without it.
   void post_fence();
   bool idle() const { return posted_ == retired_; }
 
@@ -52,6 +53,8 @@ class IbvQueuePair final : public QueuePair {
   void to_ready_to_receive(const QpAddress& peer);
   void to_ready_to_send();
   void modify(ibv_qp_attr& attributes, int mask, const char* state);
+  /// The caller's view of the errno that a post came back with.
+  PostError refused_with(int error);
   void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);
   void new_life();
   void purge();
@@ -60,6 +63,7 @@ class IbvQueuePair final : public QueuePair {
   QpInitAttributes attributes_;
   IbvCompletionQueue& send_cq_;
   IbvCompletionQueue& recv_cq_;
+  CompletionRoom send_room_, recv_room_;
   std::unique_ptr<ibv_qp, Freer> qp_;
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;

@@ -442,7 +442,7 @@ class Rendezvous::Hub {
 
   std::string packed(const std::vector<std::string>& pieces) const {
     ByteWriter writer;
-    for (const std::string& piece : pieces) writer.put_all(std::span<const char>(piece));
+    for (const std::string& piece : pieces) writer.put_text(piece);
     return writer.take();
   }
   std::vector<std::string> unpacked(const std::string& body) const {

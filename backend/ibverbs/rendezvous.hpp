@@ -67,6 +67,12 @@ class Rendezvous {
 
   /// Throws RankFailure if a rank was lost or gave up; does not wait.
   void check(std::string_view phase);
+  /// The same, and where the run is told to stop: for what else belongs to the meeting.
+  void check_meeting(std::string_view phase) {
+    const std::atomic<bool>* stop = options().stop;
+    if (stop != nullptr && stop->load()) throw RankFailure("stopped while " + std::string(phase));
+    check(phase);
+  }
 
   const RendezvousOptions& options() const;
   /// This machine's address towards the other ranks, in numbers.

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 
 #include "backend/ibverbs/hello.hpp"
@@ -61,11 +62,12 @@ class NodeSockets::Meeting {
   Meeting(NodeSockets& mine, const std::vector<SocketAddress>& addresses, const std::string& token)
       : mine_(mine), addresses_(addresses), token_(token_text(token)) {}
 
-  void hold(Clock::time_point deadline) {
+  void hold(Clock::time_point deadline, const std::function<void()>& check) {
     for (int node = mine_.node_ + 1; node < mine_.shape_.nodes; ++node) {
       for (int thread = 0; thread < mine_.shape_.threads; ++thread) call(node, thread);
     }
     while (!complete()) {
+      check();
       if (Clock::now() >= deadline) throw std::runtime_error(missing());
       look();
     }
@@ -230,8 +232,8 @@ NodeSockets::NodeSockets(const ClusterShape& shape, int node, const std::string&
 NodeSockets::~NodeSockets() = default;
 
 void NodeSockets::connect(const std::vector<SocketAddress>& addresses, const std::string& token,
-                          std::chrono::milliseconds timeout) {
-  Meeting(*this, addresses, token).hold(Clock::now() + timeout);
+                          std::chrono::milliseconds timeout, const std::function<void()>& check) {
+  Meeting(*this, addresses, token).hold(Clock::now() + timeout, check);
   listener_ = Descriptor();
 }
 

@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,9 +79,10 @@ class NodeSockets {
   ~NodeSockets();
 
   const SocketAddress& address() const { return address_; }
-  /// All connections of all workers; `addresses` by node. Returns when they stand.
+  /// All connections of all workers; `addresses` by node. Returns when they stand. `check` is called several
+  /// times a second and throws where nobody need be waited for any more.
   void connect(const std::vector<SocketAddress>& addresses, const std::string& token,
-               std::chrono::milliseconds timeout);
+               std::chrono::milliseconds timeout, const std::function<void()>& check);
   TcpSockets& of(int thread) { return *workers_[static_cast<std::size_t>(thread)]; }
 
  private:

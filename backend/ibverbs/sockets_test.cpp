@@ -1,15 +1,19 @@
 // Real TCP connections over the loopback interface: the conformance suite, and who is let in.
 #include "backend/ibverbs/sockets.hpp"
 
+#include <atomic>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
+#include <functional>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include "backend/conformance/sockets.hpp"
 #include "backend/ibverbs/hello.hpp"
+#include "backend/ibverbs/rendezvous.hpp"
 
 namespace verbtwin::ibverbs {
 namespace {
@@ -32,11 +36,12 @@ struct Nodes {
     }
   }
   /// What went wrong at a node; empty: nothing.
-  std::future<std::string> connecting(std::size_t node, const std::string& token = kToken,
-                                      std::chrono::milliseconds timeout = 20s) {
-    return std::async(std::launch::async, [this, node, token, timeout]() -> std::string {
+  std::future<std::string> connecting(
+      std::size_t node, const std::string& token = kToken, std::chrono::milliseconds timeout = 20s,
+      const std::function<void()>& check = [] {}) {
+    return std::async(std::launch::async, [this, node, token, timeout, check]() -> std::string {
       try {
-        all[node]->connect(addresses, token, timeout);
+        all[node]->connect(addresses, token, timeout, check);
         return "";
       } catch (const std::runtime_error& error) {
         return error.what();
@@ -163,6 +168,46 @@ TEST(TcpSockets, WhoSaysNothingIsHungUpOn) {
 TEST(TcpSockets, WhoNeverConnectsIsNamed) {
   Nodes nodes(2);
   EXPECT_EQ(nodes.connecting(1, kToken, 300ms).get(), "rank 0 did not connect by TCP in time");
+}
+
+/// Two ranks that have met; the second one is to be waited for no more.
+struct Met {
+  explicit Met(const std::atomic<bool>* stop = nullptr) {
+    RendezvousOptions options;
+    options.ranks = 2;
+    boost::asio::io_context io;
+    options.port = tcp::acceptor(io, {boost::asio::ip::address_v4::loopback(), 0}).local_endpoint().port();
+    options.token = kToken;
+    options.stop = stop;
+    auto zero = std::async(std::launch::async, [options] { return std::make_unique<Rendezvous>(options); });
+    options.rank = 1;
+    one = std::make_unique<Rendezvous>(options);
+    hub = zero.get();
+  }
+  std::unique_ptr<Rendezvous> hub, one;
+};
+
+TEST(TcpSockets, WhoeverConnectsHearsOfARankThatIsLost) {
+  Met met;
+  Nodes nodes(2);
+  const auto start = std::chrono::steady_clock::now();
+  auto waiting = nodes.connecting(1, kToken, 20s, [&] { met.one->check_meeting("connecting by TCP"); });
+  std::this_thread::sleep_for(200ms);
+  met.hub.reset();
+  EXPECT_EQ(waiting.get(), "rank 0 was lost while connecting by TCP");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST(TcpSockets, AStopEndsConnectingAtOnce) {
+  std::atomic<bool> stop{false};
+  Met met(&stop);
+  Nodes nodes(2);
+  const auto start = std::chrono::steady_clock::now();
+  auto waiting = nodes.connecting(1, kToken, 20s, [&] { met.one->check_meeting("connecting by TCP"); });
+  std::this_thread::sleep_for(200ms);
+  stop = true;
+  EXPECT_EQ(waiting.get(), "stopped while connecting by TCP");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
 TEST(TcpSockets, ANodeOfAnotherRunIsNoPeer) {

@@ -1,0 +1,134 @@
+// A device that fails where a working one does not: what it refuses says why and leaves nothing behind.
+//
+// Runs where there is a device (tools/rxe-vm has one), whose refusals are made up here.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "backend/ibverbs/queue_pair.hpp"
+#include "backend/user_error.hpp"
+
+namespace {
+
+ibv_cq* cq_that_does_not_grow = nullptr;
+int made_up_error = 0;
+
+int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
+  *refused = list;
+  return made_up_error;
+}
+int refuse_to_receive(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
+  *refused = list;
+  return made_up_error;
+}
+
+}  // namespace
+
+/// In front of libibverbs' own.
+extern "C" int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  if (cq == cq_that_does_not_grow) return made_up_error;
+  static const auto original = reinterpret_cast<int (*)(ibv_cq*, int)>(dlsym(RTLD_NEXT, "ibv_resize_cq"));
+  return original(cq, cqe);
+}
+
+namespace verbtwin::ibverbs {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// The parameter: an errno that a device may fail with.
+class DeviceFailure : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { made_up_error = GetParam(); }
+  void TearDown() override { cq_that_does_not_grow = nullptr; }
+
+  std::unique_ptr<QueuePair> make(QpInitAttributes attributes = {}) {
+    attributes.send_cq = send_cq_.get();
+    attributes.recv_cq = recv_cq_.get();
+    return device_.create_qp(attributes);
+  }
+  static std::string why() { return " (" + std::string(std::strerror(GetParam())) + ")"; }
+
+  IbvDevice device_{PortChoice{}};
+  std::unique_ptr<CompletionQueue> send_cq_ = device_.create_cq(16);
+  std::unique_ptr<CompletionQueue> recv_cq_ = device_.create_cq(16);
+};
+
+TEST_P(DeviceFailure, ACompletionQueueThatDoesNotGrowSaysWhy) {
+  cq_that_does_not_grow = static_cast<IbvCompletionQueue&>(*recv_cq_).get();
+  try {
+    make();
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a completion queue does not grow to 128 completions" + why()));
+    EXPECT_THAT(error.what(), Not(HasSubstr("more queue pairs")));
+  }
+}
+
+TEST_P(DeviceFailure, AQueuePairThatCannotBeMadeTakesNoRoom) {
+  const std::uint32_t most = device_.attributes().max_cqe;
+  QpInitAttributes large;
+  large.max_send_wr = std::min(device_.attributes().max_qp_wr, most / 2);
+  cq_that_does_not_grow = static_cast<IbvCompletionQueue&>(*recv_cq_).get();
+  for (std::uint32_t taken = 0; taken <= most; taken += large.max_send_wr) {
+    EXPECT_THROW(make(large), UserError);
+  }
+  cq_that_does_not_grow = nullptr;
+  EXPECT_NO_THROW(make(large));
+}
+
+TEST_P(DeviceFailure, AFenceThatIsRefusedIsNotTakenForOneThatIsDone) {
+  const auto made = make();
+  auto& queue_pair = static_cast<IbvQueuePair&>(*made);
+  queue_pair.connect(queue_pair.address());
+  device_.context().context()->ops.post_send = refuse_to_send;
+  try {
+    queue_pair.post_fence();
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_EQ(error.what(), "a fence cannot be posted" + why());
+  }
+}
+
+TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {
+  const auto made = make();
+  auto& queue_pair = static_cast<IbvQueuePair&>(*made);
+  queue_pair.set_peer_node(7);
+  queue_pair.connect(queue_pair.address());
+  EXPECT_EQ(device_.first_failure().what, "");
+
+  ibv_context_ops& ops = device_.context().context()->ops;
+  ops.post_send = refuse_to_send;
+  ops.post_recv = refuse_to_receive;
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  const RecvWr to_take{};
+  made_up_error = EINVAL;
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kInvalid);
+  EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kInvalid);
+  made_up_error = ENOMEM;
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kQueueFull);
+  EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kQueueFull);
+  EXPECT_EQ(device_.first_failure().what, "");
+
+  made_up_error = GetParam();
+  for (const PostResult& result : {queue_pair.post_send({&wr, 1}), queue_pair.post_recv({&to_take, 1})}) {
+    EXPECT_EQ(result.error, PostError::kFailed);
+    EXPECT_EQ(result.posted, 0U);
+  }
+  EXPECT_EQ(device_.first_failure().what, "the device takes no requests" + why());
+  EXPECT_EQ(device_.first_failure().peer, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ibverbs, DeviceFailure, testing::Values(EIO, ENODEV),
+                         [](const auto& error) { return error.param == EIO ? "io" : "gone"; });
+
+}  // namespace
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,36 @@
+// A sweep's points.csv, read again as the comparisons read it.
+#include "tools/sweep.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "calibration/published.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+
+std::string name_read_again(const std::string& name) {
+  const json result = {{"scenario", {{"name", name}, {"run", {{"seed", 7}}}}}};
+  const auto table = calibration::PublishedTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
+                                                        calibration::PublishedTable::Kind::kPlain);
+  EXPECT_EQ(table.rows().size(), 1U);
+  EXPECT_EQ(table.number(table.rows().at(0), "run.seed"), 7);
+  return table.cell(table.rows().at(0), "name");
+}
+
+TEST(Sweep, ANameIsReadAsItWasWritten) {
+  for (const char* name : {"plain", "a, b", "the \"fast\" one", "\"", "\"a\",\"b\"", "a,\"\""}) {
+    EXPECT_EQ(name_read_again(name), name);
+  }
+}
+
+TEST(Sweep, APointIsALineWhateverIsInItsName) {
+  EXPECT_EQ(name_read_again("two\nlines, \"of\" two"), "two\\nlines, \"of\" two");
+  EXPECT_EQ(name_read_again("a\rb"), "a\\u000db");
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
