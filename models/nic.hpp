@@ -74,12 +74,13 @@ class Nic {
 
   /// A request with `bytes` of payload has arrived in full: when the engine has dealt with it.
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
-    return pass_receive_engine(context, arrived, bytes, 0);
+    return pass_receive_engine(context, arrived, bytes, payload_ps(bytes));
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
-    return pass_receive_engine(context, arrived, bytes, recv_wqe_ps_ + take_recv_ps(context));
+    return pass_receive_engine(context, arrived, bytes,
+                               payload_ps(bytes) + recv_wqe_ps_ + take_recv_ps(context));
   }
   /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
   /// the state of the receive queue.
@@ -89,12 +90,11 @@ class Nic {
   }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t bytes, std::uint32_t wqe) {
-    return pass_receive_engine(context, arrived, bytes, fetch_again_ps(wqe, wqe_miss_response_ps_));
+    return pass_receive_engine(context, arrived, bytes,
+                               payload_ps(bytes) + fetch_again_ps(wqe, wqe_miss_response_ps_));
   }
   Moment receive_ack(std::uint32_t context, Moment arrived, std::uint32_t wqe) {
-    const Miss miss = touch(context, recv_misses_);
-    const std::int64_t service_ps = recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_) + miss.occupancy_ps;
-    return recv_engine_.serve(arrived, service_ps).plus_delay(recv_pipeline_ps_ + miss.latency_ps);
+    return pass_receive_engine(context, arrived, 0, recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_));
   }
 
   /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
@@ -170,16 +170,17 @@ class Nic {
     return bytes == 0 ? 0 : send_fetch_ps_ + bytes * send_fetch_block_ps_ / kWqeBlockBytes;
   }
 
+  std::int64_t payload_ps(std::uint32_t bytes) const {
+    return packets_of(bytes, mtu_b_) * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_;
+  }
   std::uint32_t more_tlps(std::uint32_t bytes) const {
     return bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
   }
 
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::uint32_t bytes,
-                             std::int64_t more_ps) {
-    const std::uint32_t packets = packets_of(bytes, mtu_b_);
-    const std::int64_t service_ps = packets * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_ + more_ps;
+                             std::int64_t service_ps) {
     const Miss miss = touch(context, recv_misses_);
-    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, packets)
+    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, packets_of(bytes, mtu_b_))
         .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 

@@ -38,7 +38,6 @@ std::uint64_t sum(const VerbCounts& counts) {
 }
 
 std::string text_of(const ibverbs::Failure& failure) {
-  if (failure.what.empty()) return "";
   return failure.what +
          (failure.peer < 0 ? " on a datagram queue pair" : fmt::format(" towards rank {}", failure.peer));
 }
@@ -76,8 +75,8 @@ void Drivers::drive(int index, int cpu) {
   } catch (const std::exception& error) {
     if (self.failed.load(std::memory_order_relaxed)) return;  // others may be reading why
     // What a worker throws is often what follows from a device's failure.
-    self.failure = text_of(cluster_.first_failure(index));
-    if (self.failure.empty()) self.failure = error.what();
+    const ibverbs::Failure& failure = cluster_.first_failure(index);
+    self.failure = failure.what.empty() ? error.what() : text_of(failure);
     self.failed.store(true, std::memory_order_release);
   }
 }
@@ -125,9 +124,10 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
       fences_posted = true;
     }
     if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
-    if (!self.failed.load(std::memory_order_relaxed)) {
-      self.failure = text_of(cluster_.first_failure(index));
-      if (!self.failure.empty()) self.failed.store(true, std::memory_order_release);
+    const ibverbs::Failure& failure = cluster_.first_failure(index);
+    if (!failure.what.empty() && !self.failed.load(std::memory_order_relaxed)) {
+      self.failure = text_of(failure);
+      self.failed.store(true, std::memory_order_release);
     }
   }
 }
