@@ -96,6 +96,10 @@ void check_machine(const Document& document, ProfileKind kind) {
   }
 }
 
+ProfileKind kind_of(const json& machine) {
+  return machine.at("kind") == "host" ? ProfileKind::kHost : ProfileKind::kNic;
+}
+
 json read_groups(const fs::path& file) {
   const Document document = Document::read(file);
   if (!document.root().is_array()) refuse(document, "", "a list of groups is allowed");
@@ -125,12 +129,8 @@ Machines Machines::read(const fs::path& directory) {
       if (!root.contains(key) || !root.at(key).is_string())
         refuse(document, "", fmt::format("\"{}\" is missing", key));
     }
-    Machine machine;
-    machine.file = entry->path();
-    machine.wanted = root;
-    machine.kind = root.at("kind") == "host" ? ProfileKind::kHost : ProfileKind::kNic;
-    check_machine(document, machine.kind);
-    all.machines_[root.at("name")] = std::move(machine);
+    check_machine(document, kind_of(root));
+    all.add(root, entry->path().string());
   }
   if (error) throw UserError("", directory.string() + ": cannot be read: " + error.message());
   for (const json& group : read_groups(directory / kGroupsFile)) {
@@ -141,6 +141,24 @@ Machines Machines::read(const fs::path& directory) {
     }
   }
   return all;
+}
+
+void Machines::add(const json& wanted, const std::string& label) {
+  Machine machine;
+  machine.file = label;
+  machine.wanted = wanted;
+  machine.kind = kind_of(wanted);
+  machines_[wanted.at("name")] = std::move(machine);
+}
+
+void Machines::add_profile(ProfileKind kind, const json& profile) {
+  Machine machine;
+  machine.kind = kind;
+  machine.document = profile;
+  for (const auto& [name, item] : profile.at("parameters").items()) {
+    set_parameter(machine, name, item.at("value"));
+  }
+  machines_[profile.at("name")] = std::move(machine);
 }
 
 std::vector<std::string> Machines::names(ProfileKind kind) const {

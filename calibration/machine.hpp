@@ -51,6 +51,11 @@ class Machines {
  public:
   static Machines read(const std::filesystem::path& directory);
 
+  /// A machine without a file of its own, in the same format; errors name `label`.
+  void add(const nlohmann::json& wanted, const std::string& label);
+  /// A profile that is there, for others to be "from"; it has been read without an error.
+  void add_profile(ProfileKind kind, const nlohmann::json& profile);
+
   const std::vector<MachineGroup>& groups() const { return groups_; }
   std::vector<std::string> names(ProfileKind kind) const;
 

@@ -167,7 +167,22 @@ ProfileInfo info_of(const fs::path& file) {
   return {file.stem().string(), kind, root.value("description", ""), provenance_of(root), file};
 }
 
-/// The file that a profile's name stands for.
+}  // namespace
+
+const char* to_string(ProfileKind kind) {
+  return names_of(kind).name;
+}
+
+json profile_schema(ProfileKind kind) {
+  json properties = header_properties(kind);
+  properties["parameters"] = kind == ProfileKind::kNic    ? parameters_schema(models::nic_parameters())
+                             : kind == ProfileKind::kHost ? parameters_schema(models::host_parameters())
+                                                          : parameters_schema(models::socket_parameters());
+  json schema = object_schema("A verbtwin profile", std::move(properties));
+  schema["$schema"] = "http://json-schema.org/draft-07/schema#";
+  return schema;
+}
+
 fs::path find_profile(const std::string& name, ProfileKind kind, const std::vector<fs::path>& search) {
   if (name.ends_with(".json")) return name;
   for (const fs::path& directory : search) {
@@ -186,22 +201,6 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const std::vect
                           " in " + described(search) + "; allowed: " + scenarios::listed(known) +
                           (known.empty() ? "" : ", or ") + "a path ending in .json" +
                           scenarios::did_you_mean(name, known));
-}
-
-}  // namespace
-
-const char* to_string(ProfileKind kind) {
-  return names_of(kind).name;
-}
-
-json profile_schema(ProfileKind kind) {
-  json properties = header_properties(kind);
-  properties["parameters"] = kind == ProfileKind::kNic    ? parameters_schema(models::nic_parameters())
-                             : kind == ProfileKind::kHost ? parameters_schema(models::host_parameters())
-                                                          : parameters_schema(models::socket_parameters());
-  json schema = object_schema("A verbtwin profile", std::move(properties));
-  schema["$schema"] = "http://json-schema.org/draft-07/schema#";
-  return schema;
 }
 
 models::NicProfile load_nic_profile(const std::string& name_or_path, const std::vector<fs::path>& search) {

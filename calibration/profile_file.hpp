@@ -44,6 +44,10 @@ models::HostProfile load_host_profile(const std::string& name_or_path,
 models::SocketProfile load_socket_profile(const std::string& name_or_path,
                                           const std::vector<std::filesystem::path>& search);
 
+/// The file that a name or a path stands for; throws UserError where no directory has it.
+std::filesystem::path find_profile(const std::string& name_or_path, ProfileKind kind,
+                                   const std::vector<std::filesystem::path>& search);
+
 /// The profiles in a directory by name; their parameters are not looked at.
 std::vector<ProfileInfo> list_profiles(const std::filesystem::path& directory);
 

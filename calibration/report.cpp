@@ -17,6 +17,10 @@ using Predictions = std::vector<Prediction>;
 
 constexpr double kFarOff = 0.2;
 
+const char* reference_of(const ReportInput& input) {
+  return input.reference == Reference::kPublished ? "published" : "measured";
+}
+
 double error_of(const Point& point, const Prediction& prediction) {
   return prediction.value / point.published - 1;
 }
@@ -81,10 +85,12 @@ std::string overview(const ReportInput& input) {
   return text;
 }
 
-std::string points_table(const Experiment& experiment, const Predictions& predictions) {
-  std::string text =
-      "| series | x | published | simulated | error | simulated limit | as the paper says |\n"
-      "| --- | --- | ---: | ---: | ---: | --- | --- |\n";
+std::string points_table(const ReportInput& input, const Experiment& experiment,
+                         const Predictions& predictions) {
+  std::string text = fmt::format(
+      "| series | x | {} | simulated | error | simulated limit | as the paper says |\n"
+      "| --- | --- | ---: | ---: | ---: | --- | --- |\n",
+      reference_of(input));
   for (std::size_t p = 0; p < experiment.points.size(); ++p) {
     const Point& point = experiment.points[p];
     const Prediction& prediction = predictions[p];
@@ -110,7 +116,8 @@ std::string reason(const Point& one, const Point& other) {
   return reason(one) + reason(other);
 }
 
-std::string shape_lines(const Experiment& experiment, const Predictions& predictions) {
+std::string shape_lines(const ReportInput& input, const Experiment& experiment,
+                        const Predictions& predictions) {
   std::string text;
   for (const Pair& pair : ordered_pairs(experiment, predictions)) {
     if (pair.kept) continue;
@@ -120,16 +127,20 @@ std::string shape_lines(const Experiment& experiment, const Predictions& predict
   }
   for (const Knee& knee : knees(experiment, predictions)) {
     if (knee.published == "none" && knee.simulated == "none") continue;
-    text += fmt::format("* Largest step of {}: {} published, {} simulated.\n",
-                        knee.series.empty() ? "the series" : knee.series, knee.published, knee.simulated);
+    text += fmt::format("* Largest step of {}: {} {}, {} simulated.\n",
+                        knee.series.empty() ? "the series" : knee.series, knee.published, reference_of(input),
+                        knee.simulated);
   }
   return text;
 }
 
-std::string experiment_section(const Experiment& experiment, const Predictions& predictions,
-                               const std::string& picture) {
-  std::string text = fmt::format("## {}\n\n{} Unit: {}. Data: `published/train/{}`", experiment.name,
-                                 experiment.description, experiment.unit, experiment.data);
+std::string experiment_section(const ReportInput& input, std::size_t number) {
+  const Experiment& experiment = input.set->experiments[number];
+  const Predictions& predictions = input.predictions[number];
+  const std::string picture = input.pictures.empty() ? "" : input.pictures[number];
+  std::string text = fmt::format(
+      "## {}\n\n{} Unit: {}. Data: `{}{}`", experiment.name, experiment.description, experiment.unit,
+      input.reference == Reference::kPublished ? "published/train/" : "", experiment.data);
   text += fmt::format("; NIC `{}`, host `{}`.\n\nAssumed, as the source does not say:\n\n", experiment.nic,
                       experiment.host);
   for (const std::string& assumption : experiment.assumptions) text += fmt::format("* {}\n", assumption);
@@ -140,9 +151,9 @@ std::string experiment_section(const Experiment& experiment, const Predictions& 
     sources.push_back(point.limit_source);
   }
   for (const std::string& source : sources) text += fmt::format("\nLimit: {}\n", source);
-  const std::string shape = shape_lines(experiment, predictions);
+  const std::string shape = shape_lines(input, experiment, predictions);
   if (!picture.empty()) text += fmt::format("\n![{}]({})\n", experiment.name, picture);
-  text += fmt::format("\n{}\n", points_table(experiment, predictions));
+  text += fmt::format("\n{}\n", points_table(input, experiment, predictions));
   return text + (shape.empty() ? "" : fmt::format("{}\n", shape));
 }
 
@@ -201,11 +212,11 @@ json report_json(const ReportInput& input) {
       char* end = nullptr;
       const double number = std::strtod(point.x.c_str(), &end);
       const double simulated = shown(input.predictions[e][p].value);
-      all.push_back({{"set", "train"},
+      all.push_back({{"set", input.reference == Reference::kPublished ? "train" : "measured"},
                      {"experiment", experiment.name},
                      {"series", point.series},
                      {"x", *end == '\0' ? json(number) : json(point.x)},
-                     {"published", point.published},
+                     {reference_of(input), point.published},
                      {"simulated", simulated},
                      {"error", std::round((simulated / point.published - 1) * 1e4) / 1e4}});
     }
@@ -215,22 +226,27 @@ json report_json(const ReportInput& input) {
 
 std::string report_markdown(const ReportInput& input) {
   const Errors errors = overall(input);
+  const bool published = input.reference == Reference::kPublished;
+  const char* what = reference_of(input);
   std::string text = fmt::format(
-      "# Published measurements against the simulator\n\nMade by `verbtwin calibrate --published` (the fit) "
-      "or `--published --evaluate` (this page only). Error is simulated / published - 1. Over all points: "
+      "# {} against the simulator\n\nMade by `verbtwin calibrate --{}` (the fit) "
+      "or `--{} --evaluate` (this page only). Error is simulated / {} - 1. Over all points: "
       "median {:.1f} %, worst {:.1f} %.\n\nPairs: any two points of a series, and of two series at the same "
-      "x, where published values differ by more than 4 %.\n\n",
-      errors.median * 100, errors.worst * 100);
+      "x, where {} values differ by more than 4 %.\n\n",
+      published ? "Published measurements" : "A measurement", what, what, what, errors.median * 100,
+      errors.worst * 100, what);
   text += overview(input);
   text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
-    text += experiment_section(input.set->experiments[e], input.predictions[e],
-                               input.pictures.empty() ? "" : input.pictures[e]);
+    text += experiment_section(input, e);
   }
-  text += "# Not run\n\n| row | what | why |\n| --- | --- | --- |\n";
-  for (const LeftOut& left : input.set->left_out)
-    text += fmt::format("| {} | {} | {} |\n", left.place, left.what, left.reason);
-  return text + "\n" + parameters_section(input);
+  if (published) {
+    text += "# Not run\n\n| row | what | why |\n| --- | --- | --- |\n";
+    for (const LeftOut& left : input.set->left_out)
+      text += fmt::format("| {} | {} | {} |\n", left.place, left.what, left.reason);
+    text += "\n";
+  }
+  return text + parameters_section(input);
 }
 
 std::string report_summary(const ReportInput& input) {

@@ -1,4 +1,4 @@
-// The report: published against simulated, point by point, and what it says of the model.
+// The report: published or measured against simulated, point by point, and what it says of the model.
 //
 // Pure functions, callable from any thread.
 #pragma once
@@ -13,15 +13,19 @@
 
 namespace verbtwin::calibration {
 
+/// What simulated values stand beside.
+enum class Reference { kPublished, kMeasured };
+
 struct ReportInput {
   const ExperimentSet* set = nullptr;
   std::vector<std::vector<Prediction>> predictions;  // by experiment and point
   std::vector<nlohmann::json> profiles;              // the documents used, in the order to show them
   std::vector<std::string> pictures{};               // by experiment, as paths from the report; empty: none
+  Reference reference = Reference::kPublished;
 };
 
 /// [{"set", "experiment", "series", "x", "published", "simulated", "error"}]: error is simulated / published
-/// - 1.
+/// - 1. Of a measurement, "set" and the key of its value are "measured".
 nlohmann::json report_json(const ReportInput& input);
 
 /// The same for people: misfit per experiment, shapes, bottlenecks, points, parameters.

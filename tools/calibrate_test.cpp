@@ -113,7 +113,8 @@ TEST_F(Calibrate, AnotherGroupsProfileThatCannotBeReadIsRefusedBeforeTheFit) {
 TEST_F(Calibrate, WhatIsAskedWronglyIsToldInOneLine) {
   ChildProcess without = start({});
   EXPECT_EQ(without.wait(), 2);
-  EXPECT_EQ(without.err(), "verbtwin calibrate: what to calibrate with is missing; allowed: --published\n");
+  EXPECT_EQ(without.err(),
+            "verbtwin calibrate: what to calibrate with is missing; allowed: --published, --measured FILE\n");
   ChildProcess group = start({"--published", "--group", "ConnectX-4 clusters"});
   EXPECT_EQ(group.wait(), 2);
   EXPECT_THAT(group.err(), HasSubstr("did you mean \"ConnectX-4 cluster\"?"));

@@ -1,17 +1,16 @@
-// verbtwin calibrate: fits the machines' parameters to published measurements, and says how far off they are.
+// verbtwin calibrate: fits the machines' parameters to published measurements or one's own, and says how far
+// off they are.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/user_error.hpp"
@@ -21,19 +20,13 @@
 #include "calibration/machine.hpp"
 #include "calibration/report.hpp"
 #include "scenarios/document.hpp"
-#include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
-#include "tools/catalog.hpp"
+#include "tools/calibrate_measured.hpp"
+#include "tools/calibrating.hpp"
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
 #include "tools/output_file.hpp"
-#include "tools/plot.hpp"
-#include "tools/progress.hpp"
-#include "tools/report_plots.hpp"
-#include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
-#include "tools/summary.hpp"
-#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -47,8 +40,7 @@ using nlohmann::json;
 
 struct CalibrateOptions {
   bool published = false;
-  bool evaluate = false;
-  int jobs = 2;
+  MeasuredOptions measured;  // its `evaluate` and `jobs` hold for both
   std::optional<std::string> group;
 };
 
@@ -57,19 +49,6 @@ struct Calibration {
   Machines machines;
   calibration::ExperimentSet set;
 };
-
-/// What experiments may name: the machines, whether or not there is a profile of them yet.
-scenarios::Catalog catalog_with(const Machines& machines) {
-  scenarios::Catalog catalog = make_catalog();
-  const auto add = [](std::vector<std::string>& known, const std::vector<std::string>& more) {
-    known.insert(known.end(), more.begin(), more.end());
-    std::sort(known.begin(), known.end());
-    known.erase(std::unique(known.begin(), known.end()), known.end());
-  };
-  add(catalog.nics, machines.names(ProfileKind::kNic));
-  add(catalog.hosts, machines.names(ProfileKind::kHost));
-  return catalog;
-}
 
 Calibration read_calibration() {
   Calibration c;
@@ -89,53 +68,6 @@ std::vector<const Experiment*> experiments_of(const Calibration& c, const calibr
   return own;
 }
 
-json run_point(const scenarios::Scenario& scenario, const models::NicProfile& nic,
-               const models::HostProfile& host) {
-  RunControl control;
-  control.nic = &nic;
-  control.host = &host;
-  try {
-    return simulate(scenario, control);
-  } catch (const UserError& error) {
-    throw UserError("", scenarios::describe(scenario, error));
-  }
-}
-
-/// A line on a terminal that is drawn again and again; nothing in a pipe.
-class FitLine {
- public:
-  FitLine()
-      : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(isatty(STDERR_FILENO) != 0) {}
-  ~FitLine() {
-    if (shown_) fmt::print(stderr, "\r\x1b[K");
-  }
-  FitLine(const FitLine&) = delete;
-  FitLine& operator=(const FitLine&) = delete;
-
-  void update(const std::string& what, int done, int of, const std::string& more) {
-    if (!shown_) return;
-    const double now_s = Progress::monotonic_s();
-    if (what != what_) {
-      what_ = what;
-      start_s_ = now_s;
-      first_ = done;
-    }
-    const double each_s = done > first_ ? (now_s - start_s_) / (done - first_) : 0;
-    std::string line = fmt::format("[{}] {} {}/{} {} ETA {}", format_bar(static_cast<double>(done) / of, 20),
-                                   what, done, of, more, format_seconds(each_s * (of - done)));
-    line.resize(std::min(line.size(), width_columns_ - 1));
-    fmt::print(stderr, "\r\x1b[K{}", line);
-    std::fflush(stderr);
-  }
-
- private:
-  std::size_t width_columns_;
-  bool shown_;
-  std::string what_;
-  double start_s_ = 0;
-  int first_ = 0;
-};
-
 fs::path profile_file(const Calibration& c, const std::string& machine) {
   return c.directory / "profiles" / (machine + ".json");
 }
@@ -144,9 +76,6 @@ fs::path profile_file(const Calibration& c, const std::string& machine) {
 /// stop.
 bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::optional<std::string>& only) {
   FitLine line;
-  const auto progress = [&](const calibration::MachineGroup& group, int done, int of, double best) {
-    line.update(group.name, done, of, fmt::format("misfit {:.2f} %", std::sqrt(best) * 100));
-  };
   for (const calibration::MachineGroup& group : c.machines.groups()) {
     if (only && group.name != only) {
       for (const std::string& machine : group.machines) {
@@ -156,7 +85,7 @@ bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::opt
     }
     for (const std::string& machine : group.machines) c.machines.build(machine);
     const auto own = experiments_of(c, group);
-    if (!fit_group(c.machines, group, own, evaluator, progress)) return false;
+    if (!fit_group(c.machines, group, own, evaluator, line.progress())) return false;
   }
   return true;
 }
@@ -185,25 +114,6 @@ std::vector<std::string> written_machines(const Calibration& c, const std::optio
   return names;
 }
 
-/// Their paths from the report, by experiment; where there is none, "".
-std::vector<std::string> draw_experiments(
-    const Calibration& c, const std::vector<std::vector<calibration::Prediction>>& predictions) {
-  std::vector<std::string> pictures;
-  for (std::size_t e = 0; e < c.set.experiments.size(); ++e) {
-    pictures.emplace_back();
-    const std::vector<Panel> panels = experiment_panels(c.set.experiments[e], predictions[e]);
-    if (panels.empty()) continue;
-    const std::string picture = fmt::format("plots/{}.svg", c.set.experiments[e].name);
-    const std::string failure = draw(plot_script(panels), c.directory / picture);
-    if (failure.empty()) {
-      pictures.back() = picture;
-    } else {
-      print(fmt::format("no {}: {}\n", picture, failure));
-    }
-  }
-  return pictures;
-}
-
 void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
                   const std::vector<json>& profiles, bool fitted) {
   calibration::ProfileSet set;
@@ -216,11 +126,6 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   for (const Experiment& e : c.set.experiments) all.push_back(&e);
   calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles, {}};
   if (input.predictions.size() != all.size()) return;
-  input.pictures = draw_experiments(c, input.predictions);
-  std::string list = "[\n";
-  for (const json& entry : calibration::report_json(input))
-    list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
-  write_file_whole(c.directory / "report.json", list + "\n]\n");
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
   std::ifstream former(c.directory / "REPORT.md");
   std::string end_to_end = comparisons_of({std::istreambuf_iterator<char>(former), {}});
@@ -232,9 +137,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
         "To have them again, for each scenario of scenarios/osdi18 and scenarios/ramp: verbtwin run SCENARIO "
         "--out DIR, verbtwin compare-published DIR --report\n");
   }
-  write_file_whole(c.directory / "REPORT.md", calibration::report_markdown(input) + end_to_end);
-  print(calibration::report_summary(input));
-  print(fmt::format("wrote {}\n", (c.directory / "REPORT.md").string()));
+  write_report_files(c.directory, std::move(input), end_to_end);
 }
 
 std::vector<json> shipped_profiles(const Calibration& c) {
@@ -245,14 +148,12 @@ std::vector<json> shipped_profiles(const Calibration& c) {
   return documents;
 }
 
-int calibrate(const CalibrateOptions& options) {
-  if (!options.published) {
-    throw UserError("", "verbtwin calibrate: what to calibrate with is missing; allowed: --published");
-  }
+int calibrate_published(const CalibrateOptions& options) {
+  const bool evaluate = options.measured.evaluate;
   Calibration c = read_calibration();
   std::vector<std::string> groups;
   for (const auto& group : c.machines.groups()) groups.push_back(group.name);
-  if (options.group && options.evaluate) {
+  if (options.group && evaluate) {
     throw UserError(
         "", "verbtwin calibrate: --group is of a fit, and --evaluate fits nothing; allowed: one of them");
   }
@@ -264,18 +165,42 @@ int calibrate(const CalibrateOptions& options) {
   // Before minutes of fit, not behind them.
   prepare_output_directory(c.directory, "REPORT.md", "");
   prepare_output_directory(c.directory / "plots", "experiment.svg", "");
-  if (!options.evaluate) prepare_output_directory(c.directory / "profiles", "profile.json", "");
+  if (!evaluate) prepare_output_directory(c.directory / "profiles", "profile.json", "");
   const StopSignals signals;
-  const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
-  if (!options.evaluate) {
+  const calibration::Evaluator evaluator(run_point, options.measured.jobs,
+                                         [&] { return !signals.stop().load(); });
+  if (!evaluate) {
     if (options.group) check_shipped(c, *options.group);
     if (!fit(c, evaluator, options.group)) return kExitSignal + signals.signal_number();
     for (const std::string& machine : written_machines(c, options.group)) {
       write_file_whole(profile_file(c, machine), calibration::profile_text(c.machines.document(machine)));
     }
   }
-  write_report(c, evaluator, shipped_profiles(c), !options.evaluate);
+  write_report(c, evaluator, shipped_profiles(c), !evaluate);
   return signals.stop() ? kExitSignal + signals.signal_number() : kExitDone;
+}
+
+int calibrate(const CalibrateOptions& options) {
+  const MeasuredOptions& own = options.measured;
+  if (!options.published && own.file.empty()) {
+    throw UserError(
+        "", "verbtwin calibrate: what to calibrate with is missing; allowed: --published, --measured FILE");
+  }
+  if (options.published && !own.file.empty()) {
+    throw UserError("", "verbtwin calibrate: --published and --measured; allowed: one of them");
+  }
+  if (options.published) {
+    if (own.nic.empty() && own.host.empty() && own.out.empty()) return calibrate_published(options);
+    throw UserError("", "verbtwin calibrate: --nic, --host and --out are of --measured");
+  }
+  if (options.group) throw UserError("", "verbtwin calibrate: --group is of --published");
+  if (own.nic.empty() || own.host.empty() || own.out.empty()) {
+    throw UserError(
+        "", fmt::format("verbtwin calibrate: --measured: {} is missing", own.nic.empty()    ? "--nic"
+                                                                         : own.host.empty() ? "--host"
+                                                                                            : "--out"));
+  }
+  return calibrate_measured(own);
 }
 
 }  // namespace
@@ -287,25 +212,40 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   command->add_flag(
       "--published", options->published,
       "Fit to the published measurements that come with verbtwin (calibration/published/train)");
-  command->add_flag("--evaluate", options->evaluate,
+  command
+      ->add_option("--measured", options->measured.file,
+                   "Fit to what `verbtwin measure` found: its measurement.json")
+      ->type_name("FILE");
+  command
+      ->add_option("--nic", options->measured.nic,
+                   "With --measured: the NIC profile to begin with, the most alike; a name or a path")
+      ->type_name("NAME");
+  command->add_option("--host", options->measured.host, "With --measured: likewise of the host")
+      ->type_name("NAME");
+  command
+      ->add_option("--out", options->measured.out,
+                   "With --measured: directory for nic.json, host.json and the report; created if absent")
+      ->type_name("DIR");
+  command->add_flag("--evaluate", options->measured.evaluate,
                     "Fit nothing: only recompute the report from the profiles");
   command
       ->add_option("--group", options->group, "Fit one group of machines (calibration/machines/groups.json)")
       ->type_name("NAME");
-  command->add_option("--jobs", options->jobs, "Simulations at a time")
+  command->add_option("--jobs", options->measured.jobs, "Simulations at a time")
       ->type_name("N")
       ->check(CLI::Range(1, 256));
   command->footer(
-      "Writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and "
-      "calibration/report.json.\n"
-      "A fit drops the comparisons of whole transactions from the report: they are of the former profiles.\n"
-      "A fit takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as they were. The same "
-      "data\n"
-      "give the same profiles.\n"
+      "--published writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and\n"
+      "calibration/report.json. Its fit drops the comparisons of whole transactions from the report: they "
+      "are\n"
+      "of the former profiles. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as\n"
+      "they were. --measured writes the same into --out, and takes a minute or two. The same data give the\n"
+      "same profiles.\n"
       "Examples:\n"
       "  verbtwin calibrate --published --evaluate\n"
       "  verbtwin calibrate --published --group \"ConnectX-4 cluster\"\n"
-      "  verbtwin calibrate --published --jobs 8");
+      "  verbtwin calibrate --measured out/measured/measurement.json --nic connectx-5 --host xeon-e5-2650v4 "
+      "--out out/mine");
   command->callback([options, &exit_code] { exit_code = calibrate(*options); });
 }
 

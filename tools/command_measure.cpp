@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "calibration/measurement.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
@@ -36,6 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using Point = calibration::PrimitivePoint;
 
 constexpr const char* kFile = "measurement.json";
 constexpr const char* kScenarioFile = "measured-point.json";  // while it is measured
@@ -52,13 +54,10 @@ struct MeasureOptions {
   double seconds = 1;
 };
 
-struct Point {
-  std::string verb, transport;
-  int payload_b, outstanding, doorbell_batch, queue_pairs;
-  bool is_inline = false;
-  /// A WRITE alone is timed until the other end sees it, not until its acknowledgement: as ib_write_lat does.
-  bool ping_pong() const { return verb == "write" && outstanding == 1 && payload_b >= 8; }
-};
+/// A WRITE alone is timed until the other end sees it, not until its acknowledgement: as ib_write_lat does.
+std::string mode_of(const std::string& verb, int window, int payload_b) {
+  return verb == "write" && window == 1 && payload_b >= 8 ? "ping_pong" : "pipelined";
+}
 
 /// As perftest: inline where latency is measured, not where rate is.
 bool goes_inline(const MeasureOptions& options, const std::string& verb, int size, int window) {
@@ -77,31 +76,14 @@ std::vector<Point> points_of(const MeasureOptions& options) {
           for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
             if (batch > window) continue;
             points.push_back({datagram ? "send" : name, datagram ? "ud" : "rc", size, window, batch,
-                              queue_pairs, goes_inline(options, name, size, window)});
+                              queue_pairs, options.signal_interval, goes_inline(options, name, size, window),
+                              mode_of(name, window, size)});
           }
         }
       }
     }
   }
   return points;
-}
-
-json scenario_of(const Point& p, const MeasureOptions& options, double seconds) {
-  return {{"name", "measure"},
-          {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
-          {"workload",
-           {{"name", "primitive"},
-            {"pattern", "one_to_many"},
-            {"verb", p.verb},
-            {"transport", p.transport},
-            {"payload_b", p.payload_b},
-            {"outstanding", p.outstanding},
-            {"mode", p.ping_pong() ? "ping_pong" : "pipelined"},
-            {"inline", p.is_inline},
-            {"signal_interval", options.signal_interval},
-            {"target_kib", 4},  // as perftest's buffer: the verb is measured, not the target's caches
-            {"doorbell_batch", p.doorbell_batch}}},
-          {"run", {{"warmup_us", 100'000}, {"measure_us", seconds * 1e6}}}};
 }
 
 /// A file without a name, for what a process writes.
@@ -135,7 +117,8 @@ struct Launched {
 Launched launch_point(const MeasureOptions& options, const Point& point, double seconds,
                       const StopSignals& signals) {
   const fs::path scenario = fs::absolute(options.out) / kScenarioFile;
-  write_file_whole(scenario, scenario_of(point, options, seconds).dump() + "\n");
+  constexpr double kWarmup_us = 100'000;
+  write_file_whole(scenario, calibration::scenario_of(point, kWarmup_us, seconds * 1e6).dump() + "\n");
   std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(), "launch",
                                         scenario.string(), "--quiet", "--json"};
   const auto add = [&](const char* flag, const std::string& value) {
@@ -179,18 +162,11 @@ int packet_b(const json& machines) {
   return least;
 }
 
-json point_json(const Point& p, double seconds, const json& result) {
-  return {{"verb", p.verb},
-          {"transport", p.transport},
-          {"payload_b", p.payload_b},
-          {"outstanding", p.outstanding},
-          {"doorbell_batch", p.doorbell_batch},
-          {"queue_pairs", p.queue_pairs},
-          {"inline", p.is_inline},
-          {"mode", p.ping_pong() ? "ping_pong" : "pipelined"},
-          {"seconds", seconds},
-          {"operations_per_s", result.at("operations_per_s")},
-          {"latency_us", result.at("latency_us")}};
+json point_json(const Point& point, double seconds, const json& result) {
+  json all = calibration::to_json(point);
+  all["seconds"] = seconds;
+  for (const char* key : {"operations_per_s", "latency_us"}) all[key] = result.at(key);
+  return all;
 }
 
 std::string now_utc() {

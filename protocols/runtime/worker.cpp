@@ -155,7 +155,7 @@ void Worker::ring(bool doorbell_batching) {
 
 void Worker::post(Channel& channel, std::span<const SendWr> list) {
   for (const SendWr& wr : list.subspan(try_post(channel, list))) {
-    Waiting& waiting = backlog_.emplace_back(&channel, wr, std::vector<std::byte>{});
+    Waiting& waiting = backlog_.emplace_back(Waiting{&channel, wr, {}});
     if ((wr.flags & kInline) == 0) continue;
     waiting.inline_bytes.assign(wr.sge.addr, wr.sge.addr + wr.sge.length);
     waiting.wr.sge.addr = waiting.inline_bytes.data();

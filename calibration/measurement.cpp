@@ -1,0 +1,267 @@
+#include "calibration/measurement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/validate.hpp"
+
+namespace verbtwin::calibration {
+
+namespace {
+
+using nlohmann::json;
+using scenarios::Document;
+
+json object(json properties) {
+  json required = json::array();
+  for (const auto& item : properties.items()) required.push_back(item.key());
+  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
+}
+json list_of(json items, int least, int most) {
+  return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
+}
+json whole(int most) {
+  return {{"type", "integer"}, {"minimum", 1}, {"maximum", most}};
+}
+/// A measured value: what is 0 has no ratio to anything.
+json positive() {
+  return {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1e15}};
+}
+json one_of(json values) {
+  return {{"type", "string"}, {"enum", std::move(values)}};
+}
+json text() {
+  return {{"type", "string"}, {"maxLength", 1000}};
+}
+
+const json& measurement_schema() {
+  constexpr int kMost = 1 << 20;
+  static const json schema = object(
+      {{"format", one_of({"verbtwin-measurement"})},
+       {"version", {{"type", "integer"}, {"enum", {1}}}},
+       {"partial", {{"type", "boolean"}}},
+       {"measured_on",
+        list_of(
+            object({{"host", text()},
+                    {"cpu", text()},
+                    {"devices",
+                     list_of(object({{"device", text()},
+                                     {"link_layer", text()},
+                                     {"link_gbps", positive()},
+                                     {"mtu", {{"type", "integer"}, {"minimum", 256}, {"maximum", 4096}}}}),
+                             1, 64)}}),
+            2, 2)},
+       {"points", list_of(object({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
+                                  {"transport", one_of({"rc", "ud"})},
+                                  {"payload_b", whole(kMost)},
+                                  {"outstanding", whole(kMost)},
+                                  {"doorbell_batch", whole(kMost)},
+                                  {"queue_pairs", whole(kMost)},
+                                  {"signal_interval", whole(kMost)},
+                                  {"inline", {{"type", "boolean"}}},
+                                  {"mode", one_of({"pipelined", "ping_pong"})},
+                                  {"operations_per_s", positive()},
+                                  {"latency_us", object({{"p50", positive()}})}}),
+                          1, 10'000)}});
+  return schema;
+}
+
+PrimitivePoint point_from(const json& read) {
+  return {read.at("verb"),
+          read.at("transport"),
+          read.at("payload_b"),
+          read.at("outstanding"),
+          read.at("doorbell_batch"),
+          read.at("queue_pairs"),
+          read.at("signal_interval"),
+          read.at("inline"),
+          read.at("mode")};
+}
+
+void describe_ends(const json& ends, Measurement& m) {
+  m.link_gbps = m.mtu_b = std::numeric_limits<double>::max();
+  std::string names, cpus;
+  for (const json& end : ends) {
+    const json& device = end.at("devices")[0];  // one thread a rank uses one
+    m.link_gbps = std::min(m.link_gbps, device.at("link_gbps").get<double>());
+    m.mtu_b = std::min(m.mtu_b, device.at("mtu").get<double>());
+    m.ethernet = m.ethernet || device.at("link_layer") == "Ethernet";
+    names += (names.empty() ? "" : " and ") + device.at("device").get<std::string>();
+    const std::string cpu = end.at("cpu");
+    if (cpus.find(cpu) == std::string::npos) cpus += (cpus.empty() ? "" : ", ") + cpu;
+  }
+  m.one_machine = ends[0].at("host") == ends[1].at("host");
+  m.devices =
+      fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
+}
+
+bool is_latency(const PrimitivePoint& point) {
+  return point.outstanding == 1;
+}
+
+/// What tells a point from the others of its verb, beside the payload.
+std::string series_of(const PrimitivePoint& p) {
+  std::string text;
+  const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+  if (!is_latency(p)) add(fmt::format("window {}", p.outstanding));
+  if (p.doorbell_batch > 1) add(fmt::format("{} a doorbell", p.doorbell_batch));
+  if (p.queue_pairs > 1) add(fmt::format("{} queue pairs", p.queue_pairs));
+  return text;
+}
+
+/// Some hundred operations at the measured rate, enough for a median, and twenty times what is in flight:
+/// ends come in groups as large as half of that, where requests are unsignalled.
+constexpr double kOperations = 400, kWindows = 20;
+constexpr double kWindowMin_us = 200, kWindowMax_us = 5000;
+
+Point experiment_point(const MeasuredPoint& measured, const std::string& nic, const std::string& host,
+                       const scenarios::Catalog& catalog) {
+  Point p;
+  p.series = series_of(measured.what);
+  p.x = std::to_string(measured.what.payload_b);
+  p.published = is_latency(measured.what) ? measured.latency_p50_us : measured.operations_per_s * 1e-6;
+  p.place = measured.place;
+  const double operations = std::max(kOperations, kWindows * measured.what.outstanding);
+  const double window_us =
+      std::clamp(operations / measured.operations_per_s * 1e6, kWindowMin_us, kWindowMax_us);
+  json scenario = scenario_of(measured.what, window_us / 4, window_us);
+  scenario["cluster"]["nic"] = nic;
+  scenario["cluster"]["host"] = host;
+  p.variants.push_back(
+      scenarios::load_scenario(Document::parse(measured.place, scenario.dump(2)), {}, catalog));
+  return p;
+}
+
+json fixed(double value, const char* unit, const std::string& source) {
+  return {{"value", value}, {"unit", unit}, {"source", source}, {"uncertainty", 0}};
+}
+json factor(const char* name, const std::vector<std::string>& parameters, double low, double high) {
+  return {{"name", name},
+          {"parameters", parameters},
+          {"value", 1.0},
+          {"fit", {low, high}},
+          {"source", fmt::format("times a factor ({})", name)}};
+}
+json machine(const char* kind, const std::string& name, const std::string& base, const Measurement& m) {
+  return {{"format", "verbtwin-machine"},
+          {"version", 1},
+          {"kind", kind},
+          {"name", name},
+          {"description", fmt::format("{}, fitted to {}: {}", base, m.file, m.devices)},
+          {"from", base}};
+}
+
+}  // namespace
+
+json to_json(const PrimitivePoint& p) {
+  return {{"verb", p.verb},
+          {"transport", p.transport},
+          {"payload_b", p.payload_b},
+          {"outstanding", p.outstanding},
+          {"doorbell_batch", p.doorbell_batch},
+          {"queue_pairs", p.queue_pairs},
+          {"signal_interval", p.signal_interval},
+          {"inline", p.is_inline},
+          {"mode", p.mode}};
+}
+
+json scenario_of(const PrimitivePoint& p, double warmup_us, double measure_us) {
+  json workload = to_json(p);
+  workload.erase("queue_pairs");
+  workload["name"] = "primitive";
+  workload["pattern"] = "one_to_many";
+  workload["target_kib"] = 4;  // as perftest's buffer: the verb is measured, not the target's caches
+  return {{"name", "measure"},
+          {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
+          {"workload", std::move(workload)},
+          {"run", {{"warmup_us", warmup_us}, {"measure_us", measure_us}}}};
+}
+
+Measurement read_measurement(const std::filesystem::path& file) {
+  const Document document = Document::read(file);
+  json root = document.root();
+  std::vector<scenarios::Finding> findings = scenarios::check(root, measurement_schema());
+  if (findings.empty()) {
+    if (auto finding = scenarios::judge(root, measurement_schema())) findings.push_back(std::move(*finding));
+  }
+  if (!findings.empty()) {
+    throw UserError("", scenarios::format_error(document.place(findings[0].pointer, findings[0].anchor),
+                                                UserError(findings[0].pointer, findings[0].message)));
+  }
+  Measurement m;
+  m.file = file.filename().string();
+  m.partial = root.at("partial");
+  describe_ends(root.at("measured_on"), m);
+  for (std::size_t i = 0; i < root.at("points").size(); ++i) {
+    const json& point = root.at("points")[i];
+    m.points.push_back({point_from(point), point.at("operations_per_s"), point.at("latency_us").at("p50"),
+                        fmt::format("{}: point {}", document.label(), i + 1)});
+  }
+  return m;
+}
+
+std::vector<Experiment> experiments_of(const Measurement& measurement, const std::string& nic,
+                                       const std::string& host, const scenarios::Catalog& catalog) {
+  std::map<std::string, Experiment> by_name;
+  for (const MeasuredPoint& point : measurement.points) {
+    const bool latency = is_latency(point.what);
+    const std::string name = fmt::format("{}{}_{}", point.what.transport == "ud" ? "ud_" : "",
+                                         point.what.verb, latency ? "latency" : "rate");
+    Experiment& e = by_name[name];
+    if (e.points.empty()) {
+      e.name = name;
+      e.description = latency ? "One request at a time of one thread: median." : "Requests of one thread.";
+      e.data = measurement.file;
+      e.unit = latency ? "us" : "M operations/s";
+      e.x_name = "payload_b";
+      e.nic = nic;
+      e.host = host;
+      e.result_pointer = latency ? "/latency_us/p50" : "/operations_per_s";
+      e.scale = latency ? 1 : 1e-6;
+      if (measurement.one_machine)
+        e.assumptions.emplace_back("a network between the ranks, which were on one machine");
+      if (measurement.partial)
+        e.assumptions.emplace_back("nothing of the points that the measurement did not reach");
+    }
+    e.points.push_back(experiment_point(point, nic, host, catalog));
+  }
+  std::vector<Experiment> all;
+  for (auto& [name, experiment] : by_name) all.push_back(std::move(experiment));
+  return all;
+}
+
+MachineGroup add_machines(Machines& machines, const Measurement& m, const std::string& nic,
+                          const std::string& base_nic, const std::string& host,
+                          const std::string& base_host) {
+  json wanted = machine("nic", nic, base_nic, m);
+  const std::string source = "as measured: " + m.devices;
+  wanted["parameters"] = {
+      {"link_gbps", fixed(m.link_gbps, "Gb/s", source)},
+      {"mtu_b", fixed(m.mtu_b, "B", source)},
+      {"wire_header_b", fixed(m.ethernet ? 56 : 0, "B", m.ethernet ? "RoCEv2" : "InfiniBand")}};
+  // Of every generation that is known, between a twentieth and twenty times; latencies differ by less.
+  wanted["factors"] = {
+      factor("engines",
+             {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns", "send_ack_ns",
+              "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns",
+              "queue_pair_gap_ns", "atomic_engine_ns"},
+             0.05, 20),
+      factor("streams", {"send_response_block_ns", "send_fetch_block_ns", "recv_tlp_ns"}, 0.05, 20),
+      factor("pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, 0.1, 10),
+      factor("PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, 0.2, 5)};
+  machines.add(wanted, m.file);
+  json cores = machine("host", host, base_host, m);
+  cores["factors"] = {factor("core time", {"ns"}, 0.1, 10)};
+  machines.add(cores, m.file);
+  constexpr int kRounds = 4;
+  return {"measured", {nic, host}, kRounds};
+}
+
+}  // namespace verbtwin::calibration

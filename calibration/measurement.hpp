@@ -1,0 +1,69 @@
+// Measurements: what `verbtwin measure` found on real devices, as its file has it and as experiments that the
+// simulator can run, so that a NIC and a host profile can be fitted to a cluster of one's own.
+//
+// {"format": "verbtwin-measurement", "version": 1, "time": "...", "partial": false, "measured_on": [{"host":
+//  "...", "cpu": "...", "devices": [{"device": "mlx5_0", "link_layer": "Ethernet", "link_gbps": 100.0, "mtu":
+//  4096, ...}], ...}, ...], "points": [{"verb": "read", "transport": "rc", "payload_b": 8, "outstanding": 1,
+//  "doorbell_batch": 1, "queue_pairs": 1, "signal_interval": 100, "inline": false, "mode": "pipelined",
+//  "seconds": 1.0, "operations_per_s": 480000, "latency_us": {"p50": 2.1, ...}}, ...]}
+// Two ranks of one thread; other keys are allowed and not read.
+//
+// Values and free functions, callable from any thread. What is wrong in a file is a UserError of one line
+// with its place.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "calibration/experiment.hpp"
+#include "calibration/machine.hpp"
+#include "scenarios/catalog.hpp"
+
+namespace verbtwin::calibration {
+
+/// What is measured at one point: the parameters of a `primitive` workload, as the scenario names them.
+struct PrimitivePoint {
+  std::string verb, transport;
+  int payload_b = 8, outstanding = 1, doorbell_batch = 1, queue_pairs = 1, signal_interval = 1;
+  bool is_inline = false;
+  std::string mode = "pipelined";
+};
+
+/// The point's keys of the file.
+nlohmann::json to_json(const PrimitivePoint& point);
+
+/// The scenario that measures it, on real devices as in a simulation; without NIC and host.
+nlohmann::json scenario_of(const PrimitivePoint& point, double warmup_us, double measure_us);
+
+struct MeasuredPoint {
+  PrimitivePoint what;
+  double operations_per_s = 0, latency_p50_us = 0;
+  std::string place;  // "file: point 3"
+};
+
+struct Measurement {
+  std::string file;
+  std::string devices;  // "mlx5_0 and mlx5_0, 100 Gb/s Ethernet; Intel ..."
+  bool partial = false;
+  bool one_machine = false;  // both ranks: nothing lies between them
+  bool ethernet = false;
+  double link_gbps = 0, mtu_b = 0;  // the lesser of both ends
+  std::vector<MeasuredPoint> points;
+};
+
+Measurement read_measurement(const std::filesystem::path& file);
+
+/// One experiment for each verb and transport: the median latency of one request at a time, and the rate of
+/// larger windows. `nic` and `host` must be known to `catalog`.
+std::vector<Experiment> experiments_of(const Measurement& measurement, const std::string& nic,
+                                       const std::string& host, const scenarios::Catalog& catalog);
+
+/// Adds to `machines` what is to be fitted: the machines `nic` and `host`, which are as `base_nic` and
+/// `base_host` but for the link that was measured over and a few factors on what belongs together. One
+/// thread that posts tells no more apart.
+MachineGroup add_machines(Machines& machines, const Measurement& measurement, const std::string& nic,
+                          const std::string& base_nic, const std::string& host, const std::string& base_host);
+
+}  // namespace verbtwin::calibration

@@ -1,0 +1,120 @@
+#include "tools/calibrate_measured.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "calibration/fit.hpp"
+#include "calibration/measurement.hpp"
+#include "calibration/profile_file.hpp"
+#include "scenarios/document.hpp"
+#include "tools/calibrating.hpp"
+#include "tools/commands.hpp"
+#include "tools/output_file.hpp"
+#include "tools/stop_signals.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using calibration::FitVariable;
+using calibration::Machines;
+using calibration::ProfileKind;
+using nlohmann::json;
+
+constexpr const char* kNicFile = "nic.json";
+constexpr const char* kHostFile = "host.json";
+
+/// Adds the profile that the fit begins with; its name.
+std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
+  const std::vector<fs::path> search{calibration::profile_directory()};
+  if (kind == ProfileKind::kNic) {
+    calibration::load_nic_profile(name_or_path, search);  // for what is wrong in it
+  } else {
+    calibration::load_host_profile(name_or_path, search);
+  }
+  const json profile =
+      scenarios::Document::read(calibration::find_profile(name_or_path, kind, search)).root();
+  machines.add_profile(kind, profile);
+  return profile.at("name");
+}
+
+/// What the fit made of each factor, beside the profile that it began with.
+std::string factors_text(const Machines& machines, const std::vector<FitVariable>& before) {
+  std::string text;
+  for (const FitVariable& v : before) {
+    for (std::size_t i = 0; i < v.parameters.size(); ++i) {
+      if (v.start[i] == 0) continue;  // of a cost that is not there, any multiple
+      const json& item = machines.document(v.machine).at("parameters").at(v.parameters[i]);
+      const double uncertainty = item.at("uncertainty");
+      text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, item.at("value").get<double>() / v.start[i],
+                          uncertainty < 1 ? fmt::format("+-{:.0f} %", uncertainty * 100)
+                                          : "which the measurement does not determine");
+      break;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+int calibrate_measured(const MeasuredOptions& options) {
+  const calibration::Measurement measurement = calibration::read_measurement(options.file);
+  Machines machines;
+  const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
+  const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
+  std::string nic = base_nic, host = base_host;
+  calibration::MachineGroup group;
+  if (!options.evaluate) {
+    nic += "-measured";
+    host += "-measured";
+    group = calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);
+  }
+  const calibration::ExperimentSet set{
+      calibration::experiments_of(measurement, nic, host, catalog_with(machines)), {}};
+  std::vector<const calibration::Experiment*> all;
+  for (const calibration::Experiment& e : set.experiments) all.push_back(&e);
+
+  const fs::path directory = options.out;
+  for (const char* file : {"REPORT.md", kNicFile, kHostFile}) prepare_output_directory(directory, file);
+  prepare_output_directory(directory / "plots", "experiment.svg", "");
+  const StopSignals signals;
+  const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
+  std::string factors;
+  if (!options.evaluate) {
+    std::vector<FitVariable> variables;
+    for (const std::string& machine : group.machines) {
+      machines.build(machine);
+      for (FitVariable& v : machines.variables(machine)) variables.push_back(std::move(v));
+    }
+    FitLine line;
+    if (!calibration::fit_group(machines, group, all, evaluator, line.progress())) {
+      return kExitSignal + signals.signal_number();
+    }
+    factors = factors_text(machines, variables);
+  }
+  calibration::ReportInput input{&set,
+                                 evaluator.evaluate(all, machines.profiles()),
+                                 {machines.document(nic), machines.document(host)},
+                                 {},
+                                 calibration::Reference::kMeasured};
+  if (input.predictions.size() != all.size()) return kExitSignal + signals.signal_number();
+  if (!options.evaluate) {
+    write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
+    write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));
+  }
+  write_report_files(directory, std::move(input), "");
+  if (!options.evaluate) {
+    print(fmt::format(
+        "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",
+        measurement.devices, base_nic, base_host, factors, (directory / kNicFile).string(),
+        (directory / kHostFile).string()));
+  }
+  return kExitDone;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,114 @@
+#include "tools/calibrating.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
+#include "tools/catalog.hpp"
+#include "tools/commands.hpp"
+#include "tools/output_file.hpp"
+#include "tools/plot.hpp"
+#include "tools/progress.hpp"
+#include "tools/report_plots.hpp"
+#include "tools/simulate.hpp"
+#include "tools/summary.hpp"
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Their paths from the report, by experiment; where there is none, "".
+std::vector<std::string> draw_experiments(const fs::path& directory, const calibration::ReportInput& input) {
+  std::vector<std::string> pictures;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    pictures.emplace_back();
+    const std::vector<Panel> panels = experiment_panels(input.set->experiments[e], input.predictions[e]);
+    if (panels.empty()) continue;
+    const std::string picture = fmt::format("plots/{}.svg", input.set->experiments[e].name);
+    const std::string failure = draw(plot_script(panels), directory / picture);
+    if (failure.empty()) {
+      pictures.back() = picture;
+    } else {
+      print(fmt::format("no {}: {}\n", picture, failure));
+    }
+  }
+  return pictures;
+}
+
+}  // namespace
+
+scenarios::Catalog catalog_with(const calibration::Machines& machines) {
+  scenarios::Catalog catalog = make_catalog();
+  const auto add = [](std::vector<std::string>& known, const std::vector<std::string>& more) {
+    known.insert(known.end(), more.begin(), more.end());
+    std::sort(known.begin(), known.end());
+    known.erase(std::unique(known.begin(), known.end()), known.end());
+  };
+  add(catalog.nics, machines.names(calibration::ProfileKind::kNic));
+  add(catalog.hosts, machines.names(calibration::ProfileKind::kHost));
+  return catalog;
+}
+
+json run_point(const scenarios::Scenario& scenario, const models::NicProfile& nic,
+               const models::HostProfile& host) {
+  RunControl control;
+  control.nic = &nic;
+  control.host = &host;
+  try {
+    return simulate(scenario, control);
+  } catch (const UserError& error) {
+    throw UserError("", scenarios::describe(scenario, error));
+  }
+}
+
+FitLine::FitLine()
+    : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(isatty(STDERR_FILENO) != 0) {}
+
+FitLine::~FitLine() {
+  if (shown_) fmt::print(stderr, "\r\x1b[K");
+}
+
+calibration::FitProgress FitLine::progress() {
+  return [this](const calibration::MachineGroup& group, int done, int of, double best) {
+    update(group.name, done, of, fmt::format("misfit {:.2f} %", std::sqrt(best) * 100));
+  };
+}
+
+void FitLine::update(const std::string& what, int done, int of, const std::string& more) {
+  if (!shown_) return;
+  const double now_s = Progress::monotonic_s();
+  if (what != what_) {
+    what_ = what;
+    start_s_ = now_s;
+    first_ = done;
+  }
+  const double each_s = done > first_ ? (now_s - start_s_) / (done - first_) : 0;
+  std::string line = fmt::format("[{}] {} {}/{} {} ETA {}", format_bar(static_cast<double>(done) / of, 20),
+                                 what, done, of, more, format_seconds(each_s * (of - done)));
+  line.resize(std::min(line.size(), width_columns_ - 1));
+  fmt::print(stderr, "\r\x1b[K{}", line);
+  std::fflush(stderr);
+}
+
+void write_report_files(const fs::path& directory, calibration::ReportInput input,
+                        const std::string& appendix) {
+  input.pictures = draw_experiments(directory, input);
+  std::string list = "[\n";
+  for (const json& entry : calibration::report_json(input))
+    list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
+  write_file_whole(directory / "report.json", list + "\n]\n");
+  write_file_whole(directory / "REPORT.md", calibration::report_markdown(input) + appendix);
+  print(calibration::report_summary(input));
+  print(fmt::format("wrote {}\n", (directory / "REPORT.md").string()));
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,54 @@
+// What fits have in common, whether to published or to measured values: how a point is simulated, what
+// experiments may name, progress, pictures and the report.
+//
+// Free functions and a line on the terminal; one thread.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "calibration/evaluate.hpp"
+#include "calibration/fit.hpp"
+#include "calibration/machine.hpp"
+#include "calibration/report.hpp"
+#include "models/profile.hpp"
+#include "scenarios/catalog.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace verbtwin::tools {
+
+/// What experiments may name: the machines, whether or not there is a profile of them yet.
+scenarios::Catalog catalog_with(const calibration::Machines& machines);
+
+/// Simulates one point with these profiles, whatever its scenario names; the result.
+nlohmann::json run_point(const scenarios::Scenario& scenario, const models::NicProfile& nic,
+                         const models::HostProfile& host);
+
+/// A line on a terminal that is drawn again and again; nothing in a pipe.
+class FitLine {
+ public:
+  FitLine();
+  ~FitLine();
+  FitLine(const FitLine&) = delete;
+  FitLine& operator=(const FitLine&) = delete;
+
+  calibration::FitProgress progress();  // must not outlive the line
+
+ private:
+  void update(const std::string& what, int done, int of, const std::string& more);
+
+  std::size_t width_columns_;
+  bool shown_;
+  std::string what_;
+  double start_s_ = 0;
+  int first_ = 0;
+};
+
+/// Draws what has enough points into `directory`/plots and writes report.json and REPORT.md there, behind
+/// which `appendix` stands; prints the summary.
+void write_report_files(const std::filesystem::path& directory, calibration::ReportInput input,
+                        const std::string& appendix);
+
+}  // namespace verbtwin::tools
