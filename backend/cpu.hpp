@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace verbtwin {
 
@@ -89,6 +90,9 @@ class Steppable {
   /// True if the next step looks for everything that can have arrived; false in the middle of a round. A
   /// binding that lets workers sleep must not let one sleep over what arrived behind its last look.
   virtual bool looks_next() const { return true; }
+  /// When there is something to do whether or not a completion comes; kNever: there is no such time.
+  virtual std::int64_t wakes_at_ps() const { return kNever; }
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
   /// The wr_id of the completion that the next step will take, 0 if that is not known yet. For prefetch().
   virtual std::uint64_t next_wr_id() const { return 0; }
   /// A hint, with steps 2, 1 and then 0: a step that takes a completion with this wr_id is near, and what it

@@ -34,8 +34,13 @@ class AtomicUnit {
   }
 
   const Server& engine() const { return engine_; }
-  /// How long the lock that has been held longest has been.
+  /// How long the lock that has been held longest has been, since begin_window().
   std::int64_t longest_held_ps() const { return longest_held_ps_; }
+  /// Another lock may be the hottest from here on than was before.
+  void begin_window() {
+    for (Lock& lock : locks_) lock.held_ps = 0;
+    longest_held_ps_ = 0;
+  }
 
  private:
   std::int64_t service_ps_;

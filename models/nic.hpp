@@ -130,6 +130,7 @@ class Nic {
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }
   const Pcie& pcie() const { return pcie_; }
+  void begin_window() { atomic_unit_.begin_window(); }
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
   const LruCache& contexts() const { return contexts_; }
   const TranslationCache& translations() const { return translations_; }

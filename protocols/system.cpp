@@ -241,11 +241,15 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       auto attempt = workload.run(tx, request);
       const Outcome outcome = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
+      const bool inside = window.contains(cpu.now_ps());
+      if (inside) {
+        statistics.locations_cached += tx.locations_cached();
+        statistics.locations_missed += tx.locations_missed();
+      }
       if (outcome == Outcome::kCommitted) {
         count(tx, request.type, start_ps, window);
         break;
       }
-      const bool inside = window.contains(cpu.now_ps());
       if (outcome == Outcome::kUserAborted) {
         tx.abandon();
         if (inside) ++statistics.user_aborts[request.type];
@@ -323,12 +327,6 @@ void NodeProgram::drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& no
     threads_[static_cast<std::size_t>(thread)]->engine.for_each_log(
         [&](std::size_t backup) { nodes[backup]->store().reclaim(node, thread, ~std::uint64_t{0}); });
   }
-}
-std::uint64_t NodeProgram::location_cache_hits() const {
-  return shared_->cache.hits();
-}
-std::uint64_t NodeProgram::location_cache_misses() const {
-  return shared_->cache.misses();
 }
 
 }  // namespace verbtwin::protocols

@@ -85,8 +85,6 @@ class NodeProgram final : public Program {
   NodeStore& store();
   /// Has `nodes` apply all that this node's workers have logged there.
   void drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& nodes) const;
-  std::uint64_t location_cache_hits() const;
-  std::uint64_t location_cache_misses() const;
 
  private:
   struct Thread;

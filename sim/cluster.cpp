@@ -228,6 +228,10 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   return *mine;
 }
 
+void Cluster::begin_window() {
+  for (const auto& port : ports_) port->nic.begin_window();
+}
+
 Usage Cluster::usage() const {
   Usage usage;
   usage.resources = {{"core", {}},         {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
@@ -261,6 +265,7 @@ Usage Cluster::usage() const {
     usage.qp_cache_misses += nic.contexts().misses();
   }
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
+    if (platform_->link(static_cast<std::uint32_t>(link)).is_loopback) continue;
     usage.resources[6].busy_ps.push_back(fabric_->link_busy_ps(link));
   }
   if (ports_.front()->doorbells) {

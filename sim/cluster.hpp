@@ -76,6 +76,8 @@ class Cluster final : private EventHandler {
   Calendar& calendar() { return calendar_; }
   Transport& transport() { return *transport_; }
   Usage usage() const;
+  /// What usage() says is the most of several counts from here on.
+  void begin_window();
 
  private:
   class Node;

@@ -68,7 +68,7 @@ void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_
 
 void Core::run() {
   if (calendar_.now_ps() != scheduled_ps_) return;
-  scheduled_ps_ = kNever;
+  scheduled_ps_ = timer_ps_ = kNever;
   const bool shared = shares_with_ksoftirqd(calendar_.now_ps());
   if (busy_until_ps_ > calendar_.now_ps() && !shared) {  // interrupts came in between
     schedule(busy_until_ps_);
@@ -102,6 +102,9 @@ void Core::run() {
       next_wr_id_ = cq->first()->wr_id;
     }
     next_ps = std::min(next_ps, unseen_ps_);
+    if (const std::int64_t wakes_at_ps = worker_->wakes_at_ps(); wakes_at_ps < next_ps) {
+      next_ps = timer_ps_ = std::max(wakes_at_ps, busy_until_ps_);
+    }
     next_ps = next_ps == kNever ? kNever : std::max(next_ps, busy_until_ps_);
   }
   if (next_ps != kNever) schedule(next_ps);

@@ -63,8 +63,11 @@ class Core final : public Cpu {
     if (at_ps < scheduled_ps_) schedule(at_ps);
   }
 
-  /// Nothing to do and no time at which there will be: a thread that waits here has given its core away.
-  bool asleep_at(std::int64_t now_ps) const { return scheduled_ps_ == kNever && busy_until_ps_ <= now_ps; }
+  /// Nothing to do before a time that it set itself, if any: a thread that waits here has given its core
+  /// away.
+  bool asleep_at(std::int64_t now_ps) const {
+    return (scheduled_ps_ == kNever || scheduled_ps_ == timer_ps_) && busy_until_ps_ <= now_ps;
+  }
 
   /// An interrupt took `ps` of this core's time up to now, or takes them next if the core is at work. What is
   /// left for interrupts keeps a core busy until `backlog_until_ps`.
@@ -109,6 +112,7 @@ class Core final : public Cpu {
   std::int64_t softirq_delay_ps_ = 0;
   std::int64_t scheduled_ps_ = kNever;  // an event that fires at another time is stale
   std::int64_t unseen_ps_ = kNever;     // the first wake behind the worker's last look
+  std::int64_t timer_ps_ = kNever;      // what is scheduled is what the worker itself waits for
   std::int64_t busy_ps_ = 0;
   std::int64_t waited_ps_ = 0;    // for locks
   std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none

@@ -1,5 +1,7 @@
 #include "sim/device.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -277,10 +279,13 @@ std::unique_ptr<QueuePair> SimDevice::create_qp(const QpInitAttributes& attribut
   if (attributes.max_inline_data > attributes_.max_inline_data ||
       attributes.max_send_wr > attributes_.max_qp_wr || attributes.max_recv_wr > attributes_.max_qp_wr ||
       (attributes.type == QpType::kRc && attributes.max_rd_atomic > attributes_.max_qp_rd_atom)) {
-    throw UserError("", "a queue pair beyond what the device allows: max_inline_data " +
-                            std::to_string(attributes_.max_inline_data) + ", work requests " +
-                            std::to_string(attributes_.max_qp_wr) + ", max_rd_atomic " +
-                            std::to_string(attributes_.max_qp_rd_atom));
+    throw UserError(
+        "/cluster/nic",
+        fmt::format("a queue pair needs {} sends, {} RECVs, {} B inline and {} READs in flight; the "
+                    "NIC allows {} of either (max_send_wr), {} B (max_inline_b), {} (max_rd_atomic)",
+                    attributes.max_send_wr, attributes.max_recv_wr, attributes.max_inline_data,
+                    attributes.type == QpType::kRc ? attributes.max_rd_atomic : 0, attributes_.max_qp_wr,
+                    attributes_.max_inline_data, attributes_.max_qp_rd_atom));
   }
   return std::make_unique<SimQueuePair>(transport_, core_, port_, attributes);
 }

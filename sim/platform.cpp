@@ -35,6 +35,7 @@ namespace {
 constexpr double kPsPerSecond = 1e12;
 constexpr double kHostFlops = 1e9;  // SimGrid wants a speed; no computation runs on it
 constexpr const char* kPointer = "/cluster/network/platform";
+constexpr const char* kLoopback = "__loopback__";  // SimGrid's name of it
 
 Platform* current_platform = nullptr;
 std::vector<s4u::Host*> hosts_created;  // in the order of their creation, which is the file's
@@ -151,7 +152,8 @@ void Platform::finish(std::vector<s4u::Host*> hosts, int endpoints_per_node) {
     link_index_.emplace(link, static_cast<std::uint32_t>(links_.size()));
     links_.push_back({link->get_name(), link->get_bandwidth(),
                       std::llround(link->get_latency() * kPsPerSecond), link->is_on(),
-                      link->get_sharing_policy() != s4u::Link::SharingPolicy::FATPIPE});
+                      link->get_sharing_policy() != s4u::Link::SharingPolicy::FATPIPE,
+                      link->get_name() == kLoopback});
   }
   current_platform = this;
 }

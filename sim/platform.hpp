@@ -30,7 +30,8 @@ struct LinkInfo {
   double bandwidth_bytes_per_s = 0;
   std::int64_t latency_ps = 0;
   bool on = true;
-  bool is_shared = true;  // false: messages do not share its bandwidth (FATPIPE)
+  bool is_shared = true;     // false: messages do not share its bandwidth (FATPIPE)
+  bool is_loopback = false;  // SimGrid's own, from each host to itself
 };
 
 /// Indices of links, in the order a message crosses them.

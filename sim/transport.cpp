@@ -92,6 +92,7 @@ void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes
   Flight& f = flight(index);
   last_ps = std::max(last_ps, ready_ps);
   f.order = sequences_[sequence_key(f)].sent++;
+  fabric_.cross_quietly(path, bytes);  // for what the links are in use
   message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
 }
 

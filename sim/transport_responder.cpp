@@ -336,7 +336,7 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   wc.qp_num = target.number_;
   wc.src_qp = f.origin;
   ++counts_.recv.count;
-  counts_.recv.bytes += byte_len;
+  counts_.recv.bytes += f.length;  // of a datagram without what stands in front of it
   target.last_receive_ps_ = std::max(target.last_receive_ps_, visible_ps);
   target.recv_cq_->push(wc, target.last_receive_ps_, SimCompletionQueue::kNoSender, 0);
 }

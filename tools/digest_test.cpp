@@ -9,14 +9,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "protocols/checks/history.hpp"
+#include "protocols/registry.hpp"
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/simulate.hpp"
@@ -26,10 +29,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kNew = "new";
 constexpr const char* kHeader =
     "# Digests of simulated results: scenario, overrides, xxh3 of its result's numbers.\n"
     "# Checked by tools/digest_test.cpp, which also rewrites this file: VERBTWIN_UPDATE_GOLDEN=1 tools_test\n"
-    "# --gtest_filter='Digest.*'. Whoever changes a digest says so in CHANGES.md, marked **numbers**.\n";
+    "# --gtest_filter='Digest.*'. To add a run, write its line with \"new\" for the digest. Whoever changes "
+    "a digest says so in CHANGES.md, marked **numbers**.\n";
 
 struct Golden {
   std::string scenario;
@@ -50,7 +55,12 @@ std::vector<Golden> read_goldens() {
     Golden golden;
     words >> golden.scenario;
     for (std::string word; words >> word;) golden.overrides.push_back(word);
-    if (golden.overrides.empty()) continue;
+    const bool has_digest =
+        !golden.overrides.empty() &&
+        (golden.overrides.back() == kNew ||
+         (golden.overrides.back().size() == 16 &&
+          golden.overrides.back().find_first_not_of("0123456789abcdef") == std::string::npos));
+    if (!has_digest) throw std::runtime_error("tools/digests.txt: no digest ends this line: " + line);
     golden.digest = golden.overrides.back();
     golden.overrides.pop_back();
     goldens.push_back(std::move(golden));
@@ -105,7 +115,8 @@ TEST(Digest, EveryShippedScenarioHasOne) {
     const auto known = std::ranges::find(goldens, name, &Golden::scenario);
     if (known != goldens.end()) continue;
     if (updating()) {
-      goldens.push_back({name, {"run.warmup_us=20", "run.measure_us=50"}, "new"});
+      Golden& golden = goldens.emplace_back(Golden{name, {"run.warmup_us=20", "run.measure_us=50"}, kNew});
+      golden.digest = digest_of(golden);
       added = true;
     } else {
       ADD_FAILURE() << name
@@ -113,6 +124,18 @@ TEST(Digest, EveryShippedScenarioHasOne) {
     }
   }
   if (added) write_goldens(goldens);
+}
+
+TEST(Digest, EveryProtocolHasOne) {
+  std::set<std::string> covered;
+  for (const Golden& golden : read_goldens()) {
+    const scenarios::Scenario scenario =
+        scenarios::load_scenario(source("scenarios/" + golden.scenario), golden.overrides, make_catalog());
+    if (!scenario.protocol.is_null()) covered.insert(scenario.protocol.at("name").get<std::string>());
+  }
+  for (const protocols::RegistryEntry& entry : protocols::protocol_entries()) {
+    EXPECT_TRUE(covered.contains(entry.name)) << entry.name << " runs in no line of tools/digests.txt";
+  }
 }
 
 TEST(Digest, SimulatedNumbersAreWhatTheyWere) {

@@ -27,8 +27,9 @@ constexpr std::int64_t kIdleBeforeNapOnOwnCpu_ps = 20'000'000'000;
 constexpr std::int64_t kNapMax_ps = 5'000'000'000;
 constexpr int kAnyCpu = -1;
 
-void nap(std::int64_t idle_ps) {
-  std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(idle_ps / 4, kNapMax_ps) / 1000));
+void nap(std::int64_t idle_ps, std::int64_t wakes_in_ps) {
+  const std::int64_t ps = std::min({idle_ps / 4, kNapMax_ps, wakes_in_ps});
+  std::this_thread::sleep_for(std::chrono::nanoseconds(ps / 1000));
 }
 
 std::uint64_t sum(const VerbCounts& counts) {
@@ -108,7 +109,7 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     last_ps = now_ps;
     if (busy) last_busy_ps = now_ps;
     if (now_ps - last_busy_ps > idle_before_nap_ps) {
-      nap(now_ps - last_busy_ps);
+      nap(now_ps - last_busy_ps, worker.wakes_at_ps() - now_ps);
     } else if (now_ps - last_busy_ps > kIdleBeforeYield_ps) {
       std::this_thread::yield();
     }

@@ -46,14 +46,12 @@ class Transactions final : public SystemJob<protocols::System, protocols::NodePr
   using SystemJob::SystemJob;
 
   nlohmann::json result(const RunInput& run) override {
-    TransactionsInput input{run, {}, &occ_names(), {}, 0, 0, {}};
+    TransactionsInput input{run, {}, &occ_names(), {}, {}};
     input.transaction_names = system_.workload().transaction_names();
     for (const auto& node : nodes_) {
       for (int thread = 0; thread < system_.parameters().shape.threads; ++thread) {
         input.workers.push_back(&node->statistics(thread));
       }
-      input.location_cache_hits += node->location_cache_hits();
-      input.location_cache_misses += node->location_cache_misses();
     }
     if (system_.parameters().check) input.checks = protocols::run_checks(system_, nodes_);
     return make_result(input);
@@ -65,7 +63,7 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
   using SystemJob::SystemJob;
 
   nlohmann::json result(const RunInput& run) override {
-    RampInput input{{run, {}, &ramp_names(), {}, 0, 0, {}}, {}, 0};
+    RampInput input{{run, {}, &ramp_names(), {}, {}}, {}, 0};
     input.transaction_names = system_.workload().transaction_names();
     std::vector<const protocols::RampHistory*> histories;
     for (const auto& node : nodes_) {

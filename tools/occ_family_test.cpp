@@ -17,7 +17,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kFamily = {"drtmh", "drtmr", "farm", "fasst", "fasst-hybrid", "fasst-occ"};
+std::vector<std::string> family() {
+  std::vector<std::string> names;
+  for (const protocols::RegistryEntry& entry : protocols::occ_entries()) names.push_back(entry.name);
+  return names;
+}
 
 /// 3 nodes x 2 threads x 4 coroutines on little data.
 constexpr const char* kContended = R"({
@@ -92,7 +96,8 @@ TEST_P(Family, DISABLED_NightlyIsSoundUnderContention) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Family,
-                         testing::Combine(testing::ValuesIn(kFamily), testing::Range<std::size_t>(0, 9)),
+                         testing::Combine(testing::ValuesIn(family()),
+                                          testing::Range<std::size_t>(0, loads().size())),
                          [](const auto& test) {
                            return identifier(std::get<0>(test.param)) + "_" +
                                   loads()[std::get<1>(test.param)].name;
@@ -155,13 +160,13 @@ TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
 INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::Values("drtmh", "drtmr", "farm"),
                          [](const auto& test) { return identifier(test.param); });
 
-INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(kFamily),
+INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(family()),
                          [](const auto& test) { return identifier(test.param); });
 
 // --- Options ---
 
 TEST(Truncation, EndsTransactionsWhereItSays) {
-  for (const std::string& protocol : kFamily) {
+  for (const std::string& protocol : family()) {
     SCOPED_TRACE(protocol);
     const auto truncated = [&](const char* after) {
       return run(kContended, {"protocol.name=" + protocol, fmt::format("protocol.truncate_after={}", after),
@@ -182,7 +187,7 @@ TEST(Truncation, EndsTransactionsWhereItSays) {
 }
 
 TEST(Truncation, LeavesNoLockBehind) {
-  for (const std::string& protocol : kFamily) {
+  for (const std::string& protocol : family()) {
     // Of 120 objects each transaction would keep three.
     Overrides overrides = with(loads()[0].overrides, protocol, 1);
     overrides.insert(overrides.end(), {"protocol.truncate_after=validation", "run.measure_us=1500"});
@@ -192,7 +197,7 @@ TEST(Truncation, LeavesNoLockBehind) {
 
 /// What is set aside in logs and not used is given back, in logs that are small.
 TEST(Truncation, FillsNoLog) {
-  for (const std::string& protocol : kFamily) {
+  for (const std::string& protocol : family()) {
     for (const char* after : {"none", "execution", "validation", "commit_without_logging"}) {
       for (const bool conflicts_commit : {false, true}) {
         SCOPED_TRACE(fmt::format("{} {} {}", protocol, after, conflicts_commit));
@@ -210,7 +215,7 @@ TEST(Truncation, FillsNoLog) {
 }
 
 TEST(Artifact, ConflictsThatCommitAreFoundWrong) {
-  for (const std::string& protocol : kFamily) {
+  for (const std::string& protocol : family()) {
     Overrides overrides = with(loads()[0].overrides, protocol, 1);
     overrides.push_back("protocol.artifact.conflicts_commit=true");
     const json result = run(kContended, overrides);
@@ -220,7 +225,7 @@ TEST(Artifact, ConflictsThatCommitAreFoundWrong) {
 }
 
 TEST(Artifact, VersionsThatStayAreFoundWrong) {
-  for (const std::string& protocol : kFamily) {
+  for (const std::string& protocol : family()) {
     Overrides overrides = with(loads()[0].overrides, protocol, 1);
     overrides.push_back("protocol.artifact.versions_stay=true");
     EXPECT_GT(violations(run(kContended, overrides)), 0U) << protocol;

@@ -19,6 +19,8 @@ void pack(ByteWriter& to, const WorkerStatistics& statistics) {
   to.put_all(std::span<const std::uint64_t>(statistics.user_aborts));
   to.put(statistics.aborts);
   to.put(statistics.committed_ever);
+  to.put(statistics.locations_cached);
+  to.put(statistics.locations_missed);
 }
 
 WorkerStatistics unpack_statistics(ByteReader& from) {
@@ -27,6 +29,8 @@ WorkerStatistics unpack_statistics(ByteReader& from) {
   statistics.user_aborts = from.get_all<std::uint64_t>();
   statistics.aborts = from.get<decltype(statistics.aborts)>();
   statistics.committed_ever = from.get<std::uint64_t>();
+  statistics.locations_cached = from.get<std::uint64_t>();
+  statistics.locations_missed = from.get<std::uint64_t>();
   return statistics;
 }
 
@@ -103,8 +107,6 @@ class Transactions final : public RankJob {
 
   std::string report() override {
     ByteWriter to;
-    to.put(node_->location_cache_hits());
-    to.put(node_->location_cache_misses());
     for (int thread = 0; thread < node_->threads(); ++thread) {
       pack(to, node_->statistics(thread));
       pack(to, node_->history(thread));
@@ -121,7 +123,7 @@ class Transactions final : public RankJob {
 
   nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
                         const Ask& ask) override {
-    TransactionsInput input{run, {}, &occ_names(), {}, 0, 0, {}};
+    TransactionsInput input{run, {}, &occ_names(), {}, {}};
     input.transaction_names = system_.workload().transaction_names();
     const std::size_t workers = reports.size() * static_cast<std::size_t>(node_->threads());
     std::vector<WorkerStatistics> statistics;
@@ -132,8 +134,6 @@ class Transactions final : public RankJob {
     std::vector<const History*> history_of;
     for (const std::string& report : reports) {
       ByteReader from(report);
-      input.location_cache_hits += from.get<std::uint64_t>();
-      input.location_cache_misses += from.get<std::uint64_t>();
       for (int thread = 0; thread < node_->threads(); ++thread) {
         input.workers.push_back(&statistics.emplace_back(unpack_statistics(from)));
         history_of.push_back(&histories.emplace_back(unpack_history(from)));
@@ -192,7 +192,7 @@ class RampTransactions final : public RankJob {
 
   nlohmann::json result(const RunInput& run, const std::vector<std::string>& reports,
                         const Ask& ask) override {
-    RampInput input{{run, {}, &ramp_names(), {}, 0, 0, {}}, {}, 0};
+    RampInput input{{run, {}, &ramp_names(), {}, {}}, {}, 0};
     input.transaction_names = system_.workload().transaction_names();
     std::vector<std::unique_ptr<protocols::RampStatistics>> statistics;
     std::vector<std::unique_ptr<protocols::RampHistory>> histories;

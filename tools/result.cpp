@@ -371,8 +371,12 @@ json make_result(const TransactionsInput& input) {
   add_verbs(input, result);
   add_resources(input, false, result);
   if (input.names == &occ_names()) {
-    result["location_cache"] = {
-        {"hit_ratio", hit_ratio(input.location_cache_hits, input.location_cache_misses)}};
+    std::uint64_t cached = 0, missed = 0;
+    for (const protocols::WorkerStatistics* worker : input.workers) {
+      cached += worker->locations_cached;
+      missed += worker->locations_missed;
+    }
+    result["location_cache"] = {{"hit_ratio", hit_ratio(cached, missed)}};
   }
   result["checks"] = json::array();
   for (const protocols::CheckReport& check : input.checks) {

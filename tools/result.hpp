@@ -38,7 +38,6 @@ struct TransactionsInput : RunInput {
   std::span<const std::string_view> transaction_names;
   const TransactionNames* names = &occ_names();
   std::vector<const protocols::WorkerStatistics*> workers;
-  std::uint64_t location_cache_hits = 0, location_cache_misses = 0;  // none: there is no such cache
   std::vector<protocols::CheckReport> checks;
 };
 

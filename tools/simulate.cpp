@@ -101,12 +101,10 @@ class Simulation {
   ~Simulation() { job_.reset(); }  // before the cluster, whose devices its programs use
 
   void run() {
-    if (advance(window_.begin_ps)) {
-      before_ = cluster_.usage();
-      advance(window_.end_ps);
-    } else {
-      before_ = cluster_.usage();
-    }
+    const bool going_on = advance(window_.begin_ps);
+    cluster_.begin_window();
+    before_ = cluster_.usage();
+    if (going_on) advance(window_.end_ps);
     partial_ = stopping_.load();
     measured_until_ps_ = std::max(cluster_.calendar().now_ps(), window_.begin_ps);
     window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
@@ -140,15 +138,30 @@ class Simulation {
                       scenario_.run.warmup_us + scenario_.run.measure_us, finished_ever());
   }
 
-  /// Lets what is in flight finish: the checks need a quiet cluster.
+  /// Lets what is in flight finish: the checks need a quiet cluster. Not for ever: transactions may keep
+  /// aborting each other, and a signal that comes now means it.
   void drain() {
     constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second, unless all is quiet before
+    constexpr std::uint64_t kEventsInVain = 5'000'000;    // since the last one that finished
     const std::int64_t until_ps = cluster_.calendar().now_ps() + kDrainPs;
     sim::Calendar& calendar = cluster_.calendar();
+    const bool stopped_before = stopping_.load();
+    std::uint64_t finished = finished_ever(), finished_at = calendar.executed();
+    bool in_vain = false;
+    const auto going_on = [&] {
+      if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed)) stopping_.store(true);
+      if (const std::uint64_t now = finished_ever(); now != finished) {
+        finished = now;
+        finished_at = calendar.executed();
+      }
+      in_vain = calendar.executed() - finished_at > kEventsInVain || stopping_.load() != stopped_before;
+      return !in_vain;
+    };
     // A message that SimGrid carries is in flight without an event.
-    while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps) {
+    while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps &&
+           !in_vain) {
       const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
-      cluster_.clock().run_until(next_ps + us_to_ps(1), [] { return true; });
+      cluster_.clock().run_until(next_ps + us_to_ps(1), going_on);
     }
     // A protocol's requests do not fail here unless it, or the simulator, is wrong.
     const std::uint64_t failed = cluster_.transport().failed();
@@ -157,6 +170,11 @@ class Simulation {
     }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
+    if (unfinished > 0 && !calendar.empty()) {
+      throw std::runtime_error(fmt::format(
+          "{} {} never finished: they were still being tried again, and none of them came to its end",
+          unfinished, scenario_.protocol.is_null() ? "operations" : "transactions"));
+    }
     if (unfinished > 0) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped)",

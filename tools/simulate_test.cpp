@@ -64,7 +64,11 @@ constexpr const char* kIdle = R"({
   "run": {"warmup_us": 20, "measure_us": 2000}
 })";
 
-const std::vector<std::string> kProtocols = {"drtmh", "drtmr", "farm", "fasst", "fasst-hybrid", "fasst-occ"};
+std::vector<std::string> family() {
+  std::vector<std::string> names;
+  for (const protocols::RegistryEntry& entry : protocols::occ_entries()) names.push_back(entry.name);
+  return names;
+}
 
 // --- Isolation holds ---
 
@@ -253,7 +257,7 @@ TEST_P(EachProtocol, RecordingForTheChecksCostsNoSimulatedTime) {
   EXPECT_EQ(checked.at("committed"), unchecked.at("committed"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, EachProtocol, testing::ValuesIn(kProtocols), name_of);
+INSTANTIATE_TEST_SUITE_P(Protocols, EachProtocol, testing::ValuesIn(family()), name_of);
 
 // --- What a result says ---
 

@@ -194,7 +194,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
     ++device_.counts().recv.count;
-    device_.counts().recv.bytes += from.byte_len;
+    device_.counts().recv.bytes += from.byte_len - (slot.owner->type() == QpType::kUd ? kGrhBytes : 0);
   }
   slot.owner->retire(slot);
   return slot.kind != Slot::Kind::kFence;

@@ -239,7 +239,9 @@ void PrimitiveThread::take(const WorkCompletion& wc) {
     return;
   }
   Line& from = lines_[(wc.wr_id & ~kRecvBit) >> 32];
-  if (wc.status == WcStatus::kSuccess && ++from.consumed_recvs == kRecvBatch) {
+  if (wc.status != WcStatus::kSuccess) return;
+  if (options_.counts_receives() && window_->contains(cpu_.now_ps())) ++statistics_.operations;
+  if (++from.consumed_recvs == kRecvBatch) {
     post_recvs(from, kRecvBatch);
     from.consumed_recvs = 0;
   }
@@ -258,7 +260,7 @@ void PrimitiveThread::retire(const WorkCompletion& wc) {
   }
   statistics_.operations_ever += slot.retires;
   if (!window_->contains(now_ps)) return;
-  statistics_.operations += slot.retires;
+  if (!options_.counts_receives()) statistics_.operations += slot.retires;
   statistics_.latency_ps.push_back(now_ps - slot.posted_ps);
 }
 

@@ -58,6 +58,7 @@ bool Transaction::locate_in_cache() {
     const auto slot = engine_.node_.cache.find(item.record, item.record.key());
     item.located = slot.has_value();
     if (slot) item.slot = *slot;
+    ++(item.located ? locations_cached_ : locations_missed_);
     all = all && item.located;
   }
   return all;

@@ -1,6 +1,6 @@
 // RequestBatch: the requests of one phase, sent together (outstanding requests) or one after another.
 //
-//   RequestBatch batch(worker, options.outstanding, options.doorbell_batching, owner);
+//   RequestBatch batch(worker, options.logging, owner);    the phase's options
 //   for (...) {
 //     stage a request that batch.group() waits for
 //     auto sent = batch.next();

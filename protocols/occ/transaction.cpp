@@ -85,6 +85,7 @@ WaitGroup& Transaction::begin() {
   arena_used_ = 0;
   reason_ = AbortReason::kNone;
   phase_ps_ = {};
+  locations_cached_ = locations_missed_ = 0;
   phase_ = Phase::kExecution;
   phase_start_ps_ = engine_.cpu_.now_ps();
   return buffers_in_use_;

@@ -7,12 +7,13 @@
 // A Transaction is one coroutine's, used for one attempt after another; it belongs to the worker of its
 // engine and that worker's thread.
 //
-//   co_await tx.begin()
+//   WaitGroup& buffers = tx.begin(); co_await buffers;     by whoever calls Workload::run(), not in it
 //   const int a = tx.update(record)
 //   co_await tx.execute()           fetch what was declared; false: aborted
 //   tx.value(a)                     read or change in place; more may be declared and executed
 //   co_await tx.commit(effect)      Validation, Logging, Commit; false: aborted
-//   tx.abandon()                    instead of commit(): the application does not want it
+//   tx.abandon()                    instead of commit(); by whoever called run(), which said kUserAborted
+// A record is declared once, to read it or to update it; a lock it holds already would keep it out.
 #pragma once
 
 #include <array>
@@ -81,6 +82,9 @@ class Transaction final : public WorkedOn {
   /// What it is at now; of one that has ended, where it ended.
   Phase phase() const { return phase_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }
+  /// Of this attempt: records whose location the cache was asked for, and had or not.
+  std::uint32_t locations_cached() const { return locations_cached_; }
+  std::uint32_t locations_missed() const { return locations_missed_; }
 
  private:
   struct Item {
@@ -238,6 +242,7 @@ class Transaction final : public WorkedOn {
   std::int64_t phase_start_ps_ = 0;
   Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
+  std::uint32_t locations_cached_ = 0, locations_missed_ = 0;
   std::vector<Item> items_;
   std::vector<LogEntry> log_entries_;
   std::vector<Reply> replies_;  // of the item with the same place

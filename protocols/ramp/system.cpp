@@ -232,10 +232,8 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
       // as an attempt takes, over whatever transport (binary exponential backoff, that being the slot).
       const std::uint32_t slots = attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8));
       const std::int64_t again_ps = cpu.now_ps() + slots * (cpu.now_ps() - attempt_ps);
-      do {
-        auto yield = worker.yield();
-        co_await yield;
-      } while (cpu.now_ps() < again_ps);
+      auto sleep = worker.sleep_until(again_ps);
+      co_await sleep;
     }
     count(client, group.type, start_ps, window);
   }

@@ -36,6 +36,9 @@ bool Worker::step() {
     polled_at_ = 0;
     polled_end_ = cq_->poll(polled_);
     memory_has_more_ = polled_memory_ != nullptr && polled_memory_->poll_memory();
+    while (!sleepers_.empty() && sleepers_.begin()->first <= cpu_.now_ps()) {
+      make_ready(sleepers_.extract(sleepers_.begin()).mapped());
+    }
     round_ = ready_.size();
   }
   if (polled_at_ < polled_end_) {
@@ -48,7 +51,7 @@ bool Worker::step() {
   }
   if (polled_at_ < polled_end_ || round_ > 0) return true;
   const bool messages_left = messages_ != nullptr && messages_->flush();
-  return messages_left || !ready_.empty() || memory_has_more_;
+  return messages_left || !ready_.empty() || memory_has_more_ || wakes_at_ps() <= cpu_.now_ps();
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {

@@ -12,6 +12,7 @@
 #include <coroutine>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -143,6 +144,7 @@ class Worker final : public Steppable {
 
   bool step() override;
   bool looks_next() const override { return polled_at_ == polled_end_ && round_ == 0; }
+  std::int64_t wakes_at_ps() const override { return sleepers_.empty() ? kNever : sleepers_.begin()->first; }
   std::uint64_t next_wr_id() const override {
     return polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
   }
@@ -175,6 +177,17 @@ class Worker final : public Steppable {
     void await_resume() const noexcept {}
   };
   Yield yield() { return {*this}; }
+
+  /// co_await worker.sleep_until(at_ps): goes on in the first round that begins no earlier; until then it
+  /// takes nothing of the core.
+  struct Sleep {
+    Worker& worker;
+    std::int64_t at_ps;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> coroutine) { worker.sleepers_.emplace(at_ps, coroutine); }
+    void await_resume() const noexcept {}
+  };
+  Sleep sleep_until(std::int64_t at_ps) { return {*this, at_ps}; }
 
   void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
   void resume(std::coroutine_handle<> coroutine) {
@@ -221,6 +234,7 @@ class Worker final : public Steppable {
   std::vector<SendWr> gathered_;
   std::deque<Waiting> backlog_;  // in order
   std::deque<std::coroutine_handle<>> ready_;
+  std::multimap<std::int64_t, std::coroutine_handle<>> sleepers_;  // by when; those of one time in order
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;
   std::size_t round_ = 0;  // ready coroutines to run before the next poll

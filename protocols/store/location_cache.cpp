@@ -43,7 +43,6 @@ struct LocationCache::Shard {
   double unseen_share = 0;      // an unpopular record whose draw is below this is one of them
   std::uint64_t unpopular = 0;  // unpopular records that fall to this shard and nobody has looked up yet
   std::uint64_t popular = 0;    // warm entries of popular records
-  std::uint64_t hits = 0, misses = 0;
 
   void unlink(std::uint32_t at) {
     entries[entries[at].previous].next = entries[at].next;
@@ -122,18 +121,13 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
   Shard& shard = shard_of(record);
   const std::scoped_lock guard(shard.mutex);
   const auto found = shard.index.find(record.packed);
-  if (found != shard.index.end() && found->second == Shard::kEvicted) {
-    ++shard.misses;
-    return std::nullopt;
-  }
+  if (found != shard.index.end() && found->second == Shard::kEvicted) return std::nullopt;
   if (found != shard.index.end()) {
-    ++shard.hits;
     shard.unlink(found->second);
     shard.link_front(found->second);
     return shard.entries[found->second].slot;
   }
   if (start_ == CacheStart::kWarm && starts_cached(shard, record)) {
-    ++shard.hits;
     const bool popular = popularity_.popular(record);
     std::uint64_t& left = popular ? shard.popular : shard.unseen;
     if (left > 0) --left;
@@ -141,7 +135,6 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
     shard.insert(record.packed, initial_slot, true);
     return initial_slot;
   }
-  ++shard.misses;
   return std::nullopt;
 }
 
@@ -159,18 +152,6 @@ void LocationCache::put(RecordId record, std::uint64_t slot) {
       found == shard.index.end() && start_ == CacheStart::kWarm && !popularity_.popular(record);
   if (first && shard.unpopular > 0) --shard.unpopular;
   shard.insert(record.packed, slot, false);
-}
-
-std::uint64_t LocationCache::hits() const {
-  std::uint64_t sum = 0;
-  for (const auto& shard : shards_) sum += shard->hits;
-  return sum;
-}
-
-std::uint64_t LocationCache::misses() const {
-  std::uint64_t sum = 0;
-  for (const auto& shard : shards_) sum += shard->misses;
-  return sum;
 }
 
 }  // namespace verbtwin::protocols

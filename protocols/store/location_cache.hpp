@@ -19,7 +19,8 @@
 
 namespace verbtwin::protocols {
 
-/// What a workload knows of its records' popularity.
+/// What a workload knows of its records' popularity: popular are those drawn more than twice as often as the
+/// average, and popular_records() says how many of them popular() names.
 class Popularity {
  public:
   virtual ~Popularity() = default;
@@ -42,9 +43,6 @@ class LocationCache {
   /// The record's slot at its primary, if cached; `initial_slot` is where it was from the start.
   std::optional<std::uint64_t> find(RecordId record, std::uint64_t initial_slot);
   void put(RecordId record, std::uint64_t slot);
-
-  std::uint64_t hits() const;
-  std::uint64_t misses() const;
 
  private:
   static constexpr std::size_t kShards = 16;

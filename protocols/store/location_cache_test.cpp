@@ -54,8 +54,6 @@ TEST(LocationCache, AColdCacheKnowsWhatItWasTold) {
   EXPECT_EQ(cache.find(key(3), 3), 77U);
   cache.put(key(3), 78);
   EXPECT_EQ(cache.find(key(3), 3), 78U) << "a record that moved";
-  EXPECT_EQ(cache.hits(), 2U);
-  EXPECT_EQ(cache.misses(), 1U);
 }
 
 TEST(LocationCache, WithoutRoomItHoldsNothing) {
@@ -76,7 +74,6 @@ TEST(LocationCache, AFullCacheKnowsEverything) {
   for (std::uint64_t k = 0; k < 1'000'000; k += 997) EXPECT_EQ(cache.find(key(k), k + 5), k + 5);
   cache.put(key(1), 99);
   EXPECT_EQ(cache.find(key(1), 1), 1U);
-  EXPECT_EQ(cache.misses(), 0U);
 }
 
 /// Least recently used goes first; a look-up that hits is a use, and so is being put for the first time.
@@ -116,7 +113,6 @@ TEST(LocationCacheProperty, AColdShardIsAnLruList) {
     const auto capacity = *rc::gen::inRange<std::size_t>(1, 9);
     LocationCache cache(bytes_for(kShards * capacity), CacheStart::kCold, popularity);
     NaiveCache naive(capacity);
-    std::uint64_t hits = 0, misses = 0;
     const auto steps = *rc::gen::container<std::vector<std::pair<std::uint8_t, bool>>>(
         rc::gen::arbitrary<std::pair<std::uint8_t, bool>>());
     std::uint64_t slot = 1000;
@@ -128,11 +124,8 @@ TEST(LocationCacheProperty, AColdShardIsAnLruList) {
       } else {
         const auto expected = naive.find(k);
         RC_ASSERT(cache.find(key(k), k) == expected);
-        ++(expected ? hits : misses);
       }
     }
-    RC_ASSERT(cache.hits() == hits);
-    RC_ASSERT(cache.misses() == misses);
   }));
 }
 

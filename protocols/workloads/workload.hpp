@@ -1,8 +1,12 @@
 // Workload: what transactions there are, on what data, in what mix, and what must hold of the data
 // afterwards.
 //
-// Made once per run and shared by all workers; everything but run() is const and may be called by any thread.
-// A request is drawn once and run until it commits, with the same inputs.
+// Made once per run and shared by all workers. draw() and run() are called by the thread of the Client's
+// worker, the rest by any. A request is drawn once and run until it commits, with the same inputs: run()
+// draws nothing, and what does not fit into its arguments follows from a seed among them.
+//
+// What a transaction declares must be there (partition, key) and within the maxima below, by which buffers,
+// log rings and packets are sized: asserts of debug builds tell (`tools/dev test debug`), others do not.
 #pragma once
 
 #include <array>
@@ -28,6 +32,8 @@ struct Request {
   std::array<std::uint64_t, 3> arguments{};
 };
 
+/// kCommitted: commit() returned true. kAborted: it or execute() returned false; the request is run again.
+/// kUserAborted: the application does not want it; not run again.
 enum class Outcome : std::uint8_t { kCommitted, kAborted, kUserAborted };
 inline Outcome outcome_of(bool committed) {
   return committed ? Outcome::kCommitted : Outcome::kAborted;
