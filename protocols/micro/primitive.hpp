@@ -38,8 +38,8 @@ struct PrimitiveOptions {
     if (thread >= issuing_threads) return false;
     return pattern == Pattern::kSymmetric || (node == 0) == (pattern == Pattern::kOneToMany);
   }
-  /// Throws UserError where the payload is to be inline and does not fit.
-  void check_inline(const DeviceAttributes& device) const;
+  /// Throws UserError where the payload does not fit: inline, or in a datagram.
+  void check_device(const DeviceAttributes& device) const;
   bool is_atomic() const { return verb == Opcode::kAtomicCmpAndSwp || verb == Opcode::kAtomicFetchAndAdd; }
 };
 
