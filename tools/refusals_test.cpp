@@ -224,7 +224,8 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
               says("/cluster/coroutines", "has 32768 RECVs: allowed are 1 to [0-9]+ coroutines, or fewer"));
   const std::string ud = R"(workload={"name":"primitive","verb":"send","transport":"ud","payload_b":8000})";
   EXPECT_THAT(refused(micro + "raw-read.json", {ud}), says("/workload/payload_b", "up to 4096 B over UD"));
-  const std::string ramp = R"({"cluster": {"nodes": 3, "threads": 1, "replicas": 1, "nic": "connectx-2"},
+  const std::string ramp = R"({"cluster": {"nodes": 3, "threads": 1, "replicas": 1, "nics_per_node": 1,
+                "nic": "connectx-2"},
     "protocol": {"name": "ramp-fast", "transport": "send_recv"},
     "workload": {"name": "read-write-mix", "value_b": 3000}})";
   EXPECT_THAT(refused(write("ramp.json", ramp), {}),
@@ -241,9 +242,9 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
       refused(micro + "multi-object-rpc-read.json", {"workload.objects=256", "cluster.coroutines=1024"}),
       says("/cluster/coroutines", "16 nodes with 1024 coroutines may send one worker "));
   const std::string text = read_text(VERBTWIN_SOURCE_DIR "/calibration/profiles/connectx-4.json");
-  write("short.json", edited(text, R"("max_send_wr": {"value": 32768)", R"("max_send_wr": {"value": 100)"));
+  write("short.json", edited(text, R"("max_send_wr": {"value": 32768)", R"("max_send_wr": {"value": 10)"));
   EXPECT_THAT(refused(micro + "raw-read.json", {"cluster.nic=" + (directory_ / "short.json").string()}),
-              says("/cluster/nic", "a queue pair beyond what the device allows: .*work requests 100"));
+              says("/cluster/nic", "a queue pair beyond what the device allows: .*work requests 10,"));
 }
 
 TEST_F(Refusals, WhatADeviceJustCarriesRuns) {
