@@ -1,5 +1,9 @@
 #include "backend/verbs.hpp"
 
+#include <string>
+
+#include "backend/user_error.hpp"
+
 namespace verbtwin {
 
 std::string_view to_string(WcStatus status) {
@@ -86,6 +90,33 @@ bool type_allows(QpType type, const SendWr& wr, std::uint32_t max_inline_data, s
       return is_send && wr.ah != nullptr && wr.sge.length <= mtu;
   }
   return false;
+}
+
+void check_completion_queue(const DeviceAttributes& device, std::uint32_t cqe) {
+  if (cqe > 0 && cqe <= device.max_cqe) return;
+  throw UserError("", "a completion queue of " + std::to_string(cqe) + " entries: the device allows 1 to " +
+                          std::to_string(device.max_cqe));
+}
+
+void check_queue_pair(const DeviceAttributes& device, const QpInitAttributes& wanted) {
+  if (wanted.max_inline_data <= device.max_inline_data && wanted.max_send_wr <= device.max_qp_wr &&
+      wanted.max_recv_wr <= device.max_qp_wr &&
+      (wanted.type != QpType::kRc || wanted.max_rd_atomic <= device.max_qp_rd_atom)) {
+    return;
+  }
+  throw UserError("", "a queue pair of " + std::to_string(wanted.max_send_wr) + " sends, " +
+                          std::to_string(wanted.max_recv_wr) + " RECVs, " +
+                          std::to_string(wanted.max_inline_data) + " B inline and " +
+                          std::to_string(wanted.max_rd_atomic) +
+                          " READs in flight: the device allows up to " + std::to_string(device.max_qp_wr) +
+                          " sends or RECVs, " + std::to_string(device.max_inline_data) + " B, " +
+                          std::to_string(device.max_qp_rd_atom) + " READs");
+}
+
+QpInitAttributes connected_queue_pairs(QpInitAttributes wanted, const DeviceAttributes& device) {
+  wanted.max_inline_data = device.max_inline_data;
+  wanted.max_rd_atomic = device.max_qp_rd_atom;
+  return wanted;
 }
 
 }  // namespace verbtwin

@@ -98,7 +98,7 @@ void System::plan_messages(const LogSpec& log) {
   rpc.passive_calls = installs;
 }
 
-RpcOptions System::rpc_options(const DeviceAttributes& device) const {
+void System::check_device(const DeviceAttributes& device) const {
   const auto refuse = [&](const char* pointer, const char* what, std::uint32_t bytes, const char* instead) {
     throw UserError(pointer, std::string(what) + " takes a datagram of " + std::to_string(bytes) +
                                  " B, and this device's hold " + std::to_string(device.mtu) +
@@ -112,9 +112,17 @@ RpcOptions System::rpc_options(const DeviceAttributes& device) const {
   }
   if (packet_min_b_ > device.mtu)
     refuse("/cluster/nic", "a packet of messages", packet_min_b_, "no smaller ones");
-  RpcOptions rpc = parameters_.options.rpc;
-  rpc.packet_b = std::min(rpc.packet_b, device.mtu);
-  return rpc;
+  UdRpc::check_device(parameters_.shape, parameters_.coroutines, parameters_.options.rpc, device);
+  Worker::check_device(device, completions());
+}
+
+std::uint32_t System::completions() const {
+  const ClusterShape& shape = parameters_.shape;
+  // Signalled one-sided requests: those awaited, and one in every interval of the passive ones.
+  const auto one_sided =
+      static_cast<std::uint32_t>(parameters_.coroutines) * 64 +
+      static_cast<std::uint32_t>(shape.nodes * shape.nics_per_node * shape.qps_per_peer) * 8;
+  return UdRpc::completions(shape, parameters_.coroutines, parameters_.options.rpc) + one_sided;
 }
 
 System::~System() = default;
@@ -178,8 +186,8 @@ struct NodeProgram::Thread {
   Thread(const System& system, Shared& shared, WorkerPort& port)
       : system_(system),
         port_(port),
-        worker(port, completions(system)),
-        rpc(worker, system.parameters().coroutines, system.rpc_options(port.device().attributes()),
+        worker(port, system.completions()),
+        rpc(worker, system.parameters().coroutines, system.parameters().options.rpc,
             memory(shared).first(system.rpc_bytes()), shared.store.lkey()),
         engine(shared.occ, worker, rpc, system.parameters().check ? &history : nullptr),
         random(system.parameters().seed,
@@ -199,15 +207,6 @@ struct NodeProgram::Thread {
   std::span<std::byte> memory(Shared& shared) const {
     const StoreLayout& layout = system_.layout();
     return shared.store.memory().subspan(layout.worker_offset(port_.thread()), layout.worker_bytes());
-  }
-
-  static std::uint32_t completions(const System& system) {
-    const SystemParameters& p = system.parameters();
-    // Signalled one-sided requests: those awaited, and one in every interval of the passive ones.
-    const auto one_sided =
-        static_cast<std::uint32_t>(p.coroutines) * 64 +
-        static_cast<std::uint32_t>(p.shape.nodes * p.shape.nics_per_node * p.shape.qps_per_peer) * 8;
-    return UdRpc::completions(p.shape, p.coroutines, p.options.rpc) + one_sided;
   }
 
   Task<void> run_transactions(Transaction& tx, const Window& window, const std::atomic<bool>& stop);
@@ -284,7 +283,10 @@ void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::
 NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory,
                          const std::vector<WorkerPort*>& ports)
     : shared_(std::make_unique<Shared>(system, node, memory)) {
-  for (WorkerPort* port : ports) threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
+  for (WorkerPort* port : ports) {
+    system.check_device(port->device().attributes());
+    threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
+  }
 }
 
 NodeProgram::~NodeProgram() = default;

@@ -46,8 +46,9 @@ class System {
   std::size_t node_memory_bytes() const { return layout_->total_bytes(); }
   std::size_t arena_bytes() const { return arena_b_; }
   std::size_t rpc_bytes() const { return rpc_b_; }
-  /// How a worker with this device calls others. Throws UserError where a message does not fit a datagram.
-  RpcOptions rpc_options(const DeviceAttributes& device) const;
+  /// Throws UserError where the device cannot carry what the workers send: datagrams too short, queues too.
+  void check_device(const DeviceAttributes& device) const;
+  std::uint32_t completions() const;  // that a worker must have room for
   KeepLogged keep_logged() const;
 
  private:

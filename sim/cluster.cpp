@@ -75,9 +75,7 @@ class Cluster::Worker final : public WorkerPort {
     return cluster_.connect(*this, node, nic, index);
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {
-    connected_ = wanted;
-    connected_.max_inline_data = device_.attributes().max_inline_data;
-    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+    connected_ = connected_queue_pairs(wanted, device_.attributes());
   }
   void watch(std::span<const std::byte> memory) override {
     cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);

@@ -1,7 +1,5 @@
 #include "sim/device.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 
@@ -257,36 +255,27 @@ class SimMemoryRegion final : public MemoryRegion {
 
 }  // namespace
 
-SimDevice::SimDevice(Transport& transport, Core& core, Port& port, const models::NicProfile& profile)
-    : transport_(transport), core_(core), port_(port) {
-  attributes_.max_inline_data = static_cast<std::uint32_t>(profile.max_inline_b);
-  attributes_.max_qp_wr = static_cast<std::uint32_t>(profile.max_send_wr);
-  attributes_.max_cqe = 1U << 22;
-  attributes_.max_qp_rd_atom = static_cast<std::uint8_t>(
+DeviceAttributes device_attributes(const models::NicProfile& profile) {
+  DeviceAttributes attributes;
+  attributes.max_inline_data = static_cast<std::uint32_t>(profile.max_inline_b);
+  attributes.max_qp_wr = static_cast<std::uint32_t>(profile.max_send_wr);
+  attributes.max_cqe = 1U << 22;
+  attributes.max_qp_rd_atom = static_cast<std::uint8_t>(
       std::min(profile.max_rd_atomic, static_cast<double>(SimQueuePair::kReadsMax)));
-  attributes_.mtu = static_cast<std::uint32_t>(profile.mtu_b);
+  attributes.mtu = static_cast<std::uint32_t>(profile.mtu_b);
+  return attributes;
 }
 
+SimDevice::SimDevice(Transport& transport, Core& core, Port& port, const models::NicProfile& profile)
+    : transport_(transport), core_(core), port_(port), attributes_(device_attributes(profile)) {}
+
 std::unique_ptr<CompletionQueue> SimDevice::create_cq(std::uint32_t cqe) {
-  if (cqe == 0 || cqe > attributes_.max_cqe) {
-    throw UserError("", "a completion queue of " + std::to_string(cqe) + " entries: the device allows 1 to " +
-                            std::to_string(attributes_.max_cqe));
-  }
+  check_completion_queue(attributes_, cqe);
   return std::make_unique<SimCompletionQueue>(core_, transport_, cqe);
 }
 
 std::unique_ptr<QueuePair> SimDevice::create_qp(const QpInitAttributes& attributes) {
-  if (attributes.max_inline_data > attributes_.max_inline_data ||
-      attributes.max_send_wr > attributes_.max_qp_wr || attributes.max_recv_wr > attributes_.max_qp_wr ||
-      (attributes.type == QpType::kRc && attributes.max_rd_atomic > attributes_.max_qp_rd_atom)) {
-    throw UserError(
-        "/cluster/nic",
-        fmt::format("a queue pair needs {} sends, {} RECVs, {} B inline and {} READs in flight; the "
-                    "NIC allows {} of either (max_send_wr), {} B (max_inline_b), {} (max_rd_atomic)",
-                    attributes.max_send_wr, attributes.max_recv_wr, attributes.max_inline_data,
-                    attributes.type == QpType::kRc ? attributes.max_rd_atomic : 0, attributes_.max_qp_wr,
-                    attributes_.max_inline_data, attributes_.max_qp_rd_atom));
-  }
+  check_queue_pair(attributes_, attributes);
   return std::make_unique<SimQueuePair>(transport_, core_, port_, attributes);
 }
 

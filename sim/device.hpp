@@ -190,6 +190,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t max_recv_wr_;
 };
 
+/// What a device with this profile allows: known before there is one.
+DeviceAttributes device_attributes(const models::NicProfile& profile);
+
 class SimDevice final : public Device {
  public:
   SimDevice(Transport& transport, Core& core, Port& port, const models::NicProfile& profile);

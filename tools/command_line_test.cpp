@@ -329,6 +329,11 @@ TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
               HasSubstr("it has 1 hosts, the cluster needs 3"));
   write("one.xml", "no platform");
   EXPECT_THAT(refused(R"([{"cluster.network": [{"platform": "one.xml"}]}])"), HasSubstr("one.xml: "));
+  EXPECT_THAT(
+      refused(R"([{"workload": [{"name": "ycsb"}]},
+                          {"cluster.nic": ["connectx-4", "connectx-4-roce", "connectx-5"]},
+                          {"workload.value_b": [100, 1000]}])"),
+      AllOf(HasSubstr("/workload: a record sent by RPC takes a datagram of "), HasSubstr("; in point 3 (")));
 }
 
 TEST_F(CommandLine, APlatformWithProfilesIsSwept) {

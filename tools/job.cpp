@@ -30,6 +30,7 @@ class SystemJob : public Job {
   SystemJob(const auto& parameters, const nlohmann::json& workload) : system_(parameters, workload) {}
 
   std::size_t node_memory_bytes() const override { return system_.node_memory_bytes(); }
+  void check_device(const DeviceAttributes& device) const override { system_.check_device(device); }
 
   protocols::Program& add_node(int node, NodeMemory& memory, const std::vector<WorkerPort*>& ports) override {
     nodes_.push_back(std::make_unique<Node>(system_, node, memory, ports));
@@ -86,6 +87,7 @@ class MicroBenchmark final : public Job {
         benchmark_(protocols::make_benchmark(scenario.workload, benchmark_parameters(scenario))) {}
 
   std::size_t node_memory_bytes() const override { return benchmark_->node_memory_bytes(); }
+  void check_device(const DeviceAttributes& device) const override { benchmark_->check_device(device); }
 
   protocols::Program& add_node(int, NodeMemory&, const std::vector<WorkerPort*>& ports) override {
     nodes_.push_back(std::make_unique<protocols::BenchmarkNode>(*benchmark_, ports));

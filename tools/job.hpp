@@ -24,6 +24,8 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual std::size_t node_memory_bytes() const = 0;
+  /// Throws UserError where the device cannot carry what is sent: what add_node() would refuse.
+  virtual void check_device(const DeviceAttributes& device) const = 0;
   /// Makes the next node's program, owned by the job.
   virtual protocols::Program& add_node(int node, NodeMemory& memory,
                                        const std::vector<WorkerPort*>& ports) = 0;

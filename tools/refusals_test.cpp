@@ -196,5 +196,75 @@ TEST_F(Refusals, TheDevelopersEntryPointListsAllItsCommands) {
   EXPECT_THAT(dev.err(), HasSubstr(" bench profile format "));
 }
 
+TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
+  const std::string scenarios = VERBTWIN_SOURCE_DIR "/scenarios/";
+  const auto refused = [&](const std::string& scenario, const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments = {"check", scenario};
+    for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+    const std::string line = refusal(arguments);
+    arguments.front() = "run";
+    EXPECT_EQ(line, refusal(arguments));
+    return line;
+  };
+  const auto says = [](const char* pointer, const char* what) {
+    return testing::ContainsRegex(": " + std::string(pointer) + ": .*" + what);
+  };
+  const std::string smallbank = scenarios + "smallbank-16.json", micro = scenarios + "primitives/";
+  const std::string fasst = "protocol.name=fasst", two_k = "cluster.nic=connectx-2",
+                    one_k = "cluster.nic=connectx-4-roce";
+  const std::string ring = "protocol.log.ring_kib=64", ycsb = R"(workload={"name":"ycsb","value_b":3000})";
+  EXPECT_THAT(refused(smallbank, {one_k, fasst, R"(workload={"name":"tpcc"})", ring}),
+              says("/protocol/phases/logging/primitive",
+                   "takes a datagram of 2008 B, and this device's hold 1024 B: allowed are "));
+  EXPECT_THAT(refused(smallbank, {one_k, ycsb, ring}), says("/workload", "hold 1024 B: allowed are "));
+  EXPECT_THAT(refused(smallbank, {two_k, fasst, ycsb, ring}),
+              says("/protocol/phases/logging/primitive", "hold 2048 B: allowed are "));
+  EXPECT_THAT(refused(smallbank,
+                      {fasst, "cluster.nodes=64", "cluster.coroutines=1024", "protocol.log.ring_kib=2048"}),
+              says("/cluster/coroutines", "has 32768 RECVs: allowed are 1 to [0-9]+ coroutines, or fewer"));
+  const std::string ud = R"(workload={"name":"primitive","verb":"send","transport":"ud","payload_b":8000})";
+  EXPECT_THAT(refused(micro + "raw-read.json", {ud}), says("/workload/payload_b", "up to 4096 B over UD"));
+  const std::string ramp = R"({"cluster": {"nodes": 3, "threads": 1, "replicas": 1, "nics_per_node": 1,
+                "nic": "connectx-2"},
+    "protocol": {"name": "ramp-fast", "transport": "send_recv"},
+    "workload": {"name": "read-write-mix", "value_b": 3000}})";
+  EXPECT_THAT(refused(write("ramp.json", ramp), {}),
+              says("/workload/value_b", "allowed with \"send_recv\" are up to [0-9]+ B"));
+  EXPECT_THAT(refused(micro + "echo-ud.json", {two_k, "workload.payload_b=4000"}),
+              says("/workload/payload_b", "hold 2048 B: up to 2032 B are allowed"));
+  EXPECT_THAT(refused(micro + "echo-herd.json", {two_k, "workload.payload_b=4000"}),
+              says("/workload/payload_b", "hold 2048 B: up to 2040 B are allowed"));
+  EXPECT_THAT(refused(micro + "echo-herd.json", {"cluster.coroutines=1024"}),
+              says("/cluster/coroutines", "32768 requests: fewer coroutines or nodes are allowed"));
+  EXPECT_THAT(refused(micro + "multi-object-rpc-read.json", {two_k, "workload.payload_b=4000"}),
+              says("/workload/payload_b", "hold 2048 B: two_sided allows up to 2032 B"));
+  EXPECT_THAT(
+      refused(micro + "multi-object-rpc-read.json", {"workload.objects=256", "cluster.coroutines=1024"}),
+      says("/cluster/coroutines", "16 nodes with 1024 coroutines may send one worker "));
+  const std::string text = read_text(VERBTWIN_SOURCE_DIR "/calibration/profiles/connectx-4.json");
+  write("short.json", edited(text, R"("max_send_wr": {"value": 32768)", R"("max_send_wr": {"value": 10)"));
+  EXPECT_THAT(refused(micro + "raw-read.json", {"cluster.nic=" + (directory_ / "short.json").string()}),
+              says("/cluster/nic", "a queue pair beyond what the device allows: .*work requests 10,"));
+}
+
+TEST_F(Refusals, WhatADeviceJustCarriesRuns) {
+  const std::string micro = VERBTWIN_SOURCE_DIR "/scenarios/primitives/";
+  const auto runs = [&](const std::string& scenario, const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments = {"run",   micro + scenario,    "--set", "cluster.nodes=3",
+                                          "--set", "cluster.threads=2", "--set", "run.measure_us=20"};
+    for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+    const Ended ended = verbtwin(arguments);
+    EXPECT_EQ(ended.exit_code, 0) << scenario << ": " << ended.err;
+  };
+  const std::string two_k = "cluster.nic=connectx-2", longest = "workload.payload_b=2032";
+  runs("echo-ud.json", {two_k, longest});
+  runs("echo-ud.json", {two_k, "workload.payload_b=1500", "workload.coalescing=true"});
+  runs("echo-herd.json", {two_k, "workload.payload_b=2040"});
+  runs("multi-object-rpc-read.json", {two_k, longest});
+  runs("multi-object-rpc-write.json", {two_k, "workload.payload_b=2024"});
+  // One-sided: no datagram is ever sent.
+  runs("multi-object-read.json", {"cluster.coroutines=300", "workload.payload_b=8000"});
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

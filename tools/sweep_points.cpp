@@ -2,14 +2,15 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
 #include "calibration/profile_file.hpp"
-#include "protocols/micro/primitive.hpp"
 #include "scenarios/loader.hpp"
+#include "sim/device.hpp"
 #include "sim/platform.hpp"
 #include "tools/catalog.hpp"
 #include "tools/job.hpp"
@@ -23,12 +24,12 @@ namespace {
 class Checks {
  public:
   void check(const scenarios::Scenario& scenario) {
-    make_job(scenario, {});
+    const std::unique_ptr<Job> job = make_job(scenario, {});
     if (scenario.backend != "sim") return;  // a real cluster is what it is
     check_simulated_time(scenario.run);
     check_profiles(scenario);
     check_platform(scenario.cluster);
-    check_inline(scenario);
+    check_device(scenario, *job);
   }
 
  private:
@@ -62,13 +63,14 @@ class Checks {
     if (!why.empty()) throw UserError("/cluster/network/platform", why);
   }
 
-  /// What the first post would refuse.
-  void check_inline(const scenarios::Scenario& scenario) {
-    if (scenario.workload.at("name") != "primitive") return;
-    DeviceAttributes device;
-    device.max_inline_data = static_cast<std::uint32_t>(nics_.at(scenario.cluster.nic).max_inline_b);
-    protocols::PrimitiveOptions::from_json(scenario.workload, shape_of(scenario.cluster))
-        .check_inline(device);
+  /// A simulated device is what its profile says.
+  void check_device(const scenarios::Scenario& scenario, const Job& job) {
+    try {
+      job.check_device(sim::device_attributes(nics_.at(scenario.cluster.nic)));
+    } catch (const UserError& error) {
+      if (!error.pointer().empty()) throw;
+      throw UserError("/cluster/nic", error.what());  // a device's own words know of no scenario
+    }
   }
 
   std::map<std::string, models::NicProfile> nics_;

@@ -61,9 +61,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
     if (wanted.type != QpType::kRc) {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
-    connected_ = wanted;
-    connected_.max_inline_data = device_.attributes().max_inline_data;
-    connected_.max_rd_atomic = device_.attributes().max_qp_rd_atom;
+    connected_ = connected_queue_pairs(wanted, device_.attributes());
   }
   Sockets& sockets() override {
     return cluster_.sockets_ ? cluster_.sockets_->of(thread_) : WorkerPort::sockets();

@@ -97,22 +97,12 @@ IbvDevice::IbvDevice(const PortChoice& choice) : context_(choice) {
 }
 
 std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
-  if (cqe == 0 || cqe > attributes_.max_cqe) {
-    throw UserError("", fmt::format("a completion queue of {} entries: the device allows 1 to {}", cqe,
-                                    attributes_.max_cqe));
-  }
+  check_completion_queue(attributes_, cqe);
   return std::make_unique<IbvCompletionQueue>(*this, cqe);
 }
 
 std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
-  if (wanted.max_inline_data > attributes_.max_inline_data || wanted.max_send_wr > attributes_.max_qp_wr ||
-      wanted.max_recv_wr > attributes_.max_qp_wr ||
-      (wanted.type == QpType::kRc && wanted.max_rd_atomic > attributes_.max_qp_rd_atom)) {
-    throw UserError(
-        "", fmt::format("a queue pair beyond what the device allows: max_inline_data {}, work "
-                        "requests {}, max_rd_atomic {}",
-                        attributes_.max_inline_data, attributes_.max_qp_wr, attributes_.max_qp_rd_atom));
-  }
+  check_queue_pair(attributes_, wanted);
   return std::make_unique<IbvQueuePair>(*this, wanted);
 }
 

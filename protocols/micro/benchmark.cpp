@@ -44,7 +44,10 @@ std::unique_ptr<Benchmark> make_benchmark(const nlohmann::json& workload,
 }
 
 BenchmarkNode::BenchmarkNode(const Benchmark& benchmark, const std::vector<WorkerPort*>& ports) {
-  for (WorkerPort* port : ports) threads_.push_back(benchmark.make_thread(*port));
+  for (WorkerPort* port : ports) {
+    benchmark.check_device(port->device().attributes());
+    threads_.push_back(benchmark.make_thread(*port));
+  }
 }
 
 void BenchmarkNode::start(const Window& window, const std::atomic<bool>& stop) {

@@ -54,7 +54,9 @@ class Benchmark {
   virtual ~Benchmark() = default;
   /// Registered memory that each node needs.
   virtual std::size_t node_memory_bytes() const = 0;
-  /// `port` outlives the thread's object.
+  /// Throws UserError where the device cannot carry what a thread sends.
+  virtual void check_device(const DeviceAttributes& device) const = 0;
+  /// `port` outlives the thread's object; its device passed check_device().
   virtual std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const = 0;
   /// Machines that the rate "per machine" is over: all of them where every machine does the same, one where
   /// one machine faces the others.

@@ -4,7 +4,9 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <string>
 
+#include "backend/user_error.hpp"
 #include "protocols/store/record.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -18,6 +20,11 @@ constexpr std::uint32_t kSignalInterval = 32;
 /// What tells polled message number `number` from the one a ring earlier; never 0, as memory without one is.
 std::uint64_t mark(std::uint32_t number) {
   return number | 1U << 31;
+}
+
+/// HERD: a reply to every call of every peer may wait to be sent.
+std::uint32_t replies_max(const ClusterShape& shape, std::uint32_t ring) {
+  return static_cast<std::uint32_t>(shape.nodes) * ring + kSignalInterval;
 }
 
 /// Its last word.
@@ -62,13 +69,29 @@ ConnectedEcho::ConnectedEcho(const EchoOptions& options, int coroutines, Worker&
 
 ConnectedEcho::~ConnectedEcho() = default;
 
+void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterShape& shape, int coroutines,
+                                    const DeviceAttributes& device) {
+  const ConnectedEchoLayout layout(options, shape, coroutines);
+  if (layout.message_b > device.mtu) {
+    throw UserError("/workload/payload_b", "a reply of herd is one datagram, and this device's hold " +
+                                               std::to_string(device.mtu) + " B: up to " +
+                                               std::to_string((device.mtu & ~7U) - 8) + " B are allowed");
+  }
+  const std::uint32_t replies = replies_max(shape, layout.ring);
+  if (replies > device.max_qp_wr) {
+    throw UserError("/cluster/coroutines", "a worker of herd may have " + std::to_string(replies) +
+                                               " replies to send at a time, and a queue of this device has " +
+                                               std::to_string(device.max_qp_wr) +
+                                               " requests: fewer coroutines or nodes are allowed");
+  }
+}
+
 void ConnectedEcho::make_datagram_queue_pair() {
   WorkerPort& port = worker_.port();
   QpInitAttributes attributes;
   attributes.type = QpType::kUd;
   attributes.send_cq = attributes.recv_cq = &worker_.cq();
-  // A reply to every call of every peer may wait to be sent.
-  attributes.max_send_wr = static_cast<std::uint32_t>(port.shape().nodes) * layout_.ring + kSignalInterval;
+  attributes.max_send_wr = replies_max(port.shape(), layout_.ring);
   attributes.max_recv_wr = recvs_;
   attributes.max_inline_data = inline_max_b_;
   datagrams_ = port.device().create_qp(attributes);

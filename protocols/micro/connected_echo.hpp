@@ -38,6 +38,9 @@ class ConnectedEcho final : public EchoTransport, public MessageLayer, public Po
 
   ConnectedEcho(const EchoOptions& options, int coroutines, Worker& worker, std::span<std::byte> memory);
   ~ConnectedEcho();
+  /// HERD: throws UserError where a reply does not fit a datagram, or all replies a queue of the device.
+  static void check_datagrams(const EchoOptions& options, const ClusterShape& shape, int coroutines,
+                              const DeviceAttributes& device);
 
   void connect() override;
   void request(int node, int coroutine, WaitGroup& group) override;

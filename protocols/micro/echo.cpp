@@ -78,6 +78,10 @@ class Echo final : public Benchmark {
   std::size_t node_memory_bytes() const override {
     return static_cast<std::size_t>(parameters_.shape.threads) * needs_.memory_b;
   }
+  void check_device(const DeviceAttributes& device) const override {
+    echo_check_device(options_, parameters_.shape, parameters_.coroutines, device);
+    Worker::check_device(device, needs_.completions, needs_.queue_pairs);
+  }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override;
   int machines() const override { return parameters_.shape.nodes; }
 
@@ -167,6 +171,21 @@ EchoNeeds echo_needs(const EchoOptions& options, const ClusterShape& shape, int 
   needs.completions =
       static_cast<std::uint32_t>(shape.nodes + 1) * (needs.queue_pairs.max_recv_wr + layout.ring / 8 + 4);
   return needs;
+}
+
+void echo_check_device(const EchoOptions& options, const ClusterShape& shape, int coroutines,
+                       const DeviceAttributes& device) {
+  if (options.transport == Transport::kHerd) {
+    ConnectedEcho::check_datagrams(options, shape, coroutines, device);
+  } else if (options.transport == Transport::kUdSend) {
+    const std::uint32_t most_b = UdRpc::message_max_b(device.mtu);
+    if (options.payload_b > most_b) {
+      throw UserError("/workload/payload_b", "a message of ud_send is one datagram, and this device's hold " +
+                                                 std::to_string(device.mtu) + " B: up to " +
+                                                 std::to_string(most_b) + " B are allowed");
+    }
+    UdRpc::check_device(shape, coroutines, rpc_options(options), device);
+  }
 }
 
 std::unique_ptr<EchoTransport> make_echo_transport(const EchoOptions& options, int coroutines, Worker& worker,

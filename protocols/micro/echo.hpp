@@ -49,6 +49,9 @@ struct EchoNeeds {
   QpInitAttributes queue_pairs = one_sided_queue_pairs();  // type and depths of the connected ones
 };
 EchoNeeds echo_needs(const EchoOptions& options, const ClusterShape& shape, int coroutines);
+/// Throws UserError where a message does not fit the device's datagrams, or all that may be sent its queues.
+void echo_check_device(const EchoOptions& options, const ClusterShape& shape, int coroutines,
+                       const DeviceAttributes& device);
 std::unique_ptr<EchoTransport> make_echo_transport(const EchoOptions& options, int coroutines, Worker& worker,
                                                    std::span<std::byte> memory);
 

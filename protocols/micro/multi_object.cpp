@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "backend/user_error.hpp"
@@ -70,7 +71,7 @@ class MultiObjectThread final : public CoroutineThread {
   const Options& options_;
   const Layout& layout_;
   std::byte* memory_;
-  UdRpc rpc_;
+  std::optional<UdRpc> rpc_;  // two-sided
   std::uint32_t inline_max_b_;
 };
 
@@ -79,6 +80,7 @@ class MultiObject final : public Benchmark {
   MultiObject(const json& workload, const BenchmarkParameters& parameters);
 
   std::size_t node_memory_bytes() const override { return layout_.total_b; }
+  void check_device(const DeviceAttributes& device) const override;
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
     return std::make_unique<MultiObjectThread>(*this, port);
   }
@@ -87,12 +89,13 @@ class MultiObject final : public Benchmark {
   /// Signalled one-sided requests, those awaited and one in every interval of the passive ones, and RPC's.
   std::uint32_t completions() const {
     const auto one_sided = static_cast<std::uint32_t>(parameters_.coroutines) * options_.objects * 2;
-    return one_sided + UdRpc::completions(parameters_.shape, rpc_calls_, rpc_) + 256;
+    const std::uint32_t calls =
+        options_.two_sided ? UdRpc::completions(parameters_.shape, parameters_.coroutines, rpc_) : 0;
+    return one_sided + calls + 256;
   }
 
   Options options_;
   RpcOptions rpc_;
-  int rpc_calls_ = 0;  // coroutines as UdRpc counts them: 16 packets each to one peer at most
   Layout layout_;
   BenchmarkParameters parameters_;
 };
@@ -112,7 +115,8 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
     throw UserError("/workload/passive_ack",
                     "a read waits for its data: passive_ack allows access write only");
   }
-  rpc_calls_ = parameters.coroutines * static_cast<int>((options_.objects + 15) / 16);
+  // All of a group may go to one peer. In steps: RECVs are reckoned with it.
+  rpc_.calls_max = (options_.objects + 15) / 16 * 16;
   // Each message is a packet of its own: what is compared is verbs, not packing.
   rpc_.coalescing = false;
   rpc_.request_batching = options_.doorbell_batching;
@@ -128,10 +132,25 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   const auto threads = static_cast<std::size_t>(parameters.shape.threads);
   const auto coroutines = static_cast<std::size_t>(parameters.coroutines);
   layout_.stride_b = whole_lines(options_.payload_b);
-  layout_.rpc_b = whole_lines(UdRpc::memory_bytes(parameters.shape, rpc_calls_, rpc_));
+  if (options_.two_sided)
+    layout_.rpc_b = whole_lines(UdRpc::memory_bytes(parameters.shape, parameters.coroutines, rpc_));
   layout_.thread_b = layout_.rpc_b + coroutines * options_.objects * layout_.stride_b;
   layout_.records_offset = threads * layout_.thread_b;
   layout_.total_b = layout_.records_offset + options_.records * layout_.stride_b;
+}
+
+void MultiObject::check_device(const DeviceAttributes& device) const {
+  if (options_.two_sided) {
+    const std::uint32_t head_b = options_.write ? sizeof(std::uint64_t) : 0;  // which record
+    const std::uint32_t most_b = UdRpc::message_max_b(device.mtu) - head_b;
+    if (options_.payload_b > most_b) {
+      throw UserError("/workload/payload_b", "a message is one datagram, and this device's hold " +
+                                                 std::to_string(device.mtu) + " B: two_sided allows up to " +
+                                                 std::to_string(most_b) + " B");
+    }
+    UdRpc::check_device(parameters_.shape, parameters_.coroutines, rpc_, device);
+  }
+  Worker::check_device(device, completions());
 }
 
 MultiObjectThread::MultiObjectThread(const MultiObject& plan, WorkerPort& port)
@@ -139,13 +158,15 @@ MultiObjectThread::MultiObjectThread(const MultiObject& plan, WorkerPort& port)
       options_(plan.options_),
       layout_(plan.layout_),
       memory_(port.memory().local().data() + static_cast<std::size_t>(port.thread()) * layout_.thread_b),
-      rpc_(worker_, plan.rpc_calls_, plan.rpc_, {memory_, layout_.rpc_b}, port.memory().lkey()),
       inline_max_b_(port.device().attributes().max_inline_data) {
-  rpc_.set_handler(
+  if (!options_.two_sided) return;
+  rpc_.emplace(worker_, plan.parameters_.coroutines, plan.rpc_, std::span(memory_, layout_.rpc_b),
+               port.memory().lkey());
+  rpc_->set_handler(
       kRead,
       [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, false); },
       this);
-  rpc_.set_handler(
+  rpc_->set_handler(
       kWrite,
       [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, true); },
       this);
@@ -191,7 +212,7 @@ void MultiObjectThread::begin(std::span<const Access> accesses, std::byte* buffe
     // Passive accesses need no answer of their own; the last one's paces the coroutine.
     const bool passive = options_.passive_ack && !(last && i + 1 == accesses.size());
     if (options_.two_sided) {
-      const bool unanswered = passive && rpc_.has_credit(access.node);
+      const bool unanswered = passive && rpc_->has_credit(access.node);
       call(buffer, access.node, access.record, replies[i], unanswered ? nullptr : &group);
       continue;
     }
@@ -220,10 +241,10 @@ void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, 
   const std::size_t bytes = sizeof record + (options_.write ? options_.payload_b : 0);
   std::span<std::byte> arguments;
   if (group == nullptr) {
-    arguments = rpc_.call_passive(node, handler, bytes);
+    arguments = rpc_->call_passive(node, handler, bytes);
   } else {
     reply = Reply(*group, {buffer, layout_.stride_b});
-    arguments = rpc_.call(node, handler, bytes, reply);
+    arguments = rpc_->call(node, handler, bytes, reply);
   }
   store_word(arguments.data(), record);
   if (options_.write) std::memcpy(arguments.data() + sizeof record, buffer, options_.payload_b);

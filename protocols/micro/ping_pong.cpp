@@ -25,17 +25,26 @@ PingPongThread::PingPongThread(const PrimitiveOptions& options, const PingPongLa
       landing_end_(port.memory().local().data() + layout.landing_end(port.thread())),
       landing_offset_(layout.landing_end(port.thread()) - options.payload_b),
       cq_(port.device().create_cq(kQueueDepth)) {
-  options.check_inline(port.device().attributes());
   if (peer_ >= port.shape().nodes || port.thread() >= options.issuing_threads) peer_ = -1;
-  QpInitAttributes attributes;
-  attributes.type = options.transport;
+  QpInitAttributes attributes = queue_pair(options);
   attributes.send_cq = attributes.recv_cq = cq_.get();
-  attributes.max_send_wr = kQueueDepth;
-  attributes.max_recv_wr = 0;
   port.use_queue_pairs(attributes);
 }
 
 PingPongThread::~PingPongThread() = default;
+
+QpInitAttributes PingPongThread::queue_pair(const PrimitiveOptions& options) {
+  QpInitAttributes attributes;
+  attributes.type = options.transport;
+  attributes.max_send_wr = kQueueDepth;
+  attributes.max_recv_wr = 0;
+  return attributes;
+}
+
+void PingPongThread::check_device(const PrimitiveOptions& options, const DeviceAttributes& device) {
+  check_completion_queue(device, kQueueDepth);
+  check_queue_pair(device, connected_queue_pairs(queue_pair(options), device));
+}
 
 void PingPongThread::start(const Window& window, const std::atomic<bool>& stop) {
   window_ = &window;

@@ -29,6 +29,8 @@ class PingPongThread final : public BenchmarkThread, private Steppable {
  public:
   PingPongThread(const PrimitiveOptions& options, const PingPongLayout& layout, WorkerPort& port);
   ~PingPongThread() override;
+  /// Throws UserError where the device has no room for its queues.
+  static void check_device(const PrimitiveOptions& options, const DeviceAttributes& device);
 
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& steppable() override { return *this; }
@@ -39,6 +41,7 @@ class PingPongThread final : public BenchmarkThread, private Steppable {
   static constexpr std::uint32_t kSignalInterval = 16;
   static constexpr std::uint32_t kLooksPerPoll = 64;  // of the completion queue, for failures
 
+  static QpInitAttributes queue_pair(const PrimitiveOptions& options);
   bool step() override;
   bool arrived(std::uint64_t number);
   void begin();

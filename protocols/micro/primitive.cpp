@@ -27,6 +27,14 @@ class Primitive final : public Benchmark {
   std::size_t node_memory_bytes() const override {
     return options_.ping_pong ? ping_pong_layout_.total_b : layout_.total_b();
   }
+  void check_device(const DeviceAttributes& device) const override {
+    options_.check_device(device);
+    if (options_.ping_pong) {
+      PingPongThread::check_device(options_, device);
+    } else {
+      PrimitiveThread::check_device(options_, parameters_.shape, device);
+    }
+  }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
     if (options_.ping_pong) return std::make_unique<PingPongThread>(options_, ping_pong_layout_, port);
     return std::make_unique<PrimitiveThread>(options_, layout_, parameters_.seed, port);
@@ -100,11 +108,16 @@ void check_ping_pong(const PrimitiveOptions& o, const ClusterShape& shape) {
 
 }  // namespace
 
-void PrimitiveOptions::check_inline(const DeviceAttributes& device) const {
-  if (!inline_payload || payload_b <= device.max_inline_data) return;
-  throw UserError("/workload/inline", std::to_string(payload_b) +
-                                          " B do not fit in a request: the NIC allows up to " +
-                                          std::to_string(device.max_inline_data) + " B inline");
+void PrimitiveOptions::check_device(const DeviceAttributes& device) const {
+  if (inline_payload && payload_b > device.max_inline_data) {
+    throw UserError("/workload/inline", std::to_string(payload_b) +
+                                            " B do not fit in a request: the NIC allows up to " +
+                                            std::to_string(device.max_inline_data) + " B inline");
+  }
+  if (transport == QpType::kUd && payload_b > device.mtu) {
+    throw UserError("/workload/payload_b", "a datagram holds one packet: the NIC allows up to " +
+                                               std::to_string(device.mtu) + " B over UD");
+  }
 }
 
 PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const ClusterShape& shape) {

@@ -40,8 +40,8 @@ struct PrimitiveOptions {
   }
   /// What the one machine takes is its rate: over UD and UC more may be sent than arrives.
   bool counts_receives() const { return pattern == Pattern::kManyToOne && verb == Opcode::kSend; }
-  /// Throws UserError where the payload is to be inline and does not fit.
-  void check_inline(const DeviceAttributes& device) const;
+  /// Throws UserError where the payload does not fit: inline, or in a datagram.
+  void check_device(const DeviceAttributes& device) const;
   bool is_atomic() const { return verb == Opcode::kAtomicCmpAndSwp || verb == Opcode::kAtomicFetchAndAdd; }
 };
 

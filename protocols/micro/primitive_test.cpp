@@ -35,6 +35,7 @@ class TestRun {
       : options_(PrimitiveOptions::from_json(workload(changes), shape)),
         layout_(options_, shape),
         cluster_(shape, layout_.total_b()) {
+    options_.check_device(cluster_.port().device().attributes());
     for (int node = 0; node < shape.nodes; ++node) {
       for (int thread = 0; thread < shape.threads; ++thread) {
         threads_.push_back(

@@ -4,9 +4,7 @@
 #include <array>
 #include <cassert>
 #include <span>
-#include <string>
 
-#include "backend/user_error.hpp"
 #include "protocols/micro/coroutine_thread.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -43,29 +41,16 @@ PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const Primitiv
       uncovered_max_(options.synchronous
                          ? 0
                          : std::min(options.outstanding / 2, options.outstanding - options.doorbell_batch)) {
-  const DeviceAttributes& device = port.device().attributes();
-  options.check_inline(device);
-  if (is_datagram() && options.payload_b > device.mtu) {
-    throw UserError("/workload/payload_b", "a datagram holds one packet: the NIC allows up to " +
-                                               std::to_string(device.mtu) + " B over UD");
-  }
-  const ClusterShape& shape = port.shape();
-  const std::uint32_t queues =
-      is_datagram() ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
-  lines_.resize(queues);
-  const std::uint32_t recvs = options.verb == Opcode::kSend ? inbound_max() + kRecvBatch : 0;
-  cq_ = port.device().create_cq(options.outstanding + queues * recvs);
-  QpInitAttributes attributes;
-  attributes.type = options.transport;
+  const Queues queues(options, port.shape());
+  lines_.resize(queues.pairs);
+  cq_ = port.device().create_cq(queues.completions);
+  QpInitAttributes attributes = queues.attributes(port.device().attributes());
   attributes.send_cq = attributes.recv_cq = cq_.get();
-  attributes.max_send_wr = options.outstanding;
-  attributes.max_recv_wr = recvs;
   if (is_datagram()) {
-    attributes.max_inline_data = device.max_inline_data;
     datagrams_ = port.device().create_qp(attributes);
     datagrams_->connect({});
     port.publish_ud(datagrams_->address());
-    destinations_.resize(static_cast<std::size_t>(shape.nodes));
+    destinations_.resize(static_cast<std::size_t>(port.shape().nodes));
   } else {
     port.use_queue_pairs(attributes);
   }
@@ -74,12 +59,33 @@ PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const Primitiv
 
 PrimitiveThread::~PrimitiveThread() = default;
 
-std::uint32_t PrimitiveThread::inbound_max() const {
+void PrimitiveThread::check_device(const PrimitiveOptions& options, const ClusterShape& shape,
+                                   const DeviceAttributes& device) {
+  const Queues queues(options, shape);
+  check_completion_queue(device, queues.completions);
+  check_queue_pair(device, queues.attributes(device));
+}
+
+PrimitiveThread::Queues::Queues(const PrimitiveOptions& options, const ClusterShape& shape)
+    : type(options.transport), sends(options.outstanding) {
   constexpr std::uint32_t kDatagramsMax =
       8192;  // beyond it, what comes too fast is dropped, as on a real NIC
-  if (!is_datagram()) return options_.outstanding;
-  const auto others = static_cast<std::uint32_t>(port_.shape().nodes - 1);
-  return std::min(others * options_.outstanding, kDatagramsMax);
+  const bool datagrams = type == QpType::kUd;
+  const auto others = static_cast<std::uint32_t>(shape.nodes - 1);
+  const std::uint32_t inbound =
+      datagrams ? std::min(others * options.outstanding, kDatagramsMax) : options.outstanding;
+  // A batch more than can be on their way: consumed ones are posted again a batch at a time.
+  recvs = options.verb == Opcode::kSend ? inbound + kRecvBatch : 0;
+  pairs = datagrams ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
+  completions = sends + pairs * recvs;
+}
+
+QpInitAttributes PrimitiveThread::Queues::attributes(const DeviceAttributes& device) const {
+  QpInitAttributes attributes;
+  attributes.type = type;
+  attributes.max_send_wr = sends;
+  attributes.max_recv_wr = recvs;
+  return connected_queue_pairs(attributes, device);
 }
 
 void PrimitiveThread::start(const Window& window, const std::atomic<bool>& stop) {
@@ -99,9 +105,8 @@ void PrimitiveThread::connect() {
   }
 }
 
-/// A batch more than can be on their way: consumed ones are posted again a batch at a time.
 void PrimitiveThread::post_first_recvs() {
-  const std::uint32_t recvs = inbound_max() + kRecvBatch;
+  const std::uint32_t recvs = Queues(options_, port_.shape()).recvs;
   if (is_datagram()) {
     post_recvs(line(0, 0), recvs);
     return;

@@ -36,6 +36,9 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   PrimitiveThread(const PrimitiveOptions& options, const PrimitiveLayout& layout, std::uint64_t seed,
                   WorkerPort& port);
   ~PrimitiveThread() override;
+  /// Throws UserError where the device has no room for its queues.
+  static void check_device(const PrimitiveOptions& options, const ClusterShape& shape,
+                           const DeviceAttributes& device);
 
   void start(const Window& window, const std::atomic<bool>& stop) override;
   Steppable& steppable() override { return *this; }
@@ -51,6 +54,16 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   static constexpr std::uint32_t kRecvBatch = 8;
   static constexpr std::size_t kPollBatch = 16;
 
+  /// How many queue pairs it has, their depths, and the completions of all.
+  struct Queues {
+    Queues(const PrimitiveOptions& options, const ClusterShape& shape);
+    QpInitAttributes attributes(const DeviceAttributes& device) const;
+
+    QpType type;
+    std::uint32_t sends, recvs;  // of one
+    std::uint32_t pairs;
+    std::uint32_t completions;
+  };
   /// A queue pair with what is outstanding on it.
   struct Line {
     QueuePair* queue_pair = nullptr;
@@ -73,7 +86,6 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   bool step() override;
 
   bool is_datagram() const { return options_.transport == QpType::kUd; }
-  std::uint32_t inbound_max() const;  // messages that may be on their way here on one queue pair
   void connect();
   bool may_post();
   void post();

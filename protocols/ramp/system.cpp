@@ -16,6 +16,10 @@
 
 namespace verbtwin::protocols {
 
+namespace {
+constexpr std::size_t kHeadersMax_b = 64;  // of a datagram
+}
+
 RampSystem::RampSystem(const RampParameters& parameters, const nlohmann::json& workload)
     : parameters_(parameters), workload_(make_key_groups(workload)) {
   lay_out();
@@ -64,7 +68,7 @@ void RampSystem::lay_out() {
   }
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
-        std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + std::size_t{64})));
+        std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + kHeadersMax_b)));
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
     // Without coalescing an RPC layer counts 8 packets for each of these.
     datagrams_.coalescing = false;
@@ -79,6 +83,40 @@ void RampSystem::lay_out() {
     landing_b_ = static_cast<std::size_t>(parameters_.coroutines) * RampClient::landing_bytes(l, group_max);
   l.worker_b = datagrams_b_ + buffers_b_ + landing_b_;
   l.total_b = l.worker_offset(shape.threads);
+}
+
+void RampSystem::check_device(const DeviceAttributes& device) const {
+  if (datagrams_b_ > 0) check_datagrams(device);
+  Worker::check_device(device, completions());
+}
+
+void RampSystem::check_datagrams(const DeviceAttributes& device) const {
+  const std::uint32_t group_max = workload_->group_max();
+  const std::size_t message_b = RampClient::message_max_b(layout_, group_max);
+  const std::size_t allowed_b = device.mtu / 64 * 64 - kHeadersMax_b;  // packets are whole lines
+  if (message_b > allowed_b) {
+    RampLayout no_values = layout_;
+    no_values.value_b = 0;
+    const std::string why = "messages of " + std::to_string(message_b) +
+                            " B do not fit a datagram of this device, which has " +
+                            std::to_string(allowed_b) + " B for one: allowed ";
+    if (RampClient::message_max_b(no_values, group_max) > allowed_b)
+      throw UserError("/protocol/transport", why + "are smaller groups of keys or \"rdma_write\"");
+    throw UserError("/workload/value_b", why + "with \"send_recv\" are up to " +
+                                             std::to_string(allowed_b - (message_b - layout_.value_b)) +
+                                             " B");
+  }
+  UdRpc::check_device(parameters_.shape, parameters_.coroutines, datagrams_, device);
+}
+
+std::uint32_t RampSystem::completions() const {
+  const ClusterShape& shape = parameters_.shape;
+  const int coroutines = parameters_.coroutines;
+  const auto one_sided =
+      static_cast<std::uint32_t>(coroutines) * workload_->group_max() +
+      static_cast<std::uint32_t>(shape.nodes * shape.nics_per_node * shape.qps_per_peer) * 8 +
+      buffers_.ring() / 32 * static_cast<std::uint32_t>(shape.nodes);
+  return (datagrams_b_ > 0 ? UdRpc::completions(shape, coroutines, datagrams_) : 0) + one_sided + 64;
 }
 
 struct RampNode::Shared {
@@ -98,7 +136,7 @@ struct RampNode::Thread {
   Thread(const RampSystem& s, Shared& shared, WorkerPort& p)
       : system(s),
         port(p),
-        worker(p, completions(s)),
+        worker(p, s.completions()),
         local(p.node()),
         server(shared.server, worker),
         random(s.parameters().seed, number(0)),
@@ -106,16 +144,6 @@ struct RampNode::Thread {
     statistics.user_aborts.resize(s.workload().transaction_names().size());  // a server's too
     make_transports(shared);
     if (s.is_client(p.node())) make_clients(shared);
-  }
-
-  static std::uint32_t completions(const RampSystem& s) {
-    const RampParameters& p = s.parameters();
-    const auto one_sided =
-        static_cast<std::uint32_t>(p.coroutines) * s.workload().group_max() +
-        static_cast<std::uint32_t>(p.shape.nodes * p.shape.nics_per_node * p.shape.qps_per_peer) * 8 +
-        s.buffers_.ring() / 32 * static_cast<std::uint32_t>(p.shape.nodes);
-    return (s.datagrams_b_ > 0 ? UdRpc::completions(p.shape, p.coroutines, s.datagrams_) : 0) + one_sided +
-           64;
   }
 
   /// Of this worker's client `coroutine`, in the whole cluster.
@@ -157,12 +185,6 @@ void RampNode::Thread::make_transports(Shared& shared) {
       shared.memory.local().subspan(system.layout().worker_offset(port.thread()), system.layout().worker_b);
   const bool serves = system.is_server(port.node());
   if (system.datagrams_b_ > 0) {
-    if (system.datagrams_.packet_b > port.device().attributes().mtu) {
-      throw UserError("/workload/value_b",
-                      "messages of " + std::to_string(system.datagrams_.packet_b) +
-                          " B do not fit a datagram of this device: allowed with \"send_recv\" are " +
-                          std::to_string(port.device().attributes().mtu) + " B");
-    }
     datagrams.emplace(worker, p.coroutines, system.datagrams_, memory.first(system.datagrams_b_),
                       shared.memory.lkey());
     datagram_calls.emplace(*datagrams);
@@ -257,7 +279,10 @@ void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::
 RampNode::RampNode(const RampSystem& system, int node, NodeMemory& memory,
                    const std::vector<WorkerPort*>& ports)
     : shared_(std::make_unique<Shared>(system, node, memory)) {
-  for (WorkerPort* port : ports) threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
+  for (WorkerPort* port : ports) {
+    system.check_device(port->device().attributes());
+    threads_.push_back(std::make_unique<Thread>(system, *shared_, *port));
+  }
 }
 
 RampNode::~RampNode() = default;

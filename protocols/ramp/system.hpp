@@ -43,6 +43,8 @@ class RampSystem {
   const KeyGroups& workload() const { return *workload_; }
   const RampLayout& layout() const { return layout_; }
   std::size_t node_memory_bytes() const { return layout_.total_b; }
+  /// Throws UserError where the device cannot carry what the workers send: datagrams too short, queues too.
+  void check_device(const DeviceAttributes& device) const;
 
   bool is_server(int node) const { return node < layout_.servers; }
   bool is_client(int node) const { return parameters_.servers == 0 || !is_server(node); }
@@ -50,6 +52,8 @@ class RampSystem {
  private:
   friend class RampNode;
   void lay_out();
+  void check_datagrams(const DeviceAttributes& device) const;
+  std::uint32_t completions() const;  // that a worker must have room for
 
   RampParameters parameters_;
   std::unique_ptr<KeyGroups> workload_;

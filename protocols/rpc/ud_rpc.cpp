@@ -67,6 +67,12 @@ std::uint64_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcO
   return peers_of(shape) * (requests + passive_credit(shape, options)) + std::max(4 * requests, others);
 }
 
+/// With packets that the device can send.
+RpcOptions fitted(RpcOptions options, const DeviceAttributes& device) {
+  options.packet_b = std::min(options.packet_b, device.mtu);
+  return options;
+}
+
 /// Packets of a worker's own calls: one each, and a request about the log at every node.
 std::size_t own_slots(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   return static_cast<std::size_t>(coroutines) * calls_max(options) + static_cast<std::size_t>(shape.nodes);
@@ -111,38 +117,55 @@ std::uint32_t UdRpc::completions(const ClusterShape& shape, int coroutines, cons
   return static_cast<std::uint32_t>(recvs_needed(shape, coroutines, options)) + kSendQueueDepth;
 }
 
+std::uint32_t UdRpc::message_max_b(std::uint32_t packet_b) {
+  return (packet_b - packet_bytes(0)) & ~std::uint32_t{7};
+}
+
+void UdRpc::check_device(const ClusterShape& shape, int coroutines, const RpcOptions& options,
+                         const DeviceAttributes& device) {
+  const std::uint64_t recvs = recvs_needed(shape, coroutines, options);
+  if (recvs > device.max_qp_wr) {
+    int most = coroutines;
+    while (most > 0 && recvs_needed(shape, most, options) > device.max_qp_wr) --most;
+    const bool fewer = most > 0;
+    throw UserError(fewer ? "/cluster/coroutines" : "/cluster/nodes",
+                    std::to_string(peers_of(shape)) + " nodes with " + std::to_string(coroutines) +
+                        " coroutines may send one worker " + std::to_string(recvs) +
+                        " datagrams at a time, and a queue of this device has " +
+                        std::to_string(device.max_qp_wr) + " RECVs: allowed are " +
+                        (fewer ? "1 to " + std::to_string(most) + " coroutines, or " : "") + "fewer nodes");
+  }
+  check_queue_pair(device, queue_pair_attributes(static_cast<std::uint32_t>(recvs), device));
+}
+
+QpInitAttributes UdRpc::queue_pair_attributes(std::uint32_t recvs, const DeviceAttributes& device) {
+  QpInitAttributes attributes;
+  attributes.type = QpType::kUd;
+  attributes.max_send_wr = kSendQueueDepth;
+  attributes.max_recv_wr = recvs;
+  attributes.max_inline_data = device.max_inline_data;
+  return attributes;
+}
+
 UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
              std::uint32_t lkey)
     : worker_(worker),
       cpu_(worker.cpu()),
-      options_(options),
+      options_(fitted(options, worker.port().device().attributes())),
       lkey_(lkey),
-      recv_depth_(static_cast<std::uint32_t>(recvs_needed(worker.port().shape(), coroutines, options))),
-      passive_credit_(passive_credit(worker.port().shape(), options)),
-      own_slots_(own_slots(worker.port().shape(), coroutines, options)),
-      slots_max_(send_slots(worker.port().shape(), coroutines, options, kSendQueueDepth)),
+      recv_depth_(static_cast<std::uint32_t>(recvs_needed(worker.port().shape(), coroutines, options_))),
+      passive_credit_(passive_credit(worker.port().shape(), options_)),
+      own_slots_(own_slots(worker.port().shape(), coroutines, options_)),
+      slots_max_(send_slots(worker.port().shape(), coroutines, options_, kSendQueueDepth)),
       send_memory_(memory.data()),
-      recv_memory_(memory.data() + slots_max_ * options.packet_b) {
+      recv_memory_(memory.data() + slots_max_ * options_.packet_b) {
+  assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options_));
   Device& device = worker_.port().device();
-  const std::uint64_t recvs = recvs_needed(worker_.port().shape(), coroutines, options);
-  if (recvs > device.attributes().max_qp_wr) {
-    throw UserError("/cluster/coroutines", std::to_string(peers_of(worker.port().shape())) + " nodes with " +
-                                               std::to_string(coroutines) +
-                                               " coroutines may send one worker " + std::to_string(recvs) +
-                                               " datagrams at a time, and a queue of this device has " +
-                                               std::to_string(device.attributes().max_qp_wr) +
-                                               " RECVs: fewer coroutines or nodes are allowed");
-  }
-  assert(memory.size() >= memory_bytes(worker.port().shape(), coroutines, options));
-  QpInitAttributes attributes;
-  attributes.type = QpType::kUd;
+  QpInitAttributes attributes = queue_pair_attributes(recv_depth_, device.attributes());
   attributes.send_cq = &worker_.cq();
   attributes.recv_cq = &worker_.cq();
-  attributes.max_send_wr = kSendQueueDepth;
-  attributes.max_recv_wr = recv_depth_;
-  attributes.max_inline_data = device.attributes().max_inline_data;
-  request_inline_max_b_ = std::min(attributes.max_inline_data, options.request_inline_max_b);
-  reply_inline_max_b_ = std::min(attributes.max_inline_data, options.reply_inline_max_b);
+  request_inline_max_b_ = std::min(attributes.max_inline_data, options_.request_inline_max_b);
+  reply_inline_max_b_ = std::min(attributes.max_inline_data, options_.reply_inline_max_b);
   queue_pair_ = device.create_qp(attributes);
   queue_pair_->connect({});
   worker_.port().publish_ud(queue_pair_->address());
@@ -155,10 +178,6 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
 }
 
 UdRpc::~UdRpc() = default;
-
-std::uint32_t UdRpc::payload_max_b() const {
-  return options_.packet_b - static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader));
-}
 
 std::int32_t UdRpc::open_packet(int node) {
   if (free_slots_.empty()) {

@@ -74,7 +74,13 @@ class UdRpc final : public MessageLayer {
   /// Registered memory that one worker needs, and the RECVs and completions it must have room for.
   static std::size_t memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options);
   static std::uint32_t completions(const ClusterShape& shape, int coroutines, const RpcOptions& options);
+  /// The longest message that a packet of so many bytes holds.
+  static std::uint32_t message_max_b(std::uint32_t packet_b);
+  /// Throws UserError where the device's queues do not hold what a worker may be sent.
+  static void check_device(const ClusterShape& shape, int coroutines, const RpcOptions& options,
+                           const DeviceAttributes& device);
 
+  /// The worker's device has passed check_device(); packets are no longer than its datagrams.
   UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
         std::uint32_t lkey);
   ~UdRpc();
@@ -92,7 +98,7 @@ class UdRpc final : public MessageLayer {
   /// Room for the answer to a call that its handler left unanswered: any time later, once.
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes);
 
-  std::uint32_t payload_max_b() const;
+  std::uint32_t payload_max_b() const { return message_max_b(options_.packet_b); }
 
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion& wc) override;
@@ -119,6 +125,7 @@ class UdRpc final : public MessageLayer {
     bool has_reply = false;
   };
 
+  static QpInitAttributes queue_pair_attributes(std::uint32_t recvs, const DeviceAttributes& device);
   std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                               std::size_t bytes);
   std::int32_t open_packet(int node);

@@ -401,15 +401,24 @@ TEST(UdRpc, PacketsWaitWhereThereIsNoRoomForTheirAnswers) {
 }
 
 TEST(UdRpc, AClusterTooLargeForTheDevicesQueuesIsRefused) {
-  const ClusterShape shape{.nodes = 600};
-  FakeCluster cluster(shape);
-  Worker worker(cluster.port(), 64);
-  try {
-    const UdRpc rpc(worker, 64, {}, {}, 1);
-    FAIL() << "accepted";
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.pointer(), "/cluster/coroutines");
-  }
+  DeviceAttributes device = FakeCluster(ClusterShape{}).port().device().attributes();
+  const auto refusal = [&](int nodes, int coroutines) -> std::string {
+    try {
+      UdRpc::check_device(ClusterShape{.nodes = nodes}, coroutines, {}, device);
+    } catch (const UserError& error) {
+      return error.pointer() + ": " + error.what();
+    }
+    return "";
+  };
+  const std::string line = refusal(100, 64);
+  EXPECT_THAT(line, testing::StartsWith("/cluster/coroutines: 100 nodes with 64 coroutines may send"));
+  const std::string before = "allowed are 1 to ";
+  const int most = std::stoi(line.substr(line.find(before) + before.size()));
+  EXPECT_EQ(refusal(100, most), "");
+  EXPECT_NE(refusal(100, most + 1), "");
+  EXPECT_THAT(refusal(6000, 64), testing::StartsWith("/cluster/nodes: "));
+  device.max_qp_wr = 256;
+  EXPECT_THAT(refusal(2, 1), testing::StartsWith(": a queue pair beyond")) << "its sends do not fit";
 }
 
 TEST(UdRpc, PacketsAreReckonedByWhatFitsThem) {

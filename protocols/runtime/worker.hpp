@@ -142,6 +142,13 @@ class Worker final : public Steppable {
   Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs = one_sided_queue_pairs());
   ~Worker() override;
 
+  /// Throws UserError where a device has no room for the queues of such a worker.
+  static void check_device(const DeviceAttributes& device, std::uint32_t cqe,
+                           const QpInitAttributes& queue_pairs = one_sided_queue_pairs()) {
+    check_completion_queue(device, cqe);
+    check_queue_pair(device, connected_queue_pairs(queue_pairs, device));
+  }
+
   bool step() override;
   bool looks_next() const override { return polled_at_ == polled_end_ && round_ == 0; }
   std::int64_t wakes_at_ps() const override { return sleepers_.empty() ? kNever : sleepers_.begin()->first; }
