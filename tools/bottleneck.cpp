@@ -73,7 +73,8 @@ std::string use_of_limit(const nlohmann::json& bottleneck) {
   const std::string resource = bottleneck.value("resource", "");
   const std::string busiest = bottleneck.value("busiest", resource);
   if (bottleneck.contains("waiting_share")) {
-    return fmt::format("cores wait for them {} of the time",
+    return fmt::format("{}cores wait for them {} of the time",
+                       busiest == resource ? use_of(bottleneck) + ", and " : "",
                        format_percent(bottleneck.value("waiting_share", 0.0)));
   }
   if (busiest == resource) return use_of(bottleneck);

@@ -223,10 +223,13 @@ TEST(Bottleneck, APartsUseIsThatOfItsResource) {
   EXPECT_THAT(
       describe_bottleneck({{"resource", "qp_cache"}, {"busiest", "nic_recv"}, {"utilization", 0.998}}),
       HasSubstr("queue pair caches are the limit (a good part of nic_recv, which is 99.8 % in use): to go"));
-  EXPECT_THAT(
-      describe_bottleneck(
-          {{"resource", "doorbell"}, {"busiest", "core"}, {"utilization", 0.6}, {"waiting_share", 0.365}}),
-      HasSubstr("doorbell registers are the limit (cores wait for them 36.5 % of the time): to go"));
+  json doorbell = {
+      {"resource", "doorbell"}, {"busiest", "core"}, {"utilization", 0.6}, {"waiting_share", 0.365}};
+  EXPECT_THAT(describe_bottleneck(doorbell),
+              HasSubstr("doorbell registers are the limit (cores wait for them 36.5 % of the time): to go"));
+  doorbell["busiest"] = "doorbell";
+  EXPECT_THAT(describe_bottleneck(doorbell),
+              HasSubstr("(60.0 % in use, and cores wait for them 36.5 % of the time)"));
 }
 
 TEST(Bottleneck, NamesAResourceItDoesNotKnow) {
