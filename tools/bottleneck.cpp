@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "tools/text.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 struct Limit {
   std::string_view resource;
-  std::string_view what;    // follows the utilization
+  std::string_view what;    // comes before the utilization
   std::string_view remedy;  // completes "to go faster, ..."
 };
 
@@ -57,25 +58,49 @@ constexpr Limit kLimits[] = {
      "spread the words that are locked most over low address bits, or lock them by RPC"},
 };
 
+/// "97.0 % in use on the servers".
+std::string use_of(const nlohmann::json& bottleneck) {
+  const std::string role = bottleneck.value("role", "");
+  const bool link = bottleneck.value("busiest", "").ends_with("link");  // no machine's
+  std::string where = role.empty() ? "" : " on the " + role;
+  if (bottleneck.value("fullest", false) && !link)
+    where = role.empty() ? " on the fullest machine" : " on the fullest of the " + role;
+  return fmt::format("{} in use{}", format_percent(bottleneck.value("utilization", 0.0)), where);
+}
+
+/// What the sentence about a limit says of it: the use of the resource, or of the one that it is a part of.
+std::string use_of_limit(const nlohmann::json& bottleneck) {
+  const std::string resource = bottleneck.value("resource", "");
+  const std::string busiest = bottleneck.value("busiest", resource);
+  if (bottleneck.contains("waiting_share")) {
+    return fmt::format("{}cores wait for them {} of the time",
+                       busiest == resource ? use_of(bottleneck) + ", and " : "",
+                       format_percent(bottleneck.value("waiting_share", 0.0)));
+  }
+  if (busiest == resource) return use_of(bottleneck);
+  return fmt::format("a good part of {}, which is {}", busiest, use_of(bottleneck));
+}
+
 }  // namespace
 
-std::string describe_bottleneck(std::string_view resource, double utilization, std::string_view busiest,
-                                std::string_view role) {
-  const std::string use = fmt::format("{} in use{}", format_percent(utilization),
-                                      role.empty() ? "" : fmt::format(" on the {}", role));
+std::string describe_bottleneck(const nlohmann::json& bottleneck) {
+  const std::string resource = bottleneck.value("resource", "");
+  const std::string busiest = bottleneck.value("busiest", "");
+  const std::string most =
+      fmt::format("the busiest resource{} is {}", busiest.empty() ? "" : fmt::format(", {},", busiest),
+                  use_of(bottleneck));
   if (resource == "round_trips") {
     return fmt::format(
-        "Nothing is saturated (the busiest resource{} is {}): transactions wait for round trips; more "
-        "coroutines would help, or, where each of them has requests outstanding, more queue pairs.",
-        busiest.empty() ? "" : fmt::format(", {},", busiest), use);
+        "Nothing is saturated ({}): transactions wait for round trips; more coroutines would help, or, where "
+        "each of them has requests outstanding, more queue pairs.",
+        most);
   }
   if (resource == "locks") {
     return fmt::format(
-        "Conflicts are the limit: too many attempts fail (the busiest resource{} is {}). To go faster, "
-        "spread "
-        "the accesses over more records or hold locks for less time; with fewer coroutines fewer attempts "
-        "fail and latency is shorter.",
-        busiest.empty() ? "" : fmt::format(", {},", busiest), use);
+        "Conflicts are the limit: too many attempts fail ({}). To go faster, spread the accesses over more "
+        "records or hold locks for less time; with fewer coroutines fewer attempts fail and latency is "
+        "shorter.",
+        most);
   }
   if (resource == "none") {
     return "Nothing was measured: nothing came to its end in the window. Lengthen run.measure_us, or let the "
@@ -84,9 +109,10 @@ std::string describe_bottleneck(std::string_view resource, double utilization, s
   const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
                                    [&](const Limit& entry) { return entry.resource == resource; });
   if (limit == std::end(kLimits)) {
-    return fmt::format("{} is the limit ({}).", resource.empty() ? "Something unnamed" : resource, use);
+    return fmt::format("{} is the limit ({}).", resource.empty() ? "Something unnamed" : resource,
+                       use_of_limit(bottleneck));
   }
-  return fmt::format("{} ({}): to go faster, {}.", limit->what, use, limit->remedy);
+  return fmt::format("{} ({}): to go faster, {}.", limit->what, use_of_limit(bottleneck), limit->remedy);
 }
 
 }  // namespace verbtwin::tools

@@ -34,7 +34,8 @@ std::string describe_network(const scenarios::Network& network) {
 /// The shape of the run in one paragraph.
 std::string describe_shape(const scenarios::Scenario& scenario) {
   const scenarios::Cluster& cluster = scenario.cluster;
-  const auto in_flight = static_cast<std::uint64_t>(cluster.nodes) *
+  // Servers run no transactions.
+  const auto in_flight = static_cast<std::uint64_t>(cluster.nodes - cluster.servers) *
                          static_cast<std::uint64_t>(cluster.threads) *
                          static_cast<std::uint64_t>(cluster.coroutines);
   std::string work =

@@ -192,6 +192,11 @@ TEST_F(CommandLine, CheckDescribesTheRun) {
   EXPECT_EQ(resolved.at("cluster").at("replicas"), 3);
 }
 
+TEST_F(CommandLine, CheckCountsTheTransactionsOfClientsOnly) {
+  const Ended ended = verbtwin({"check", VERBTWIN_SOURCE_DIR "/scenarios/ramp-3-rxe.json"});
+  EXPECT_THAT(ended.out, HasSubstr("(16 transactions in flight)")) << "2 clients x 2 threads x 4 coroutines";
+}
+
 TEST_F(CommandLine, RunWritesTheContractsKeys) {
   const fs::path out = directory_ / "made" / "here";
   const Ended ended = verbtwin({"run", scenario_, "--out", out.string(), "--seed", "7"});

@@ -147,6 +147,21 @@ TEST(Micro, ASharedContextCostsAndTheLockIsNamed) {
   EXPECT_LT(rate(together), 0.8 * rate(alone));
   EXPECT_EQ(together.at("bottleneck").at("resource"), "doorbell");
   EXPECT_NE(alone.at("bottleneck").at("resource"), "doorbell");
+  const json& bottleneck = together.at("bottleneck");
+  EXPECT_GT(bottleneck.at("waiting_share"), 0.1);
+  for (const json& resource : together.at("resources")) {
+    if (resource.at("name") != bottleneck.at("busiest")) continue;
+    EXPECT_EQ(bottleneck.at("utilization"), resource.at("utilization_max"));
+  }
+}
+
+TEST(Micro, MachinesThatPingPongAreEquals) {
+  const json pair = run(kPrimitive, {"cluster.nodes=3", "workload.mode=ping_pong", "workload.verb=write",
+                                     "workload.outstanding=1"});
+  EXPECT_EQ(pair.at("machines"), 1);
+  EXPECT_EQ(pair.at("bottleneck").at("busiest"), "core");
+  EXPECT_EQ(pair.at("bottleneck").at("utilization"), used(pair, "core"));
+  EXPECT_THAT(render_summary(pair, {}), HasSubstr("per pair"));
 }
 
 TEST(Micro, EveryTransportEchoes) {

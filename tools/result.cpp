@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "backend/verbs.hpp"
 
@@ -109,17 +110,24 @@ void add_transactions(const TransactionsInput& input, json& result) {
 
 /// Coroutines do nothing but transactions, so that the latencies add up to their time (Little's law). Where
 /// they do not, transactions that the window does not see the end of are missing. What user aborts took is
-/// not known: anything up to as much as a commit.
+/// not known: anything up to as much as a commit of their type.
 void add_warning(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;
   const scenarios::Cluster& cluster = input.scenario->cluster;
   const double coroutines = static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads *
                             static_cast<double>(cluster.coroutines);
-  const double committed = result.at("committed"), user_aborts = result.at("user_aborts");
+  const double committed = result.at("committed");
   if (input.window_ps == 0 || committed == 0) return;
   const double mean_us = result.at("latency_us").at("mean");
-  const double of_commits = committed * mean_us / (us(input.window_ps) * coroutines);
-  const double at_most = of_commits * (1 + user_aborts / committed);
+  const double time_us = us(input.window_ps) * coroutines;
+  double user_aborts_us = 0;
+  for (const json& type : result.at("transactions")) {
+    double commit_us = mean_us;  // where none of the type committed
+    if (type.at("committed") > 0) commit_us = type.at("latency_us").at("mean");
+    user_aborts_us += type.at("user_aborts").get<double>() * commit_us;
+  }
+  const double of_commits = committed * mean_us / time_us;
+  const double at_most = of_commits + user_aborts_us / time_us;
   if (at_most >= 1 - kTolerance && of_commits <= 1 + kTolerance) return;
   const bool missing = at_most < 1 - kTolerance;
   result["warning"] = json::array(
@@ -167,8 +175,10 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
 struct Shares {
   double mean = 0, max = 0;
   double servers = 0,
-         clients = 0;       // means, where nodes have roles; 0 where instances are not told apart by node
-  double busiest_role = 0;  // the mean of the role that is busier
+         clients = 0;     // means, where nodes have roles; 0 where instances are not told apart by node
+  double of_most = 0;     // the mean of the role that is busier, of all where there are none
+  double of_fullest = 0;  // the fullest instance; of cores, the machine whose are fullest
+  std::string_view role, fullest_role;  // that these two are of; "": they are not told apart
 };
 
 double mean_of(std::span<const double> values) {
@@ -183,16 +193,38 @@ void add_roles(const scenarios::Cluster& cluster, std::string_view resource, std
                Shares& shares) {
   const auto nodes = static_cast<std::size_t>(cluster.nodes),
              servers = static_cast<std::size_t>(cluster.servers);
-  if (servers == 0 || servers >= nodes || each.size() % nodes != 0) return;
-  const std::size_t of_servers = each.size() / nodes * servers;
+  if (servers == 0 || servers >= nodes) return;
   if (resource.ends_with("link")) {
+    // Not a multiple of `nodes`: SimGrid adds a loopback.
+    const std::size_t limiting = each.size() * std::min(servers, nodes - servers) / nodes / 2;
     std::ranges::sort(each, std::ranges::greater{});
-    shares.busiest_role = mean_of(std::span(each).first(std::min(of_servers, each.size() - of_servers) / 2));
+    shares.of_most = mean_of(std::span(each).first(std::max<std::size_t>(limiting, 1)));
     return;
   }
+  if (each.size() % nodes != 0) return;
+  const std::size_t of_servers = each.size() / nodes * servers;
   shares.servers = mean_of(std::span(each).first(of_servers));
   shares.clients = mean_of(std::span(each).subspan(of_servers));
-  shares.busiest_role = std::max(shares.servers, shares.clients);
+  shares.of_most = std::max(shares.servers, shares.clients);
+  if (shares.servers != shares.clients) shares.role = shares.servers > shares.clients ? "servers" : "clients";
+}
+
+/// A full core holds up its own coroutines and no others; where all of a machine are full, what others ask of
+/// it waits.
+void add_fullest(const scenarios::Cluster& cluster, std::string_view resource,
+                 const std::vector<double>& each, Shares& shares) {
+  const auto nodes = static_cast<std::size_t>(cluster.nodes),
+             servers = static_cast<std::size_t>(cluster.servers);
+  const bool by_node = each.size() % nodes == 0 && !resource.ends_with("link");
+  const bool together = by_node && (resource == "core" || resource == "socket_interrupts");
+  const std::size_t size = together ? each.size() / nodes : 1;
+  for (std::size_t i = 0; i < each.size(); i += size) {
+    const double share = mean_of(std::span(each).subspan(i, size));
+    if (share <= shares.of_fullest) continue;
+    shares.of_fullest = share;
+    if (by_node && servers > 0 && servers < nodes)
+      shares.fullest_role = i * nodes / each.size() < servers ? "servers" : "clients";
+  }
 }
 
 Shares shares_of(const RunInput& input, std::string_view resource, const std::vector<std::int64_t>& before_ps,
@@ -206,8 +238,9 @@ Shares shares_of(const RunInput& input, std::string_view resource, const std::ve
     each.push_back(
         std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(input.window_ps)));
   }
-  shares.mean = shares.busiest_role = mean_of(each);
+  shares.mean = shares.of_most = mean_of(each);
   shares.max = *std::ranges::max_element(each);
+  add_fullest(input.scenario->cluster, resource, each, shares);
   add_roles(input.scenario->cluster, resource, std::move(each), shares);
   return shares;
 }
@@ -276,43 +309,73 @@ bool conflicts_limit(const json& result, bool saturated) {
   return conflict_share(result) > (saturated ? 1.0 / 2 : 1.0 / 3);
 }
 
+/// A resource as what may limit a run.
+struct Candidate {
+  std::string name = "none";
+  double share = 0;
+  std::string_view role;
+  bool fullest = false;  // `share` is of the fullest instance, not a mean
+};
+
+constexpr double kSaturated = 0.8, kFull = 0.9;
+
+/// The resource that is most in use. Where machines share the work evenly it is the one with the highest
+/// mean: which instance is the fullest is chance then. Where no mean is full but an instance is (a popular
+/// record's NIC, a cable that all share), all wait for that one: shares of the fullest are compared with one
+/// another.
+class Busiest {
+ public:
+  void add(const std::string& name, const Shares& shares) {
+    if (shares.of_most > even_.share) even_ = {name, shares.of_most, shares.role};
+    const std::pair fullness(shares.of_fullest, shares.of_most);  // the fullest are often equally full
+    if (fullness <= fullness_) return;
+    fullness_ = fullness;
+    fullest_ = {name, shares.of_fullest, shares.fullest_role, true};
+  }
+
+  const Candidate& find() const { return even_.share < kFull && fullest_.share >= kFull ? fullest_ : even_; }
+
+ private:
+  Candidate even_, fullest_;
+  std::pair<double, double> fullness_{0, 0};
+};
+
 /// `one_machine`: what is full on one machine limits the run, the others face it.
 void add_resources(const RunInput& input, bool one_machine, json& result) {
-  constexpr double kSaturated = 0.8;
   json& resources = result["resources"] = json::array();
-  const auto judged_as = [&](std::string_view resource) {
-    // One link of many may be what all share: a dragonfly's cable between two groups.
-    const bool by_fullest = one_machine || resource == "link";
-    return [=](const Shares& shares) { return by_fullest ? shares.max : shares.busiest_role; };
+  const auto judged = [&](const std::string& name, const std::vector<std::int64_t>& before_ps,
+                          const std::vector<std::int64_t>& after_ps) {
+    Shares shares = shares_of(input, name, before_ps, after_ps);
+    if (one_machine) shares.of_most = shares.of_fullest = shares.max;
+    return shares;
   };
-  std::string busiest = "none", role;
-  double busiest_share = 0, core_share = 0;
+  Busiest all;
+  double core_share = 0;
   for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
     const sim::Usage::Resource& after = input.after->resources[r];
-    const Shares shares = shares_of(input, after.name, input.before->resources[r].busy_ps, after.busy_ps);
+    const Shares shares = judged(after.name, input.before->resources[r].busy_ps, after.busy_ps);
     resources.push_back(utilization_json(after.name, shares));
-    const double share = judged_as(after.name)(shares);
-    if (after.name == "core") core_share = share;
-    if (share > busiest_share) {
-      busiest = after.name;
-      busiest_share = share;
-      role = shares.servers == shares.clients ? "" : shares.servers > shares.clients ? "servers" : "clients";
-    }
+    all.add(after.name, shares);
+    if (after.name == "core") core_share = shares.of_most;
   }
+  const Candidate& busiest = all.find();
   // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
-  std::string limit = busiest_share >= kSaturated ? busiest : "round_trips";
-  const double waiting = judged_as("doorbell")(
-      shares_of(input, "doorbell", input.before->lock_wait_ps, input.after->lock_wait_ps));
-  const bool cores_hold_it = busiest_share < kSaturated || busiest == "core";
-  if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) {
-    limit = busiest = "doorbell";
-    busiest_share = waiting;
-  }
+  std::string limit = busiest.share >= kSaturated ? busiest.name : "round_trips";
+  const double waiting = judged("core", input.before->lock_wait_ps, input.after->lock_wait_ps).of_most;
+  const bool cores_hold_it = busiest.share < kSaturated || busiest.name == "core";
+  if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) limit = "doorbell";
   if (conflicts_limit(result, limit != "round_trips")) limit = "locks";
   if (nothing_ended(result)) limit = "none";
-  limit = add_parts(input, limit, busiest_share, judged_as(limit), resources);
-  result["bottleneck"] = {{"resource", limit}, {"utilization", busiest_share}, {"busiest", busiest}};
-  if (!role.empty()) result["bottleneck"]["role"] = role;
+  const auto as_limit = [&](const Shares& shares) {
+    return one_machine || busiest.fullest ? shares.max : shares.of_most;
+  };
+  json& bottleneck = result["bottleneck"];
+  bottleneck["resource"] = add_parts(input, limit, busiest.share, as_limit, resources);
+  bottleneck["utilization"] = busiest.share;
+  bottleneck["busiest"] = busiest.name;
+  if (busiest.fullest) bottleneck["fullest"] = true;
+  if (limit == "doorbell") bottleneck["waiting_share"] = waiting;
+  if (!busiest.role.empty()) bottleneck["role"] = busiest.role;
 }
 
 void add_run(const RunInput& input, json& result) {
@@ -410,7 +473,10 @@ json make_result(const OperationsInput& input) {
   add_run(input, result);
   add_operations(input, result);
   add_verbs(input, result);
-  add_resources(input, input.machines == 1, result);
+  // Two machines that ping-pong are one pair, and equals.
+  const bool one_machine = input.scenario->workload.value("pattern", "symmetric") != "symmetric" &&
+                           input.scenario->workload.value("mode", "") != "ping_pong";
+  add_resources(input, one_machine, result);
   result["checks"] = json::array();
   return result;
 }

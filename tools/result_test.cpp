@@ -84,6 +84,34 @@ TEST(Limit, IsALinkThatAllShare) {
   EXPECT_GT(result.at("bottleneck").at("utilization"), 0.9);
 }
 
+TEST(Limit, IsTheFullestMachineWhereOthersAreNotFull) {
+  // A popular record's NIC answers all the time, the others do not.
+  const json result =
+      run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "C"})", "cluster.nodes=8",
+                       "cluster.nics_per_node=1", "cluster.network.link_gbps=200", "run.measure_us=200"});
+  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(result.at("bottleneck").at("fullest"), true);
+  for (const json& resource : result.at("resources")) {
+    if (resource.at("name") != "nic_response") continue;
+    EXPECT_LT(resource.at("utilization_mean"), 0.8) << "of no use as a test";
+    EXPECT_EQ(resource.at("utilization_max"), result.at("bottleneck").at("utilization"));
+  }
+  EXPECT_FALSE(run(kSmallBank, {"workload.accounts_per_thread=10000"}).at("bottleneck").contains("fullest"));
+}
+
+TEST(Limit, ComparesTheFullestWithTheFullest) {
+  // Of four servers one has what most ask for: its link is less full than the engine that answers.
+  const json result = run(R"({
+    "cluster": {"nodes": 8, "threads": 8, "coroutines": 8, "nics_per_node": 1, "roles": {"servers": 4, "clients": 4}},
+    "protocol": {"name": "ramp-fast", "transport": "rdma_write", "get": "get_star", "put": "put_plus",
+                 "versions_mib": 64},
+    "workload": {"name": "ycsb-groups", "mix": "C"},
+    "run": {"warmup_us": 200, "measure_us": 400, "check": "none"}
+  })");
+  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(result.at("bottleneck").at("role"), "servers");
+}
+
 TEST(Warning, TransactionsLongerThanTheWindowAreMissing) {
   // Where two meet at a hot record, some wait for longer than this window.
   const json skewed = run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "A"})", "cluster.coroutines=4"});
@@ -99,6 +127,27 @@ TEST(Warning, IsNoneWhereLatenciesAddUp) {
   EXPECT_FALSE(run(kSmallBank, {R"(workload={"name": "tatp", "subscribers_per_node": 10000})",
                                 "run.warmup_us=100", "run.measure_us=200"})
                    .contains("warning"));
+}
+
+TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {
+  constexpr std::int64_t kUs = 1'000'000;  // ps
+  scenarios::Scenario scenario = load(kSmallBank, {});
+  scenario.cluster.nodes = scenario.cluster.threads = scenario.cluster.coroutines = 1;
+  protocols::WorkerStatistics worker;
+  for (int i = 0; i < 20; ++i) worker.committed.push_back({.type = 0, .latency_ps = 2 * kUs});
+  for (int i = 0; i < 10; ++i) worker.committed.push_back({.type = 1, .latency_ps = 10 * kUs});
+  worker.user_aborts = {0, 8};
+  const std::vector<std::string_view> names = {"short", "long"};
+  const sim::Usage nothing;
+  TransactionsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 240 * kUs;
+  input.before = input.after = &nothing;
+  input.transaction_names = names;
+  input.workers = {&worker};
+  EXPECT_FALSE(make_result(input).contains("warning")) << "140 us of commits, 80 us of user aborts";
+  worker.user_aborts = {8, 0};
+  EXPECT_TRUE(make_result(input).contains("warning")) << "16 us of user aborts";
 }
 
 }  // namespace

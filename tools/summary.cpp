@@ -153,8 +153,10 @@ void Summary::throughput() {
       std::max<std::uint64_t>(1, count_of(member(member(result_, "scenario"), "cluster"), "nodes"));
   // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
   const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
-  const char* machine =
-      counts_operations() && count_of(result_, "machines") == 1 ? "at the one machine" : "per machine";
+  const bool pairs = member(member(result_, "scenario"), "workload").value("mode", "") == "ping_pong";
+  const char* machine = pairs                                ? "per pair"
+                        : count_of(result_, "machines") == 1 ? "at the one machine"
+                                                             : "per machine";
   const std::string rate =
       counts_operations()
           ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
@@ -328,9 +330,7 @@ void Summary::bottleneck() {
   const Json& bottleneck = member(result_, "bottleneck");
   if (bottleneck.empty()) return;
   line();
-  labelled("bottleneck",
-           describe_bottleneck(bottleneck.value("resource", ""), number(bottleneck, "utilization"),
-                               bottleneck.value("busiest", ""), bottleneck.value("role", "")));
+  labelled("bottleneck", describe_bottleneck(bottleneck));
 }
 
 void Summary::simulator() {

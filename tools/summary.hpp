@@ -8,7 +8,7 @@
 //   "checks"[i]."allowed": {"<anomaly>": count} what the isolation level allows, counted
 //   "user_aborts": count                        transactions that ended by their own rules
 //   "datagrams_dropped": count, "location_cache": {"hit_ratio": share or null}
-//   "bottleneck"."busiest": "<resource>"        the most used one where none is saturated
+//   "bottleneck"."busiest": "<resource>"        the one most in use
 //   "operations", "operations_per_s"            of micro-benchmarks, in place of "committed",
 //   "committed_per_s"
 #pragma once

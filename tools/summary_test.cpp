@@ -154,6 +154,16 @@ TEST(Summary, RendersAMicroBenchmark) {
   EXPECT_THAT(text, Not(HasSubstr("committed")));
 }
 
+TEST(Summary, PingPongIsRatedByThePair) {
+  json result = canned_result();
+  result["operations"] = 160000;
+  result["operations_per_s"] = 1e7;
+  result["machines"] = 1;
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("10.0 M operations/s at the one machine ("));
+  result["scenario"]["workload"]["mode"] = "ping_pong";
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("10.0 M operations/s per pair ("));
+}
+
 TEST(Summary, RendersARunThatCommittedNothing) {
   json result = canned_result();
   result["committed"] = 0;
@@ -176,28 +186,55 @@ TEST(Summary, ShowsWhatGoesBeyondTheContract) {
 TEST(Bottleneck, NamesEveryResourceOfTheContract) {
   for (const char* resource : {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "dma_reads",
                                "atomic_unit", "link", "qp_cache"}) {
-    const std::string sentence = describe_bottleneck(resource, 0.91);
+    const std::string sentence = describe_bottleneck({{"resource", resource}, {"utilization", 0.91}});
     EXPECT_THAT(sentence, HasSubstr("limit (91.0 % in use): to go faster, ")) << resource;
   }
 }
 
 TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
   EXPECT_EQ(
-      describe_bottleneck("round_trips", 0.41),
+      describe_bottleneck({{"resource", "round_trips"}, {"utilization", 0.41}}),
       "Nothing is saturated (the busiest resource is 41.0 % in use): transactions wait for round trips; more "
       "coroutines would help, or, where each of them has requests outstanding, more queue pairs.");
 }
 
 TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
   EXPECT_THAT(
-      describe_bottleneck("locks", 0.97, "core"),
+      describe_bottleneck({{"resource", "locks"}, {"utilization", 0.97}, {"busiest", "core"}}),
       HasSubstr("Conflicts are the limit: too many attempts fail (the busiest resource, core, is 97.0 % "
                 "in use). To go faster, spread"));
-  EXPECT_THAT(describe_bottleneck("none", 0), HasSubstr("Nothing was measured"));
+  EXPECT_THAT(describe_bottleneck({{"resource", "none"}}), HasSubstr("Nothing was measured"));
+}
+
+TEST(Bottleneck, SaysWhoseTheUseIs) {
+  const json hot = {
+      {"resource", "nic_recv"}, {"busiest", "nic_recv"}, {"utilization", 0.99}, {"fullest", true}};
+  EXPECT_THAT(describe_bottleneck(hot), HasSubstr("limit (99.0 % in use on the fullest machine): to go"));
+  json server = hot;
+  server["role"] = "servers";
+  EXPECT_THAT(describe_bottleneck(server), HasSubstr("(99.0 % in use on the fullest of the servers)"));
+  json cable = hot;
+  cable["resource"] = cable["busiest"] = "link";
+  EXPECT_THAT(describe_bottleneck(cable),
+              HasSubstr("The fullest network link is the limit (99.0 % in use):"));
+}
+
+TEST(Bottleneck, APartsUseIsThatOfItsResource) {
+  EXPECT_THAT(
+      describe_bottleneck({{"resource", "qp_cache"}, {"busiest", "nic_recv"}, {"utilization", 0.998}}),
+      HasSubstr("queue pair caches are the limit (a good part of nic_recv, which is 99.8 % in use): to go"));
+  json doorbell = {
+      {"resource", "doorbell"}, {"busiest", "core"}, {"utilization", 0.6}, {"waiting_share", 0.365}};
+  EXPECT_THAT(describe_bottleneck(doorbell),
+              HasSubstr("doorbell registers are the limit (cores wait for them 36.5 % of the time): to go"));
+  doorbell["busiest"] = "doorbell";
+  EXPECT_THAT(describe_bottleneck(doorbell),
+              HasSubstr("(60.0 % in use, and cores wait for them 36.5 % of the time)"));
 }
 
 TEST(Bottleneck, NamesAResourceItDoesNotKnow) {
-  EXPECT_EQ(describe_bottleneck("switch_fabric", 1.0), "switch_fabric is the limit (100.0 % in use).");
+  EXPECT_EQ(describe_bottleneck({{"resource", "switch_fabric"}, {"utilization", 1.0}}),
+            "switch_fabric is the limit (100.0 % in use).");
 }
 
 TEST(Summary, LeavesOutWhatNothingLookedUp) {

@@ -70,8 +70,8 @@ void add(Cells& cells, const std::string& column, const json& value) {
 }
 
 void add_numbers(Cells& cells, const json& result) {
-  for (const char* key : {"operations", "operations_per_s", "committed", "committed_per_s", "user_aborts",
-                          "aborted_attempts", "abort_ratio"}) {
+  for (const char* key : {"operations", "operations_per_s", "machines", "committed", "committed_per_s",
+                          "user_aborts", "aborted_attempts", "abort_ratio"}) {
     add(cells, key, value_at(result, key));
   }
   for (const auto& [name, value] : value_at(result, "latency_us").items()) {
@@ -86,6 +86,7 @@ void add_numbers(Cells& cells, const json& result) {
     add(cells, verb + "_count", counts.value("count", json()));
     add(cells, verb + "_b", counts.value("bytes", json()));
   }
+  add(cells, "datagrams_dropped", value_at(result, "datagrams_dropped"));
 }
 
 void add_resources(Cells& cells, const json& result) {
@@ -106,6 +107,14 @@ std::uint64_t violations_of(const json& result) {
   return sum;
 }
 
+/// Its sentences; null: there are none.
+json warning_of(const json& result) {
+  std::string all;
+  for (const json& sentence : value_at(result, "warning"))
+    all += (all.empty() ? "" : "; ") + sentence.get<std::string>();
+  return all.empty() ? json() : json(all);
+}
+
 Cells cells_of(const SweepRow& row, std::size_t number) {
   const json& result = row.result;
   Cells cells;
@@ -121,6 +130,7 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   add(cells, "location_cache_hit_ratio", value_at(result, "location_cache.hit_ratio"));
   add(cells, "violations", violations_of(result));
   add(cells, "partial", value_at(result, "partial"));
+  add(cells, "warning", warning_of(result));
   for (const auto& [name, value] : value_at(result, "simulator").items())
     add(cells, "simulator_" + name, value);
   return cells;

@@ -32,5 +32,14 @@ TEST(Sweep, APointIsALineWhateverIsInItsName) {
   EXPECT_EQ(name_read_again("a\rb"), "a\\u000db");
 }
 
+TEST(Sweep, APointHasWhatItsRateIsOverAndWhatIsWrongWithIt) {
+  const json result = {{"machines", 2}, {"datagrams_dropped", 5}, {"warning", {"one thing", "another"}}};
+  const auto table = calibration::PublishedTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
+                                                        calibration::PublishedTable::Kind::kPlain);
+  EXPECT_EQ(table.number(table.rows().at(0), "machines"), 2);
+  EXPECT_EQ(table.number(table.rows().at(0), "datagrams_dropped"), 5);
+  EXPECT_EQ(table.cell(table.rows().at(0), "warning"), "one thing; another");
+}
+
 }  // namespace
 }  // namespace verbtwin::tools
