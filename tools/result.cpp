@@ -195,7 +195,6 @@ void add_roles(const scenarios::Cluster& cluster, std::string_view resource, std
              servers = static_cast<std::size_t>(cluster.servers);
   if (servers == 0 || servers >= nodes) return;
   if (resource.ends_with("link")) {
-    // Not a multiple of `nodes`: SimGrid adds a loopback.
     const std::size_t limiting = each.size() * std::min(servers, nodes - servers) / nodes / 2;
     std::ranges::sort(each, std::ranges::greater{});
     shares.of_most = mean_of(std::span(each).first(std::max<std::size_t>(limiting, 1)));

@@ -61,6 +61,30 @@ TEST(HitRatio, IsNoneWhereNothingWasLookedUp) {
   EXPECT_GT(ratio("drtmh"), 0);
 }
 
+/// A cold cache fills: what a window sees is not what the warm-up saw.
+TEST(HitRatio, IsOfTheWindow) {
+  const auto ratio = [](const char* warmup_us, const char* measure_us) {
+    return run(kSmallBank,
+               {"protocol.location_cache.start=cold", "workload.accounts_per_thread=100",
+                std::string("run.warmup_us=") + warmup_us, std::string("run.measure_us=") + measure_us})
+        .at("location_cache")
+        .at("hit_ratio")
+        .get<double>();
+  };
+  EXPECT_GT(ratio("1000", "100"), ratio("0", "1100") + 0.02);
+}
+
+/// Whoever meets its own locks, whatever it does, meets them for ever.
+TEST(Drain, TransactionsThatKeepAbortingEachOtherEndTheRun) {
+  const auto all_of_one_record = [] {
+    run(kSmallBank, {R"(workload={"name":"object_store","reads":64,"updates":64,"objects_per_thread":1})",
+                     "cluster.nodes=4", "cluster.threads=24", "cluster.coroutines=8",
+                     "protocol.log.ring_kib=64", "run.warmup_us=10", "run.measure_us=50"});
+  };
+  EXPECT_THAT(all_of_one_record,
+              testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("still being tried again")));
+}
+
 TEST(ResultPage, HasEveryKey) {
   std::ostringstream page;
   page << std::ifstream(VERBTWIN_SOURCE_DIR "/tools/RESULT.md").rdbuf();

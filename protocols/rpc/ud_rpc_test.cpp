@@ -418,7 +418,7 @@ TEST(UdRpc, AClusterTooLargeForTheDevicesQueuesIsRefused) {
   EXPECT_NE(refusal(100, most + 1), "");
   EXPECT_THAT(refusal(6000, 64), testing::StartsWith("/cluster/nodes: "));
   device.max_qp_wr = 256;
-  EXPECT_THAT(refusal(2, 1), testing::StartsWith(": a queue pair beyond")) << "its sends do not fit";
+  EXPECT_THAT(refusal(2, 1), testing::StartsWith(": a queue pair of 512 sends")) << "its sends do not fit";
 }
 
 TEST(UdRpc, PacketsAreReckonedByWhatFitsThem) {

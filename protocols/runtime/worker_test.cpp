@@ -93,6 +93,32 @@ TEST_F(WorkerTest, YieldLetsTheOthersGoFirst) {
   EXPECT_THAT(out, ElementsAre(1, 2, 1, 2, 1, 2));
 }
 
+Task<void> sleep_and_note(Worker& worker, std::vector<int>& out, std::int64_t at_ps, int number) {
+  auto sleep = worker.sleep_until(at_ps);
+  co_await sleep;
+  out.push_back(number);
+}
+
+TEST_F(WorkerTest, WhoSleepsGoesOnInTimeAndTakesNoStepBefore) {
+  std::vector<int> out;
+  const std::int64_t now_ps = worker.cpu().now_ps();
+  worker.spawn(sleep_and_note(worker, out, now_ps + 100, 2));
+  worker.spawn(sleep_and_note(worker, out, now_ps + 50, 1));
+  worker.spawn(sleep_and_note(worker, out, now_ps + 100, 3));
+  EXPECT_EQ(worker.wakes_at_ps(), Steppable::kNever);
+  run(worker);
+  EXPECT_EQ(worker.wakes_at_ps(), now_ps + 50);
+  EXPECT_THAT(out, ElementsAre());
+  EXPECT_FALSE(worker.step());
+  worker.cpu().charge(Cost::kCoroutineSwitch, 60);
+  run(worker);
+  EXPECT_THAT(out, ElementsAre(1));
+  worker.cpu().charge(Cost::kCoroutineSwitch, 60);
+  run(worker);
+  EXPECT_THAT(out, ElementsAre(1, 2, 3)) << "those of one time in order";
+  EXPECT_EQ(worker.wakes_at_ps(), Steppable::kNever);
+}
+
 Task<void> read_word(Worker& worker, Channel& channel, std::byte* to, WcStatus& status) {
   WaitGroup group(worker);
   worker.stage(channel, read_of(to, 16), &group);

@@ -32,8 +32,9 @@ struct Request {
   std::array<std::uint64_t, 3> arguments{};
 };
 
-/// kCommitted: commit() returned true. kAborted: it or execute() returned false; the request is run again.
-/// kUserAborted: the application does not want it; not run again.
+/// kCommitted: commit() returned true, or the application asks for no isolation of what it read (TPC-C's
+/// stock-level); no check knows the one from the other. kAborted: it or execute() returned false; the request
+/// is run again. kUserAborted: the application does not want it; not run again.
 enum class Outcome : std::uint8_t { kCommitted, kAborted, kUserAborted };
 inline Outcome outcome_of(bool committed) {
   return committed ? Outcome::kCommitted : Outcome::kAborted;
