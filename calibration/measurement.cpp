@@ -10,6 +10,7 @@
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
 
 namespace verbtwin::calibration {
@@ -93,8 +94,9 @@ void describe_ends(const json& ends, Measurement& m) {
     m.link_gbps = std::min(m.link_gbps, device.at("link_gbps").get<double>());
     m.mtu_b = std::min(m.mtu_b, device.at("mtu").get<double>());
     m.ethernet = m.ethernet || device.at("link_layer") == "Ethernet";
-    names += (names.empty() ? "" : " and ") + device.at("device").get<std::string>();
-    const std::string cpu = end.at("cpu");
+    names += (names.empty() ? "" : " and ") +
+             scenarios::one_line(device.at("device").get_ref<const std::string&>());
+    const std::string cpu = scenarios::one_line(end.at("cpu").get_ref<const std::string&>());
     if (cpus.find(cpu) == std::string::npos) cpus += (cpus.empty() ? "" : ", ") + cpu;
   }
   m.one_machine = ends[0].at("host") == ends[1].at("host");
@@ -196,7 +198,7 @@ Measurement read_measurement(const std::filesystem::path& file) {
                                                 UserError(findings[0].pointer, findings[0].message)));
   }
   Measurement m;
-  m.file = file.filename().string();
+  m.file = scenarios::one_line(file.filename().string());
   m.partial = root.at("partial");
   describe_ends(root.at("measured_on"), m);
   for (std::size_t i = 0; i < root.at("points").size(); ++i) {
