@@ -50,10 +50,13 @@ std::string factors_text(const Machines& machines, const std::vector<FitVariable
     for (std::size_t i = 0; i < v.parameters.size(); ++i) {
       if (v.start[i] == 0) continue;  // of a cost that is not there, any multiple
       const json& item = machines.document(v.machine).at("parameters").at(v.parameters[i]);
-      const double uncertainty = item.at("uncertainty");
-      text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, item.at("value").get<double>() / v.start[i],
-                          uncertainty < 1 ? fmt::format("+-{:.0f} %", uncertainty * 100)
-                                          : "which the measurement does not determine");
+      const double times = item.at("value").get<double>() / v.start[i], uncertainty = item.at("uncertainty");
+      std::string sure = fmt::format("+-{:.0f} %", uncertainty * 100);
+      if (uncertainty >= 1) sure = "which the measurement does not determine";
+      constexpr double kAtEnd = 1.01;
+      if (times < v.lower * kAtEnd || times > v.upper / kAtEnd)
+        sure = "the end of its range: the models do not explain this device";
+      text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, times, sure);
       break;
     }
   }

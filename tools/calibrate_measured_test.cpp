@@ -159,6 +159,15 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
   EXPECT_EQ(use.wait(), 0) << use.err();
 }
 
+TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
+  PrimitivePoint alone{"read", "rc"};
+  write(in("measurement.json"), measurement_of({measured(alone, 25e3, 40)}));
+  ChildProcess run = calibrate();
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(run.out(), HasSubstr("the end of its range"));
+  EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
+}
+
 TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
   calibration::Machines machines;
   machines.add_profile(calibration::ProfileKind::kNic, changed("connectx-5", {}));
