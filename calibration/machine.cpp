@@ -273,7 +273,7 @@ void Machines::set(const FitVariable& variable, double value) {
   Machine& machine = machines_.at(variable.machine);
   for (std::size_t i = 0; i < variable.parameters.size(); ++i) {
     const std::string& parameter = variable.parameters[i];
-    const std::string& unit = table_of(machine.kind).at(parameter).unit;
+    const std::string unit = table_of(machine.kind).at(parameter).unit;
     set_parameter(machine, parameter, rounded(variable.factor ? variable.start[i] * value : value, unit));
   }
 }
