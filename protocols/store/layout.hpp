@@ -20,8 +20,8 @@ namespace verbtwin::protocols {
 struct TableSpec {
   std::string name;
   std::uint32_t value_b = 8;
-  std::uint64_t records =
-      0;  // keys 0 .. records-1 of each partition have a place; whether they exist says initial_value()
+  /// Keys 0 .. records-1 of each partition have a place; whether they exist says initial_value().
+  std::uint64_t records = 0;
   /// Only workers of a record's own node use it: its lock may be a CPU's whatever the protocol locks with.
   bool local_only = false;
   /// Fetched by RPC, whatever Execution fetches with.
