@@ -64,6 +64,7 @@ const json& measurement_schema() {
                                   {"payload_b", whole(kMost)},
                                   {"outstanding", whole(kMost)},
                                   {"doorbell_batch", whole(kMost)},
+                                  {"threads", whole(256)},
                                   {"queue_pairs", whole(kMost)},
                                   {"signal_interval", whole(kMost)},
                                   {"inline", {{"type", "boolean"}}},
@@ -75,22 +76,16 @@ const json& measurement_schema() {
 }
 
 PrimitivePoint point_from(const json& read) {
-  return {read.at("verb"),
-          read.at("transport"),
-          read.at("payload_b"),
-          read.at("outstanding"),
-          read.at("doorbell_batch"),
-          read.at("queue_pairs"),
-          read.at("signal_interval"),
-          read.at("inline"),
-          read.at("mode")};
+  return {read.at("verb"),           read.at("transport"), read.at("payload_b"),   read.at("outstanding"),
+          read.at("doorbell_batch"), read.at("threads"),   read.at("queue_pairs"), read.at("signal_interval"),
+          read.at("inline"),         read.at("mode")};
 }
 
 void describe_ends(const json& ends, Measurement& m) {
   m.link_gbps = m.mtu_b = std::numeric_limits<double>::max();
   std::string names, cpus;
   for (const json& end : ends) {
-    const json& device = end.at("devices")[0];  // one thread a rank uses one
+    const json& device = end.at("devices")[0];  // with one NIC a node, all threads use it
     m.link_gbps = std::min(m.link_gbps, device.at("link_gbps").get<double>());
     m.mtu_b = std::min(m.mtu_b, device.at("mtu").get<double>());
     m.ethernet = m.ethernet || device.at("link_layer") == "Ethernet";
@@ -104,15 +99,12 @@ void describe_ends(const json& ends, Measurement& m) {
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
 }
 
-bool is_latency(const PrimitivePoint& point) {
-  return point.outstanding == 1;
-}
-
 /// What tells a point from the others of its verb, beside the payload.
 std::string series_of(const PrimitivePoint& p) {
   std::string text;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
-  if (!is_latency(p)) add(fmt::format("window {}", p.outstanding));
+  if (p.threads > 1) add(fmt::format("{} threads", p.threads));
+  if (!p.is_alone()) add(fmt::format("window {}", p.outstanding));
   if (p.doorbell_batch > 1) add(fmt::format("{} a doorbell", p.doorbell_batch));
   if (p.queue_pairs > 1) add(fmt::format("{} queue pairs", p.queue_pairs));
   return text;
@@ -128,9 +120,10 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
   Point p;
   p.series = series_of(measured.what);
   p.x = std::to_string(measured.what.payload_b);
-  p.published = is_latency(measured.what) ? measured.latency_p50_us : measured.operations_per_s * 1e-6;
+  p.published = measured.what.is_alone() ? measured.latency_p50_us : measured.operations_per_s * 1e-6;
   p.place = measured.place;
-  const double operations = std::max(kOperations, kWindows * measured.what.outstanding);
+  const double operations =
+      std::max(kOperations, kWindows * measured.what.outstanding) * measured.what.threads;
   const double window_us =
       std::clamp(operations / measured.operations_per_s * 1e6, kWindowMin_us, kWindowMax_us);
   json scenario = scenario_of(measured.what, window_us / 4, window_us);
@@ -168,6 +161,7 @@ json to_json(const PrimitivePoint& p) {
           {"payload_b", p.payload_b},
           {"outstanding", p.outstanding},
           {"doorbell_batch", p.doorbell_batch},
+          {"threads", p.threads},
           {"queue_pairs", p.queue_pairs},
           {"signal_interval", p.signal_interval},
           {"inline", p.is_inline},
@@ -176,12 +170,14 @@ json to_json(const PrimitivePoint& p) {
 
 json scenario_of(const PrimitivePoint& p, double warmup_us, double measure_us) {
   json workload = to_json(p);
+  workload.erase("threads");
   workload.erase("queue_pairs");
   workload["name"] = "primitive";
   workload["pattern"] = "one_to_many";
   workload["target_kib"] = 4;  // as perftest's buffer: the verb is measured, not the target's caches
   return {{"name", "measure"},
-          {"cluster", {{"nodes", 2}, {"threads", 1}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
+          {"cluster",
+           {{"nodes", 2}, {"threads", p.threads}, {"nics_per_node", 1}, {"qps_per_peer", p.queue_pairs}}},
           {"workload", std::move(workload)},
           {"run", {{"warmup_us", warmup_us}, {"measure_us", measure_us}}}};
 }
@@ -213,13 +209,13 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
                                        const std::string& host, const scenarios::Catalog& catalog) {
   std::map<std::string, Experiment> by_name;
   for (const MeasuredPoint& point : measurement.points) {
-    const bool latency = is_latency(point.what);
+    const bool latency = point.what.is_alone();
     const std::string name = fmt::format("{}{}_{}", point.what.transport == "ud" ? "ud_" : "",
                                          point.what.verb, latency ? "latency" : "rate");
     Experiment& e = by_name[name];
     if (e.points.empty()) {
       e.name = name;
-      e.description = latency ? "One request at a time of one thread: median." : "Requests of one thread.";
+      e.description = latency ? "One request at a time of one thread: median." : "Requests of one machine.";
       e.data = measurement.file;
       e.unit = latency ? "us" : "M operations/s";
       e.x_name = "payload_b";

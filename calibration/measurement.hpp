@@ -4,9 +4,10 @@
 // {"format": "verbtwin-measurement", "version": 1, "time": "...", "partial": false, "measured_on": [{"host":
 //  "...", "cpu": "...", "devices": [{"device": "mlx5_0", "link_layer": "Ethernet", "link_gbps": 100.0, "mtu":
 //  4096, ...}], ...}, ...], "points": [{"verb": "read", "transport": "rc", "payload_b": 8, "outstanding": 1,
-//  "doorbell_batch": 1, "queue_pairs": 1, "signal_interval": 100, "inline": false, "mode": "pipelined",
-//  "seconds": 1.0, "operations_per_s": 480000, "latency_us": {"p50": 2.1, ...}}, ...]}
-// Two ranks of one thread; other keys are allowed and not read.
+//  "doorbell_batch": 1, "threads": 1, "queue_pairs": 1, "signal_interval": 100, "inline": false,
+//  "mode": "pipelined", "seconds": 1.0, "operations_per_s": 480000, "latency_us": {"p50": 2.1, ...}}, ...]}
+// Two ranks, of which the first posts: `outstanding` requests on `queue_pairs` queue pairs of each of its
+// threads. Other keys are allowed and not read.
 //
 // Values and free functions, callable from any thread. What is wrong in a file is a UserError of one line
 // with its place.
@@ -26,9 +27,12 @@ namespace verbtwin::calibration {
 /// What is measured at one point: the parameters of a `primitive` workload, as the scenario names them.
 struct PrimitivePoint {
   std::string verb, transport;
-  int payload_b = 8, outstanding = 1, doorbell_batch = 1, queue_pairs = 1, signal_interval = 1;
+  int payload_b = 8, outstanding = 1, doorbell_batch = 1, threads = 1, queue_pairs = 1, signal_interval = 1;
   bool is_inline = false;
   std::string mode = "pipelined";
+
+  /// One request at a time: its latency is what is told. Of others, the rate.
+  bool is_alone() const { return threads == 1 && outstanding == 1; }
 };
 
 /// The point's keys of the file.
@@ -56,13 +60,13 @@ struct Measurement {
 Measurement read_measurement(const std::filesystem::path& file);
 
 /// One experiment for each verb and transport: the median latency of one request at a time, and the rate of
-/// larger windows. `nic` and `host` must be known to `catalog`.
+/// more. `nic` and `host` must be known to `catalog`.
 std::vector<Experiment> experiments_of(const Measurement& measurement, const std::string& nic,
                                        const std::string& host, const scenarios::Catalog& catalog);
 
 /// Adds to `machines` what is to be fitted: the machines `nic` and `host`, which are as `base_nic` and
-/// `base_host` but for the link that was measured over and a few factors on what belongs together. One
-/// thread that posts tells no more apart.
+/// `base_host` but for the link that was measured over and a few factors on what belongs together. The
+/// curves of one machine that posts tell no more apart.
 MachineGroup add_machines(Machines& machines, const Measurement& measurement, const std::string& nic,
                           const std::string& base_nic, const std::string& host, const std::string& base_host);
 

@@ -59,11 +59,15 @@ bool names_limit(const Point& point, const Prediction& prediction) {
   return std::find(point.limits.begin(), point.limits.end(), prediction.bottleneck) != point.limits.end();
 }
 
+/// A row's last column, of what papers say: a measurement says nothing of limits.
+std::string said_column(const ReportInput& input, const std::string& cell) {
+  return input.reference == Reference::kPublished ? fmt::format(" {} |\n", cell) : "\n";
+}
+
 std::string overview(const ReportInput& input) {
-  std::string text =
-      "| experiment | machines | points | median error | worst error | at | pairs in order | limit as the "
-      "paper says |\n"
-      "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |\n";
+  std::string text = "| experiment | machines | points | median error | worst error | at | pairs in order |" +
+                     said_column(input, "limit as the paper says") +
+                     "| --- | --- | ---: | ---: | ---: | --- | ---: |" + said_column(input, "---:");
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
     const Experiment& experiment = input.set->experiments[e];
     const Predictions& predictions = input.predictions[e];
@@ -76,21 +80,21 @@ std::string overview(const ReportInput& input) {
       ++said;
       if (names_limit(experiment.points[p], predictions[p])) ++right;
     }
-    text += fmt::format("| {} | {}, {} | {} | {:.1f} % | {:.1f} % | {} | {} | {} |\n", experiment.name,
+    text += fmt::format("| {} | {}, {} | {} | {:.1f} % | {:.1f} % | {} | {} |", experiment.name,
                         experiment.nic, experiment.host, experiment.points.size(), errors.median * 100,
                         errors.worst * 100, x_and_series(experiment.points[errors.worst_point]),
-                        pairs.empty() ? "-" : fmt::format("{} of {}", kept, pairs.size()),
-                        said == 0 ? "-" : fmt::format("{} of {}", right, said));
+                        pairs.empty() ? "-" : fmt::format("{} of {}", kept, pairs.size())) +
+            said_column(input, said == 0 ? "-" : fmt::format("{} of {}", right, said));
   }
   return text;
 }
 
 std::string points_table(const ReportInput& input, const Experiment& experiment,
                          const Predictions& predictions) {
-  std::string text = fmt::format(
-      "| series | x | {} | simulated | error | simulated limit | as the paper says |\n"
-      "| --- | --- | ---: | ---: | ---: | --- | --- |\n",
-      reference_of(input));
+  std::string text =
+      fmt::format("| series | x | {} | simulated | error | simulated limit |", reference_of(input)) +
+      said_column(input, "as the paper says") + "| --- | --- | ---: | ---: | ---: | --- |" +
+      said_column(input, "---");
   for (std::size_t p = 0; p < experiment.points.size(); ++p) {
     const Point& point = experiment.points[p];
     const Prediction& prediction = predictions[p];
@@ -99,10 +103,11 @@ std::string points_table(const ReportInput& input, const Experiment& experiment,
     if (!point.limits.empty()) {
       said = names_limit(point, prediction) ? "yes" : fmt::format("no: {}", fmt::join(point.limits, " or "));
     }
-    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} {:.0f} % | {} |\n", point.series,
-                        point.x, point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "",
-                        error * 100, std::abs(error) > kFarOff ? "**" : "", prediction.bottleneck,
-                        prediction.utilization * 100, said);
+    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} {:.0f} % |", point.series, point.x,
+                        point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "", error * 100,
+                        std::abs(error) > kFarOff ? "**" : "", prediction.bottleneck,
+                        prediction.utilization * 100) +
+            said_column(input, said);
   }
   return text;
 }

@@ -83,7 +83,10 @@ int calibrate_measured(const MeasuredOptions& options) {
   for (const calibration::Experiment& e : set.experiments) all.push_back(&e);
 
   const fs::path directory = options.out;
-  for (const char* file : {"REPORT.md", kNicFile, kHostFile}) prepare_output_directory(directory, file);
+  prepare_output_directory(directory, "REPORT.md");
+  if (!options.evaluate) {
+    for (const char* file : {kNicFile, kHostFile}) prepare_output_directory(directory, file);
+  }
   prepare_output_directory(directory / "plots", "experiment.svg", "");
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 using calibration::PrimitivePoint;
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 const fs::path kProfiles = fs::path(VERBTWIN_SOURCE_DIR) / "calibration/profiles";
 
@@ -107,15 +108,27 @@ std::vector<PrimitivePoint> some_points() {
   }
   points.push_back({"compare_swap", "rc"});
   points.push_back({"send", "ud", 64, 16});
+  // One thread does not fill the engines.
+  for (const char* verb : {"read", "write"}) {
+    PrimitivePoint full{verb, "rc", 8, 128, 16};
+    full.threads = 8;
+    full.signal_interval = 100;
+    points.push_back(full);
+  }
   return points;
 }
 
 TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
-  const std::map<std::string, double> nic = {{"send_pipeline_ns", 0.7},
-                                             {"recv_pipeline_ns", 0.7},
-                                             {"dma_read_ns", 1.3},
-                                             {"dma_write_ns", 1.3},
-                                             {"mmio_ns", 1.3}};
+  std::map<std::string, double> nic = {{"send_pipeline_ns", 0.7},
+                                       {"recv_pipeline_ns", 0.7},
+                                       {"dma_read_ns", 1.3},
+                                       {"dma_write_ns", 1.3},
+                                       {"mmio_ns", 1.3}};
+  for (const char* engine : {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns",
+                             "send_ack_ns", "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns",
+                             "recv_imm_ns", "queue_pair_gap_ns", "atomic_engine_ns"}) {
+    nic[engine] = 1.5;
+  }
   write(in("nic.json"), changed("connectx-4", nic));
   std::map<std::string, double> host;
   for (const auto& parameter : models::host_parameters()) {
@@ -149,6 +162,7 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
     return fitted.at(parameter).at("value").get<double>() /
            changed(profile, {}).at("parameters").at(parameter).at("value").get<double>();
   };
+  EXPECT_NEAR(times(fitted_nic, "connectx-4", "send_wqe_ns"), 1.5, 0.05);
   EXPECT_NEAR(times(fitted_nic, "connectx-4", "recv_pipeline_ns"), 0.7, 0.05);
   EXPECT_NEAR(times(fitted_nic, "connectx-4", "dma_read_ns"), 1.3, 0.08);
   EXPECT_NEAR(times(fitted_host, "xeon-e5-2650v4", "post_wr_ns"), 1.5, 0.08);
@@ -164,6 +178,7 @@ TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
   write(in("measurement.json"), measurement_of({measured(alone, 25e3, 40)}));
   ChildProcess run = calibrate();
   ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), Not(HasSubstr("paper says")));
   EXPECT_THAT(run.out(), HasSubstr("the end of its range"));
   EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
 }
@@ -221,6 +236,7 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 0), HasSubstr("link_gbps"));
   EXPECT_THAT(error_of("/points/0/verb", "raed"), HasSubstr("did you mean \"read\"?"));
   EXPECT_THAT(error_of("/points/0/outstanding", 0), HasSubstr("/points/0/outstanding"));
+  EXPECT_THAT(error_of("/points/0/threads", 257), HasSubstr("/points/0/threads"));
   EXPECT_THAT(error_of("/points/0/operations_per_s", 0), HasSubstr("/points/0/operations_per_s"));
   EXPECT_THAT(error_of("/points/0/latency_us/p50", "fast"), HasSubstr("/points/0/latency_us/p50"));
   EXPECT_THAT(error_of("/points/0/signal_interval", json()), HasSubstr("signal_interval"));

@@ -48,20 +48,18 @@ struct MeasureOptions {
   bool primitives = false;
   std::string hosts, out;
   RankFlags rank;
-  std::vector<int> sizes{8, 64, 1024, 4096}, windows{1, 16}, queue_pairs{1}, batches{1};
+  std::vector<int> sizes{8, 64, 1024, 4096}, windows{1, 16}, threads{1}, queue_pairs{1}, batches{1};
   std::vector<std::string> verbs{"read", "write", "send", "compare_swap", "fetch_add", "send_ud"};
   int inline_b = kInlineMax_b, signal_interval = 100;
   double seconds = 1;
 };
 
-/// A WRITE alone is timed until the other end sees it, not until its acknowledgement: as ib_write_lat does.
-std::string mode_of(const std::string& verb, int window, int payload_b) {
-  return verb == "write" && window == 1 && payload_b >= 8 ? "ping_pong" : "pipelined";
-}
-
-/// As perftest: inline where latency is measured, not where rate is.
-bool goes_inline(const MeasureOptions& options, const std::string& verb, int size, int window) {
-  return (verb == "write" || verb.starts_with("send")) && window == 1 && size <= options.inline_b;
+/// As perftest where latency is measured: inline, and a WRITE until the other end sees it, not until its
+/// acknowledgement.
+void time_as_perftest(Point& point, int inline_b) {
+  if (!point.is_alone()) return;
+  point.is_inline = (point.verb == "write" || point.verb == "send") && point.payload_b <= inline_b;
+  if (point.verb == "write" && point.payload_b >= 8) point.mode = "ping_pong";
 }
 
 /// Every combination that makes sense: atomics have one size, a batch fits in its window.
@@ -70,14 +68,22 @@ std::vector<Point> points_of(const MeasureOptions& options) {
   for (const std::string& name : options.verbs) {
     const bool datagram = name == "send_ud";
     const bool atomic = name == "compare_swap" || name == "fetch_add";
+    Point point{datagram ? "send" : name, datagram ? "ud" : "rc"};
+    point.signal_interval = options.signal_interval;
     for (const int size : atomic ? std::vector<int>{8} : options.sizes) {
-      for (const int window : options.windows) {
-        for (const int batch : options.batches) {
-          for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
-            if (batch > window) continue;
-            points.push_back({datagram ? "send" : name, datagram ? "ud" : "rc", size, window, batch,
-                              queue_pairs, options.signal_interval, goes_inline(options, name, size, window),
-                              mode_of(name, window, size)});
+      point.payload_b = size;
+      for (const int threads : options.threads) {
+        point.threads = threads;
+        for (const int window : options.windows) {
+          point.outstanding = window;
+          for (const int batch : options.batches) {
+            point.doorbell_batch = batch;
+            for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
+              point.queue_pairs = queue_pairs;
+              if (batch > window) continue;
+              points.push_back(point);
+              time_as_perftest(points.back(), options.inline_b);
+            }
           }
         }
       }
@@ -209,9 +215,9 @@ class Measurement {
     save();
     print_head();
     const json& latency = result.at("latency_us");
-    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12.0f}{:>10.2f}{:>10.2f}\n", point.verb,
-                      point.transport, point.payload_b, point.outstanding, point.doorbell_batch,
-                      point.queue_pairs, result.at("operations_per_s").get<double>(),
+    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>8}{:>7}{:>5}{:>12.0f}{:>10.2f}{:>10.2f}\n", point.verb,
+                      point.transport, point.payload_b, point.threads, point.outstanding,
+                      point.doorbell_batch, point.queue_pairs, result.at("operations_per_s").get<double>(),
                       latency.at("p50").get<double>(), latency.at("p99").get<double>()));
     return true;
   }
@@ -219,8 +225,8 @@ class Measurement {
   /// Above the first row.
   void print_head() {
     if (std::exchange(has_head_, true)) return;
-    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B",
-                      "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
+    print(fmt::format("{:<14}{:<4}{:>9}{:>8}{:>8}{:>7}{:>5}{:>12}{:>10}{:>10}\n", "verb", "", "payload B",
+                      "threads", "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
   }
 
   /// False: it does not, or that cannot be found out.
@@ -306,19 +312,20 @@ void add_measure_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   const auto positive = CLI::Range(1, 1 << 20);
   const auto several = [&](const char* flags, std::vector<int>& values, const char* what) {
-    command->add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
+    return command->add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
         ->delimiter(',')
         ->type_name("N,...")
         ->check(positive);
   };
   several("-s,--size", options->sizes, "Payloads in bytes");
-  several("-t,--tx-depth", options->windows, "Requests in flight");
-  several("-q,--qp", options->queue_pairs, "Queue pairs");
+  several("--threads", options->threads, "Threads that post, of one rank")->check(CLI::Range(1, 256));
+  several("-t,--tx-depth", options->windows, "Requests in flight, of a thread");
+  several("-q,--qp", options->queue_pairs, "Queue pairs of a thread");
   several("-l,--post_list", options->batches, "Requests a doorbell");
   command
-      ->add_option(
-          "-I,--inline_size", options->inline_b,
-          fmt::format("Largest payload that is sent inline, window 1; absent: {}", options->inline_b))
+      ->add_option("-I,--inline_size", options->inline_b,
+                   fmt::format("Largest payload that one request at a time sends inline; absent: {}",
+                               options->inline_b))
       ->type_name("N")
       ->check(CLI::Range(0, kInlineMax_b));
   command
@@ -350,8 +357,9 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Example:\n"
       "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"
-      "Flags that perftest has too mean the same there. A WRITE with a window of 1 is half a round trip of\n"
-      "two ranks that answer each other, as ib_write_lat's; other latencies end with the completion. A "
+      "Flags that perftest has too mean the same there. A WRITE of one thread with a window of 1 is half a\n"
+      "round trip of two ranks that answer each other, as ib_write_lat's; other latencies end with the\n"
+      "completion. A "
       "result names its device, firmware, link, CPU and "
       "kernel.");
   command->callback([options, &exit_code] { exit_code = measure(*options); });

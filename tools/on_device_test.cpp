@@ -159,16 +159,17 @@ TEST_F(OnDevice, TheRampFamilyIsReadAtomic) {
 
 TEST_F(OnDevice, PrimitivesAreMeasured) {
   ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out",
-                                (directory_ / "m").string(), "-s", "8", "-t", "1,4", "-D", "0.2", "-d",
-                                "rxe0", "--verbs", "read,write,compare_swap,send_ud"});
+                                (directory_ / "m").string(), "-s", "8", "--threads", "1,2", "-t", "1,4", "-D",
+                                "0.2", "-d", "rxe0", "--verbs", "read,write,compare_swap,send_ud"});
   EXPECT_EQ(run.wait(), 0) << err();
   const json m = json::parse(read_text(directory_ / "m" / "measurement.json"));
-  EXPECT_EQ(m.at("points").size(), 8U);
+  EXPECT_EQ(m.at("points").size(), 16U);
   for (const json& point : m.at("points")) {
     EXPECT_GT(point.at("operations_per_s"), 10) << point.dump();
     EXPECT_GT(point.at("latency_us").at("p50"), 0) << point.dump();
     // A lone WRITE is timed as ib_write_lat does.
-    EXPECT_EQ(point.at("mode") == "ping_pong", point.at("verb") == "write" && point.at("outstanding") == 1);
+    EXPECT_EQ(point.at("mode") == "ping_pong",
+              point.at("verb") == "write" && point.at("outstanding") == 1 && point.at("threads") == 1);
   }
   EXPECT_EQ(m.at("measured_on")[0].at("devices")[0].at("device"), "rxe0");
 }
