@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <stdexcept>
+
+#include "protocols/checks/report.hpp"
 
 namespace verbtwin::protocols {
 
@@ -83,6 +86,7 @@ WaitGroup& Transaction::begin() {
   item_count_ = 0;
   executed_ = 0;
   arena_used_ = 0;
+  writes_ = false;
   reason_ = AbortReason::kNone;
   phase_ps_ = {};
   locations_cached_ = locations_missed_ = 0;
@@ -98,15 +102,35 @@ std::byte* Transaction::take(std::size_t bytes) {
   return at;
 }
 
+/// What a workload may not do is told in every build: it would end in lost memory or in a lock that is
+/// waited for by who holds it.
+void Transaction::refuse_wrong(RecordId record, bool is_write) {
+  const auto refuse = [record](const char* what) {
+    throw std::logic_error("a transaction declares " + to_string(record) + ", " + what);
+  };
+  const StoreLayout& layout = store().layout();
+  if (item_count_ == items_.size()) refuse("one more than its workload's records_max()");
+  if (record.table() >= layout.tables()) refuse("of a table that there is not");
+  const TableSpec& table = layout.table(record.table()).spec;
+  if (record.key() >= table.records) refuse("of a key beyond its table");
+  if (record.partition() >= static_cast<std::uint32_t>(layout.nodes())) refuse("of a node that there is not");
+  if (table.local_only && static_cast<int>(record.partition()) != store().node())
+    refuse("another node's of a table that is local only");
+  writes_ = writes_ || is_write;
+  if (!writes_) return;
+  for (const Item& item : items()) {
+    if (item.record == record) refuse("which it has declared before");
+  }
+}
+
 int Transaction::declare(RecordId record, bool is_write) {
-  assert(item_count_ < items_.size());
+  refuse_wrong(record, is_write);
   Item& item = items_[item_count_++];
   item = {};
   item.record = record;
   item.node = static_cast<int>(record.partition());
   item.is_write = is_write;
   item.image = take(layout(item).image_b);
-  assert(is_local(item) || !is_local_only(item));
   return static_cast<int>(item_count_) - 1;
 }
 

@@ -13,7 +13,8 @@
 //   tx.value(a)                     read or change in place; more may be declared and executed
 //   co_await tx.commit(effect)      Validation, Logging, Commit; false: aborted
 //   tx.abandon()                    instead of commit(); by whoever called run(), which said kUserAborted
-// A record is declared once, to read it or to update it; a lock it holds already would keep it out.
+// A record is declared once, to read it or to update it: a lock it holds already would keep it out. Who
+// declares one twice, with an update among them, or one that there is not, gets a std::logic_error.
 #pragma once
 
 #include <array>
@@ -126,6 +127,7 @@ class Transaction final : public WorkedOn {
   static constexpr std::size_t kCloseBytes = 2 * kLogFrameBytes + sizeof(LogHead);
 
   int declare(RecordId record, bool is_write);
+  void refuse_wrong(RecordId record, bool is_write);
   Item& at(int item) { return items_[static_cast<std::size_t>(item)]; }
   std::span<Item> items() { return std::span(items_).first(item_count_); }
   Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
@@ -235,6 +237,7 @@ class Transaction final : public WorkedOn {
   int coroutine_;
   std::span<std::byte> arena_;
   std::size_t arena_used_ = 0;
+  bool writes_ = false;  // declared an update
   std::size_t item_count_ = 0;
   std::size_t executed_ = 0;  // items fetched so far
   WaitGroup buffers_in_use_;  // passive writes that still read from the arena

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <functional>
 #include <ostream>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "protocols/checks/report.hpp"
@@ -248,6 +250,36 @@ TEST(TransactionLogs, WaitingForRoomDoesNotHoldUpTheWorker) {
         std::_Exit(wait_for_room(options_of({"", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided})));
       },
       testing::ExitedWithCode(0), "");
+}
+
+/// In every build: what would follow is lost memory, or a lock that its holder waits for.
+TEST_P(TransactionTest, WhatAWorkloadMayNotDeclareIsRefused) {
+  using testing::HasSubstr;
+  constexpr std::uint64_t kRecordsMax = 64;  // a Transaction's where it is not told
+  Transaction& tx = db.transaction(0);
+  const auto refusal = [&](RecordId record, bool is_write = false) -> std::string {
+    try {
+      is_write ? tx.update(record) : tx.read(record);
+    } catch (const std::logic_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  tx.begin();
+  EXPECT_EQ(refusal(remote), "");
+  EXPECT_EQ(refusal(remote), "") << "reading twice does no harm";
+  EXPECT_THAT(refusal(remote, true), HasSubstr("declared before"));
+  tx.begin();
+  EXPECT_EQ(refusal(remote, true), "");
+  EXPECT_THAT(refusal(remote), HasSubstr("declared before"));
+  EXPECT_EQ(refusal(own), "");
+  EXPECT_THAT(refusal(RecordId::make(kSmall, 1, 64)), HasSubstr("beyond its table"));
+  EXPECT_THAT(refusal(RecordId::make(kLarge + 1, 1, 0)), HasSubstr("a table that there is not"));
+  EXPECT_THAT(refusal(RecordId::make(kSmall, kNodes, 0)), HasSubstr("a node that there is not"));
+  tx.begin();
+  for (std::uint64_t i = 0; i < kRecordsMax; ++i)
+    EXPECT_EQ(refusal(RecordId::make(kSmall, static_cast<std::uint32_t>(i / 32), i % 32)), "");
+  EXPECT_THAT(refusal(large), HasSubstr("one more"));
 }
 
 /// Rings fill by as many records a round as the peer has coroutines: who took one a round would lag behind.

@@ -5,8 +5,9 @@
 // worker, the rest by any. A request is drawn once and run until it commits, with the same inputs: run()
 // draws nothing, and what does not fit into its arguments follows from a seed among them.
 //
-// What a transaction declares must be there (partition, key) and within the maxima below, by which buffers,
-// log rings and packets are sized: asserts of debug builds tell (`tools/dev test debug`), others do not.
+// What a transaction declares must be there (table, partition, key), once, and within the maxima below, by
+// which buffers, log rings and packets are sized: a std::logic_error ends the program where it is not, but
+// for what exceeds writes_max(), partitions_written_max() or written_b_max(), which only debug builds assert.
 #pragma once
 
 #include <array>
