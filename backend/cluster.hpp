@@ -21,7 +21,11 @@ struct ClusterShape {
   int qps_per_peer = 1;
   int stands_for = 1;  // nodes of an emulated cluster in place of each; qps_per_peer counts all of theirs
 
-  int nic_of_thread(int thread) const { return thread * nics_per_node / threads; }
+  int threads_per_nic() const { return threads / nics_per_node; }
+  int nic_of_thread(int thread) const { return thread / threads_per_nic(); }
+  /// The far end of a connected queue pair from `thread` to another node's NIC `nic`: the thread with the
+  /// same place on that NIC, whose queue pair towards this thread's NIC it is.
+  int far_thread(int thread, int nic) const { return nic * threads_per_nic() + thread % threads_per_nic(); }
 };
 
 /// Registered memory of a node as others name it.

@@ -1,8 +1,9 @@
 // UserError: something the user gave (a file, a flag, a scenario value) cannot be used.
 //
-// Thrown while input is read and while a run is assembled, never on a data path; caught once, at the top of
-// the command line, which adds file:line:column for `pointer()` and exits 2. The message says what is wrong
-// and what is allowed, on one line.
+// Thrown while input is read and while a run is assembled, and in a run only for what it meets of its input
+// late (a platform's profile that takes a link down); caught once, at the top of the command line, which adds
+// file:line:column for `pointer()` and exits 2. The message says what is wrong and what is allowed, on one
+// line.
 #pragma once
 
 #include <stdexcept>

@@ -133,7 +133,6 @@ class Nic {
   void begin_window() { atomic_unit_.begin_window(); }
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
   const LruCache& contexts() const { return contexts_; }
-  const TranslationCache& translations() const { return translations_; }
   const Server& response_engine() const { return response_engine_; }
   const Server& send_engine() const { return send_engine_; }
   const Server& recv_engine() const { return recv_engine_; }

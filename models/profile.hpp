@@ -1,8 +1,8 @@
 // NIC and host profiles: the numbers a device or a machine is made of, as plain data.
 //
-// Pure values, copied freely. Every parameter stands once in the tables below with its unit, its range and
-// what it means; files are read against the tables (calibration/profile_file.hpp), so a new parameter is one
-// line here. Times in nanoseconds as doubles (models round to picoseconds when they are built).
+// Pure values, copied freely. Every parameter is a member here and a row of the tables in profile.cpp, with
+// its unit, its range and what it means; files are read against the tables (calibration/profile_file.hpp).
+// Times in nanoseconds as doubles (models round to picoseconds when they are built).
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace verbtwin::models {
 template <typename Profile>
 struct Parameter {
   const char* name;
-  const char* unit;  // "ns", "B", "count", "Gb/s", "GHz", "cycles"
+  const char* unit;  // "ns", "B", "count", "Gb/s", "GHz"
   double min, max;   // inclusive
   double Profile::*value;
   const char* meaning;

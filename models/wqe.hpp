@@ -1,4 +1,4 @@
-// Sizes of work queue entries and packets, in bytes.
+// Sizes of work queue entries and packets, in bytes. Pure functions, any thread.
 //
 // WQE: segments of 16 B in blocks of 64 B, as the mlx5 driver lays them out (rdma-core,
 // providers/mlx5/wqe.h): control 16, remote address 16, data pointer 16 or inline header 4 + payload, atomic

@@ -152,11 +152,7 @@ void Clock::finish(Message& message, std::int64_t arrival_ps) {
 
 void Clock::retire(const Message& message, bool arrived, std::int64_t arrival_ps) {
   free_slots_.push_back(message.slot);
-  if (arrived) {
-    calendar_.schedule(arrival_ps, message.handler, message.index);
-  } else {
-    ++messages_lost_;
-  }
+  if (arrived) calendar_.schedule(arrival_ps, message.handler, message.index);
 }
 
 }  // namespace verbtwin::sim

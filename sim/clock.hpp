@@ -45,8 +45,6 @@ class Clock final : private EventHandler {
   void send(int from_endpoint, int to_endpoint, std::uint64_t bytes, std::int64_t start_ps,
             Calendar::HandlerId handler, std::uint32_t index);
 
-  std::uint64_t messages_lost() const { return messages_lost_; }
-
  private:
   struct Message {
     Clock* clock;
@@ -76,7 +74,6 @@ class Clock final : private EventHandler {
   std::vector<std::uint32_t> free_slots_;
   std::vector<Message*> completed_;  // by SimGrid, not yet in the calendar
   int in_flight_ = 0;                // messages that SimGrid is carrying
-  std::uint64_t messages_lost_ = 0;
 };
 
 }  // namespace verbtwin::sim

@@ -233,9 +233,8 @@ std::unique_ptr<Platform> wire_with_profile(const std::string& attribute, const 
 void link_changes_at_its_instant() {
   const auto platform =
       wire_with_profile("bandwidth_file", "0.0000025 5e9\n0.0000032 2.5e9\nLOOPAFTER 0.0001\n");
-  Route route;
-  platform->route(0, 1, route);
-  const std::uint32_t wire = route.links.at(0);
+  const std::vector<std::uint32_t> route = platform->route(0, 1);
+  const std::uint32_t wire = route.at(0);
   Calendar calendar;
   Clock clock(*platform, calendar);
   Recorder tick(calendar);
@@ -268,7 +267,6 @@ void link_down_loses_messages() {
   clock.send(0, 1, 1000, 5'000'000, recorder.id, 4);
   clock.run_until(1000 * kUs, always);
   EXPECT_THAT(recorder.seen, ElementsAre(Pair(0, 200'000), Pair(4, 5'200'000)));
-  EXPECT_EQ(clock.messages_lost(), 3U);
 }
 
 template <typename Body>

@@ -100,7 +100,7 @@ class Cluster::Worker final : public WorkerPort {
   }
 
   SimQueuePair& make_queue_pair() {
-    assert(connected_.send_cq != nullptr && "use_cq() comes first");
+    assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
     owned_.push_back(device_.create_qp(connected_));
     return static_cast<SimQueuePair&>(*owned_.back());
   }
@@ -204,16 +204,12 @@ void Cluster::drive(int node, int thread, Steppable& worker) {
   cores_[index_of(node, thread)]->drive(worker);
 }
 
-/// Both ends are made at once: the far end is the queue pair that the thread with the same place on NIC `nic`
-/// of `node` has towards this worker's NIC.
+/// Both ends are made at once.
 SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   SimQueuePair*& mine = from.slot(node, nic, index);
   if (mine != nullptr) return *mine;
-  const int per_nic = shape_.threads / shape_.nics_per_node;
-  const int place = per_nic > 0 ? from.thread_ % per_nic : 0;
-  const int peer_thread = per_nic > 0 ? nic * per_nic + place : from.thread_;
   const int my_nic = shape_.nic_of_thread(from.thread_);
-  Worker& peer = *workers_[index_of(node, peer_thread)];
+  Worker& peer = *workers_[index_of(node, shape_.far_thread(from.thread_, nic))];
   mine = &from.make_queue_pair();
   SimQueuePair*& theirs = peer.slot(from.node_, my_nic, index);
   if (&theirs == &mine) {  // loopback on one NIC: a queue pair connected to itself
@@ -231,40 +227,42 @@ void Cluster::begin_window() {
 }
 
 Usage Cluster::usage() const {
+  using models::Nic;
+  const auto of_nics = [this](auto busy_ps_of) {
+    std::vector<std::int64_t> busy_ps;
+    for (const auto& port : ports_) busy_ps.push_back(busy_ps_of(port->nic));
+    return busy_ps;
+  };
   Usage usage;
-  usage.resources = {{"core", {}},         {"nic_send", {}},    {"nic_recv", {}}, {"pcie_up", {}},
-                     {"pcie_down", {}},    {"atomic_unit", {}}, {"link", {}},     {"atomic_lock", {}},
-                     {"nic_response", {}}, {"dma_reads", {}}};
-  usage.parts = {{"qp_cache", "nic_send", {}},
-                 {"qp_cache", "nic_recv", {}},
-                 {"wqe_cache", "nic_recv", {}},
-                 {"mtt_cache", "nic_recv", {}},
-                 {"mmio", "pcie_down", {}}};
+  std::vector<std::int64_t> cores_ps, links_ps;
   for (const auto& core : cores_) {
-    usage.resources[0].busy_ps.push_back(core->busy_ps());
+    cores_ps.push_back(core->busy_ps());
     usage.lock_wait_ps.push_back(core->waited_ps());
-  }
-  for (const auto& port : ports_) {
-    const models::Nic& nic = port->nic;
-    usage.resources[1].busy_ps.push_back(nic.send_engine().busy_ps());
-    usage.resources[2].busy_ps.push_back(nic.recv_engine().busy_ps());
-    usage.resources[3].busy_ps.push_back(nic.pcie().up().busy_ps());
-    usage.resources[4].busy_ps.push_back(nic.pcie().down().busy_ps());
-    usage.resources[5].busy_ps.push_back(nic.atomic_unit().engine().busy_ps());
-    usage.resources[7].busy_ps.push_back(nic.atomic_unit().longest_held_ps());
-    usage.resources[8].busy_ps.push_back(nic.response_engine().busy_ps());
-    usage.resources[9].busy_ps.push_back(nic.pcie().tags().busy_ps());
-    usage.parts[0].busy_ps.push_back(nic.send_misses().contexts_ps);
-    usage.parts[1].busy_ps.push_back(nic.recv_misses().contexts_ps);
-    usage.parts[2].busy_ps.push_back(nic.recv_misses().wqes_ps);
-    usage.parts[3].busy_ps.push_back(nic.recv_misses().translations_ps);
-    usage.parts[4].busy_ps.push_back(nic.pcie().stores_ps());
-    usage.qp_cache_hits += nic.contexts().hits();
-    usage.qp_cache_misses += nic.contexts().misses();
   }
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
     if (platform_->link(static_cast<std::uint32_t>(link)).is_loopback) continue;
-    usage.resources[6].busy_ps.push_back(fabric_->link_busy_ps(link));
+    links_ps.push_back(fabric_->link_busy_ps(link));
+  }
+  usage.resources = {
+      {"core", std::move(cores_ps)},
+      {"nic_send", of_nics([](const Nic& nic) { return nic.send_engine().busy_ps(); })},
+      {"nic_recv", of_nics([](const Nic& nic) { return nic.recv_engine().busy_ps(); })},
+      {"pcie_up", of_nics([](const Nic& nic) { return nic.pcie().up().busy_ps(); })},
+      {"pcie_down", of_nics([](const Nic& nic) { return nic.pcie().down().busy_ps(); })},
+      {"atomic_unit", of_nics([](const Nic& nic) { return nic.atomic_unit().engine().busy_ps(); })},
+      {"link", std::move(links_ps)},
+      {"atomic_lock", of_nics([](const Nic& nic) { return nic.atomic_unit().longest_held_ps(); })},
+      {"nic_response", of_nics([](const Nic& nic) { return nic.response_engine().busy_ps(); })},
+      {"dma_reads", of_nics([](const Nic& nic) { return nic.pcie().tags().busy_ps(); })}};
+  usage.parts = {
+      {"qp_cache", "nic_send", of_nics([](const Nic& nic) { return nic.send_misses().contexts_ps; })},
+      {"qp_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().contexts_ps; })},
+      {"wqe_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().wqes_ps; })},
+      {"mtt_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().translations_ps; })},
+      {"mmio", "pcie_down", of_nics([](const Nic& nic) { return nic.pcie().stores_ps(); })}};
+  for (const auto& port : ports_) {
+    usage.qp_cache_hits += port->nic.contexts().hits();
+    usage.qp_cache_misses += port->nic.contexts().misses();
   }
   if (ports_.front()->doorbells) {
     Usage::Resource& doorbells = usage.resources.emplace_back(Usage::Resource{"doorbell", {}});

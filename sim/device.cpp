@@ -23,7 +23,6 @@ SimCompletionQueue::~SimCompletionQueue() {
 void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t sender,
                               std::uint32_t retires) {
   if (count_ == depth_) {  // as the hardware: the queue is lost, and with it who completes here
-    overrun_ = true;
     if (SimQueuePair* qp = transport_.find(wc.qp_num)) qp->state_ = QpState::kError;
     return;
   }

@@ -56,7 +56,6 @@ class SimCompletionQueue final : public CompletionQueue {
   std::int64_t first_visible_ps() const {
     return count_ == 0 ? std::numeric_limits<std::int64_t>::max() : ring_[head_].visible_ps;
   }
-  bool overrun() const { return overrun_; }
   /// A poll is near.
   void prefetch() const {
     const auto* entry = reinterpret_cast<const std::byte*>(&ring_[head_]);
@@ -83,7 +82,6 @@ class SimCompletionQueue final : public CompletionQueue {
   std::vector<std::uint32_t> retired_{0};  // by sender: send queue positions
   std::uint32_t head_ = 0, count_ = 0;
   std::uint32_t depth_;
-  bool overrun_ = false;
 };
 
 class SimAddressHandle final : public AddressHandle {

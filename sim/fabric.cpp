@@ -30,13 +30,12 @@ Path Fabric::path(int from_endpoint, int to_endpoint) {
   if (row.empty()) row.resize(paths_.size());
   Path& path = row[static_cast<std::size_t>(to_endpoint)];
   if (path.count == Path::kUnknown) {
-    Route route;
-    if (from_endpoint != to_endpoint) platform_.route(from_endpoint, to_endpoint, route);
+    const std::vector<std::uint32_t> route = platform_.route(from_endpoint, to_endpoint);
     path.first = static_cast<std::uint32_t>(path_links_.size());
-    path.count = static_cast<std::uint16_t>(route.links.size());
+    path.count = static_cast<std::uint16_t>(route.size());
     path.from = static_cast<std::uint16_t>(from_endpoint);
     path.to = static_cast<std::uint16_t>(to_endpoint);
-    path_links_.insert(path_links_.end(), route.links.begin(), route.links.end());
+    path_links_.insert(path_links_.end(), route.begin(), route.end());
   }
   return path;
 }

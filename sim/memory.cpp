@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
 
 #include "backend/user_error.hpp"
 #include "sim/record_memory.hpp"
@@ -35,7 +36,8 @@ void LazyMapping::prefer_huge_pages(std::size_t offset, std::size_t length) {
 }
 
 void LazyMapping::forbid(std::size_t offset, std::size_t length) {
-  mprotect(bytes_.data() + offset, length, PROT_NONE);
+  if (mprotect(bytes_.data() + offset, length, PROT_NONE) != 0)
+    throw std::system_error(errno, std::generic_category(), "memory that nobody may touch");
 }
 
 LazyMapping::~LazyMapping() {

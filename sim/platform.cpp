@@ -279,13 +279,14 @@ int Platform::endpoint(int node, int nic) const {
   return endpoints_per_node_ == 1 ? node : node * endpoints_per_node_ + nic;
 }
 
-void Platform::route(int from_endpoint, int to_endpoint, Route& out) const {
-  out.links.clear();
-  if (from_endpoint == to_endpoint) return;
+std::vector<std::uint32_t> Platform::route(int from_endpoint, int to_endpoint) const {
+  std::vector<std::uint32_t> route;
+  if (from_endpoint == to_endpoint) return route;
   std::vector<s4u::Link*> links;
   double latency_s = 0;
   host(from_endpoint)->route_to(host(to_endpoint), links, &latency_s);
-  for (const s4u::Link* link : links) out.links.push_back(link_index_.at(link));
+  for (const s4u::Link* link : links) route.push_back(link_index_.at(link));
+  return route;
 }
 
 void Platform::announce(const s4u::Link& link) {

@@ -35,10 +35,6 @@ struct LinkInfo {
 };
 
 /// Indices of links, in the order a message crosses them.
-struct Route {
-  std::vector<std::uint32_t> links;
-};
-
 struct StarParameters {
   int nodes = 1;
   int nics_per_node = 1;
@@ -105,7 +101,7 @@ class Platform {
 
   /// Empty from an endpoint to itself. Asks SimGrid (under a microsecond in a star): look a pair up once,
   /// keep it.
-  void route(int from_endpoint, int to_endpoint, Route& out) const;
+  std::vector<std::uint32_t> route(int from_endpoint, int to_endpoint) const;
 
   /// `changed` is called after link(index) has changed its bandwidth or its state, by a profile in the XML
   /// (or by SimGrid's own calls). SimGrid announces no change of latency: a latency profile has no effect on

@@ -34,10 +34,9 @@ std::string host_name(const Platform& platform, int endpoint) {
 }
 
 std::vector<std::string> link_names(const Platform& platform, int from, int to) {
-  Route route;
-  platform.route(from, to, route);
+  const std::vector<std::uint32_t> route = platform.route(from, to);
   std::vector<std::string> names;
-  for (const std::uint32_t link : route.links) names.push_back(platform.link(link).name);
+  for (const std::uint32_t link : route) names.push_back(platform.link(link).name);
   return names;
 }
 
@@ -90,10 +89,9 @@ StarParameters six_nodes() {
 
 /// Of the links from one endpoint to another, all of 100 Gb/s.
 std::vector<std::int64_t> latencies_ps(Platform& platform, int from, int to) {
-  Route route;
-  platform.route(from, to, route);
+  const std::vector<std::uint32_t> route = platform.route(from, to);
   std::vector<std::int64_t> all;
-  for (const std::uint32_t link : route.links) {
+  for (const std::uint32_t link : route) {
     EXPECT_DOUBLE_EQ(platform.link(link).bandwidth_bytes_per_s, 12.5e9);
     all.push_back(platform.link(link).latency_ps);
   }
@@ -161,10 +159,9 @@ TEST(Dragonfly, RoutersChassisAndGroupsAreEachALinkFurther) {
 TEST(Dragonfly, CablesBetweenGroupsAddUp) {
   const auto platform = Platform::dragonfly(
       six_nodes(), {.groups = 2, .chassis = 1, .routers = 2, .router_ports = 3, .group_cables = 3});
-  Route route;
-  platform->route(3, 6, route);
-  ASSERT_THAT(route.links, SizeIs(3));
-  EXPECT_DOUBLE_EQ(platform->link(route.links[1]).bandwidth_bytes_per_s, 3 * 12.5e9);
+  const std::vector<std::uint32_t> route = platform->route(3, 6);
+  ASSERT_THAT(route, SizeIs(3));
+  EXPECT_DOUBLE_EQ(platform->link(route[1]).bandwidth_bytes_per_s, 3 * 12.5e9);
 }
 
 TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
@@ -173,19 +170,18 @@ TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
   EXPECT_EQ(platform->links(), 12U + 1);  // SimGrid adds a loopback
   EXPECT_EQ(platform->endpoint(2, 1), 5);
   EXPECT_EQ(host_name(*platform, 5), "node-2-nic-1");
-  Route route;
-  platform->route(platform->endpoint(0, 1), platform->endpoint(2, 0), route);
-  ASSERT_THAT(route.links, SizeIs(2));
-  const LinkInfo& up = platform->link(route.links[0]);
-  const LinkInfo& down = platform->link(route.links[1]);
+  const std::vector<std::uint32_t> route =
+      platform->route(platform->endpoint(0, 1), platform->endpoint(2, 0));
+  ASSERT_THAT(route, SizeIs(2));
+  const LinkInfo& up = platform->link(route[0]);
+  const LinkInfo& down = platform->link(route[1]);
   EXPECT_EQ(up.name, "node-0-nic-1_UP");
   EXPECT_EQ(up.latency_ps, 50'000);
   EXPECT_EQ(up.bandwidth_bytes_per_s, 12.5e9);
   EXPECT_EQ(down.name, "node-2-nic-0_DOWN");
   EXPECT_EQ(down.latency_ps, 250'000);
-  EXPECT_TRUE(platform->link(route.links[1]).on);
-  platform->route(4, 4, route);
-  EXPECT_THAT(route.links, IsEmpty());
+  EXPECT_TRUE(platform->link(route[1]).on);
+  EXPECT_THAT(platform->route(4, 4), IsEmpty());
 }
 
 TEST(Platform, HundredsFollowOneAnotherInOneProcess) {
@@ -201,19 +197,18 @@ TEST(Platform, HundredsFollowOneAnotherInOneProcess) {
 
 TEST(Platform, TellsOfLinksThatChange) {
   const auto platform = Platform::star({2, 1, 100, 0, 0});
-  Route route;
-  platform->route(0, 1, route);
+  const std::vector<std::uint32_t> route = platform->route(0, 1);
   std::vector<std::uint32_t> changed;
   platform->on_link_change([&](std::uint32_t link) { changed.push_back(link); });
   auto* up = simgrid::s4u::Link::by_name("node-0-nic-0_UP");
   up->set_bandwidth(1e9);
-  EXPECT_EQ(platform->link(route.links[0]).bandwidth_bytes_per_s, 1e9);
+  EXPECT_EQ(platform->link(route[0]).bandwidth_bytes_per_s, 1e9);
   up->turn_off();
-  EXPECT_FALSE(platform->link(route.links[0]).on);
-  EXPECT_TRUE(platform->link(route.links[1]).on);
+  EXPECT_FALSE(platform->link(route[0]).on);
+  EXPECT_TRUE(platform->link(route[1]).on);
   up->turn_on();
-  EXPECT_TRUE(platform->link(route.links[0]).on);
-  EXPECT_THAT(changed, ElementsAre(route.links[0], route.links[0], route.links[0]));
+  EXPECT_TRUE(platform->link(route[0]).on);
+  EXPECT_THAT(changed, ElementsAre(route[0], route[0], route[0]));
 }
 
 TEST(PlatformXml, HostsInFileOrderAreTheNodes) {
@@ -260,11 +255,9 @@ TEST(PlatformXml, SixteenHostsOnOneSwitch) {
   EXPECT_EQ(platform->endpoints(), 16);
   for (int from = 0; from < 16; ++from) {
     for (int to = 0; to < 16; ++to) {
-      Route route;
-      platform->route(from, to, route);
-      ASSERT_THAT(route.links, SizeIs(from == to ? 0 : 2));
-      for (const std::uint32_t link : route.links)
-        EXPECT_EQ(platform->link(link).bandwidth_bytes_per_s, 12.5e9);
+      const std::vector<std::uint32_t> route = platform->route(from, to);
+      ASSERT_THAT(route, SizeIs(from == to ? 0 : 2));
+      for (const std::uint32_t link : route) EXPECT_EQ(platform->link(link).bandwidth_bytes_per_s, 12.5e9);
     }
   }
 }

@@ -34,13 +34,13 @@ class Transport final : public EventHandler {
  public:
   static constexpr std::uint32_t kNone = ~0U;  // no flight
 
-  /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model =
-  /// simgrid).
-  /// `tear`: NICs access several cache lines one by one, each up to so long after the touch; 0: all at once.
+  /// NICs access several cache lines one by one, each up to so long after the touch; 0: all at once.
   struct Tear {
     std::int64_t within_ps = 0;
     std::uint64_t seed = 0;
   };
+  /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model =
+  /// simgrid).
   Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile,
             Tear tear);
   ~Transport();

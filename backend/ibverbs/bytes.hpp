@@ -60,7 +60,6 @@ class ByteReader {
     if (length > bytes_.size()) short_message();
     return {next(length), length};
   }
-  bool done() const { return bytes_.empty(); }
 
  private:
   [[noreturn]] static void short_message() {

@@ -100,17 +100,16 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   }
 
   /// `cards` and `addresses` of all workers of `node`, as write_card() wrote them. The far end of a queue
-  /// pair is the worker with the same place on its NIC (WorkerPort::rc_queue_pair).
+  /// pair is ClusterShape::far_thread().
   void connect(int node, const std::vector<Card>& cards, const std::vector<QpAddress>& addresses) {
     const ClusterShape& s = shape();
     for (int thread = 0; thread < s.threads; ++thread) {
       ud_of_[static_cast<std::size_t>(node * s.threads + thread)] =
           cards[static_cast<std::size_t>(thread)].ud;
     }
-    const int per_nic = s.threads / s.nics_per_node;
     const int my_nic = s.nic_of_thread(thread_);
     for (int nic = 0; nic < s.nics_per_node; ++nic) {
-      const int peer = nic * per_nic + thread_ % per_nic;
+      const int peer = s.far_thread(thread_, nic);
       const Card& card = cards[static_cast<std::size_t>(peer)];
       remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
       for (int index = 0; !queue_pairs_.empty() && index < s.qps_per_peer; ++index) {
@@ -244,9 +243,8 @@ std::string Cluster::near_cpus(int thread) const {
 
 std::vector<PortDescription> Cluster::descriptions() const {
   std::vector<PortDescription> all;
-  const int per_nic = shape_.threads / shape_.nics_per_node;
   for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
-    const auto thread = static_cast<std::size_t>(nic * per_nic);
+    const auto thread = static_cast<std::size_t>(nic * shape_.threads_per_nic());
     all.push_back(workers_[thread]->device().context().description());
   }
   return all;

@@ -40,10 +40,8 @@ WcOpcode opcode_of(ibv_wc_opcode opcode) {
 
 /// libibverbs does not tell the limit: it is tried out.
 std::uint32_t probe_inline(const Context& context) {
-  struct CqFreer {
-    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
-  };
-  const std::unique_ptr<ibv_cq, CqFreer> cq(ibv_create_cq(context.context(), 1, nullptr, nullptr, 0));
+  const std::unique_ptr<ibv_cq, Freer<ibv_destroy_cq>> cq(
+      ibv_create_cq(context.context(), 1, nullptr, nullptr, 0));
   if (!cq) return 0;
   for (std::uint32_t bytes : {kInlineMax, 128U, 60U, 28U}) {
     ibv_qp_init_attr attributes{};
@@ -67,10 +65,7 @@ class IbvMemoryRegion final : public MemoryRegion {
   std::uint32_t rkey() const override { return mr_->rkey; }
 
  private:
-  struct Freer {
-    void operator()(ibv_mr* mr) const { ibv_dereg_mr(mr); }
-  };
-  std::unique_ptr<ibv_mr, Freer> mr_;
+  std::unique_ptr<ibv_mr, Freer<ibv_dereg_mr>> mr_;
 };
 
 }  // namespace

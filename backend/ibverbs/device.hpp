@@ -90,16 +90,12 @@ class IbvCompletionQueue final : public CompletionQueue {
   };
   static constexpr int kBatch = 32;
 
-  struct Freer {
-    void operator()(ibv_cq* cq) const { ibv_destroy_cq(cq); }
-  };
-
   int poll_device(int most);
   /// The caller's view of a device's completion; false: it is nobody's business.
   bool translate(const ibv_wc& from, WorkCompletion& to);
 
   IbvDevice& device_;
-  std::unique_ptr<ibv_cq, Freer> cq_;
+  std::unique_ptr<ibv_cq, Freer<ibv_destroy_cq>> cq_;
   std::uint32_t promised_ = 0;
   std::deque<Held> held_;  // taken from the device while purging, not asked for yet
   std::array<ibv_wc, kBatch> batch_{};
@@ -126,10 +122,7 @@ class IbvAddressHandle final : public AddressHandle {
   ibv_ah* get() const { return ah_.get(); }
 
  private:
-  struct Freer {
-    void operator()(ibv_ah* ah) const { ibv_destroy_ah(ah); }
-  };
-  std::unique_ptr<ibv_ah, Freer> ah_;
+  std::unique_ptr<ibv_ah, Freer<ibv_destroy_ah>> ah_;
 };
 
 /// The path to `peer`, for a queue pair or an address handle.

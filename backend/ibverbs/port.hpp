@@ -22,6 +22,12 @@ struct PortChoice {
   int gid_index = -1;  // -1: chosen
 };
 
+/// Frees what a call of libibverbs gave, by its counterpart.
+template <auto kFree>
+struct Freer {
+  void operator()(auto* object) const { kFree(object); }
+};
+
 /// For reports.
 struct PortDescription {
   std::string device;
@@ -53,11 +59,6 @@ class Context {
   std::string near_cpus() const;
 
  private:
-  template <auto kFree>
-  struct Freer {
-    void operator()(auto* object) const { kFree(object); }
-  };
-
   void choose_port(int wanted);
   void choose_gid(int wanted);
 

@@ -45,10 +45,6 @@ class IbvQueuePair final : public QueuePair {
   }
 
  private:
-  struct Freer {
-    void operator()(ibv_qp* qp) const { ibv_destroy_qp(qp); }
-  };
-
   void to_init();
   void to_ready_to_receive(const QpAddress& peer);
   void to_ready_to_send();
@@ -64,7 +60,7 @@ class IbvQueuePair final : public QueuePair {
   IbvCompletionQueue& send_cq_;
   IbvCompletionQueue& recv_cq_;
   CompletionRoom send_room_, recv_room_;
-  std::unique_ptr<ibv_qp, Freer> qp_;
+  std::unique_ptr<ibv_qp, Freer<ibv_destroy_qp>> qp_;
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;
   int peer_node_ = -1;
