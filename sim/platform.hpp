@@ -34,7 +34,6 @@ struct LinkInfo {
   bool is_loopback = false;  // SimGrid's own, from each host to itself
 };
 
-/// Indices of links, in the order a message crosses them.
 struct StarParameters {
   int nodes = 1;
   int nics_per_node = 1;
