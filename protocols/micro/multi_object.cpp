@@ -19,6 +19,11 @@ namespace verbtwin::protocols {
 namespace {
 
 using nlohmann::json;
+using parameters::value_of;
+using parameters::Word;
+
+constexpr auto kWrites = std::to_array<Word<bool>>({{"read", false}, {"write", true}});
+constexpr auto kTwoSided = std::to_array<Word<bool>>({{"one_sided", false}, {"two_sided", true}});
 
 enum Handler : std::uint8_t { kRead, kWrite };
 
@@ -102,8 +107,8 @@ class MultiObject final : public Benchmark {
 
 MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parameters)
     : parameters_(parameters) {
-  options_.write = workload.at("access") == "write";
-  options_.two_sided = workload.at("primitive") == "two_sided";
+  options_.write = value_of(kWrites, workload.at("access"));
+  options_.two_sided = value_of(kTwoSided, workload.at("primitive"));
   options_.payload_b = workload.at("payload_b");
   options_.objects = workload.at("objects");
   options_.outstanding = workload.at("outstanding");
@@ -278,8 +283,8 @@ void MultiObjectThread::serve(RpcRequest& request, bool write) {
 RegistryEntry multi_object_entry() {
   using namespace parameters;
   json p;
-  p["access"] = choice("read", {"read", "write"}, "what each of a group's accesses does");
-  p["primitive"] = choice("one_sided", {"one_sided", "two_sided"}, "READ and WRITE, or RPC over UD");
+  p["access"] = choice("read", kWrites, "what each of a group's accesses does");
+  p["primitive"] = choice("one_sided", kTwoSided, "READ and WRITE, or RPC over UD");
   p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4032");
   p["payload_b"]["multipleOf"] = 8;
   p["objects"] =

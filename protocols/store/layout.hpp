@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -36,7 +37,7 @@ struct LogSpec {
   /// After so many, like the last one, the backup is asked to reclaim; or when the ring is half full.
   std::uint32_t reclaim_entries = 8;
 
-  std::uint64_t stride_b() const { return ring_b + (answers * 8ULL + 63) / 64 * 64; }
+  std::uint64_t stride_b() const { return ring_b + whole_lines(answers * 8ULL); }
 };
 
 class StoreLayout {
