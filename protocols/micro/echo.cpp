@@ -57,7 +57,10 @@ class UdEcho final : public EchoTransport {
   }
 
  private:
-  static void serve(void* self, RpcRequest& request) { request.reply(static_cast<UdEcho*>(self)->reply_b_); }
+  static void serve(void* self, const RpcCall& call) {
+    auto& echo = *static_cast<UdEcho*>(self);
+    echo.rpc_.reply(call.origin(), echo.reply_b_);
+  }
 
   std::uint32_t payload_b_, reply_b_;
   UdRpc rpc_;

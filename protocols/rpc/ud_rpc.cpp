@@ -87,10 +87,6 @@ std::size_t send_slots(const ClusterShape& shape, int coroutines, const RpcOptio
 
 }  // namespace
 
-std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
-  return rpc_->append(source_node_, 0, kResponseFlag, slot_, bytes);
-}
-
 std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::size_t recv_b = kGrhBytes + options.packet_b;
   return send_slots(shape, coroutines, options, kSendQueueDepth) * options.packet_b +
@@ -354,14 +350,9 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
     calls_.take(slot).on_reply(body);
     return;
   }
-  RpcRequest request;
-  request.rpc_ = this;
-  request.source_node_ = source;
-  request.slot_ = slot;
-  request.arguments_ = body;
-  request.passive_ = (flags & kPassiveFlag) != 0;
-  if (request.passive_) ++peer(source).owed;
-  handlers_[kind](request);
+  const bool passive = (flags & kPassiveFlag) != 0;
+  if (passive) ++peer(source).owed;
+  handlers_[kind](RpcCall({source, slot}, body, passive));
   if (!options_.response_batching) post_open();
 }
 

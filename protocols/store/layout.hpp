@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/store/cluster_hash.hpp"
 #include "protocols/store/record.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -62,6 +63,10 @@ class StoreLayout {
   std::uint64_t record_offset(std::uint32_t table, int rank, std::uint64_t slot) const {
     const Table& t = tables_[table];
     return t.records_at[static_cast<std::size_t>(rank)] + slot * t.record.stride_b;
+  }
+  /// The bucket that a key's place is in.
+  std::uint64_t bucket_offset(std::uint32_t table, std::uint64_t key) const {
+    return tables_[table].buckets_at + ClusterHash::bucket_of(key) * ClusterHash::kBucketBytes;
   }
   /// The log ring that worker (node, thread) fills at any other node.
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {
