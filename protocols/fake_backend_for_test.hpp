@@ -77,6 +77,7 @@ struct FakeFabric {
   std::uint64_t dropped = 0;                  // datagrams that found no RECV
   std::uint64_t refused = 0;                  // requests that a device would not have taken
   WcStatus next_status = WcStatus::kSuccess;  // how the next one-sided request ends
+  PostError refuses = PostError::kNone;       // of every post, if anything
 };
 
 struct FakeAddressHandle final : AddressHandle {};
@@ -95,6 +96,7 @@ class FakeQueuePair final : public QueuePair {
   }
 
   PostResult post_send(std::span<const SendWr> list) override {
+    if (fabric_.refuses != PostError::kNone) return {0, fabric_.refuses};
     ++doorbells;
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (in_queue_ == attributes_.max_send_wr) return {i, PostError::kQueueFull};
@@ -108,6 +110,7 @@ class FakeQueuePair final : public QueuePair {
   }
 
   PostResult post_recv(std::span<const RecvWr> list) override {
+    if (fabric_.refuses != PostError::kNone) return {0, fabric_.refuses};
     recvs_.insert(recvs_.end(), list.begin(), list.end());
     if (recvs_.size() > attributes_.max_recv_wr) ++fabric_.refused;
     return {list.size(), PostError::kNone};
@@ -124,6 +127,8 @@ class FakeQueuePair final : public QueuePair {
   void reset() override {}
 
   std::size_t recvs() const { return recvs_.size(); }
+  /// Requests whose completions have not been polled.
+  std::uint32_t in_queue() const { return in_queue_; }
 
   /// A peer that is slow: requests execute, completions come when it is released.
   void hold() { held_ = true; }

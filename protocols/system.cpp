@@ -147,7 +147,7 @@ LogSpec System::log_spec() {
       whole_lines(log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b);
   std::size_t value_max_b = 0;
   for (const TableSpec& table : workload_->tables())
-    value_max_b = std::max<std::size_t>(value_max_b, (table.value_b + 7) & ~7U);
+    value_max_b = std::max(value_max_b, whole_words(table.value_b));
   const std::size_t record_b = log_entry_bytes(1, value_max_b) + head_b;
   if (record_b > kEntryMaxB) {
     throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; at most " +

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/runtime/post.hpp"
 #include "protocols/store/record.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -38,7 +39,7 @@ ConnectedEchoLayout::ConnectedEchoLayout(const EchoOptions& options, const Clust
                                          int coroutines) {
   using Transport = EchoOptions::Transport;
   polled = options.transport == Transport::kRcWritePoll || options.transport == Transport::kHerd;
-  message_b = polled ? ((options.payload_b + 7) & ~7U) + 8 : options.payload_b;
+  message_b = polled ? static_cast<std::uint32_t>(whole_words(options.payload_b)) + 8 : options.payload_b;
   stride_b = whole_lines(message_b);
   ring = std::bit_ceil(2 * static_cast<std::uint32_t>(coroutines));
   const std::size_t rings_b = static_cast<std::size_t>(shape.nodes) * ring * stride_b;
@@ -166,8 +167,7 @@ void ConnectedEcho::send_datagram(int node, SendWr wr) {
 bool ConnectedEcho::flush() {
   worker_.ring(true);
   if (datagram_list_.empty()) return false;
-  [[maybe_unused]] const PostResult result = datagrams_->post_send(datagram_list_);
-  assert(result.posted == datagram_list_.size() && "more replies than calls");
+  post_all(*datagrams_, std::span<const SendWr>(datagram_list_));
   datagram_list_.clear();
   return false;
 }
@@ -221,7 +221,7 @@ void ConnectedEcho::post_recvs(int node, std::uint32_t count) {
       list[i].sge = {memory_ + layout_.recv_offset + i % kRecvBuffers * recv_b,
                      static_cast<std::uint32_t>(recv_b), lkey_};
     }
-    queue_pair.post_recv(std::span(list).first(some));
+    post_all(queue_pair, std::span<const RecvWr>(list).first(some));
     count -= some;
   }
 }

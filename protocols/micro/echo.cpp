@@ -4,7 +4,6 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 #include "backend/user_error.hpp"
 #include "protocols/micro/connected_echo.hpp"
@@ -22,12 +21,12 @@ using Transport = EchoOptions::Transport;
 
 constexpr std::uint32_t kDatagramMaxBytes = 4096;
 constexpr std::uint32_t kHeadersMaxBytes = 64;
-constexpr std::array<std::pair<const char*, Transport>, 5> kTransports = {
-    {{"ud_send", Transport::kUdSend},
-     {"rc_send", Transport::kRcSend},
-     {"rc_write_imm", Transport::kRcWriteImm},
-     {"rc_write_poll", Transport::kRcWritePoll},
-     {"herd", Transport::kHerd}}};
+constexpr auto kTransport =
+    std::to_array<parameters::Word<Transport>>({{"ud_send", Transport::kUdSend},
+                                                {"rc_send", Transport::kRcSend},
+                                                {"rc_write_imm", Transport::kRcWriteImm},
+                                                {"rc_write_poll", Transport::kRcWritePoll},
+                                                {"herd", Transport::kHerd}});
 
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
@@ -58,7 +57,10 @@ class UdEcho final : public EchoTransport {
   }
 
  private:
-  static void serve(void* self, RpcRequest& request) { request.reply(static_cast<UdEcho*>(self)->reply_b_); }
+  static void serve(void* self, const RpcCall& call) {
+    auto& echo = *static_cast<UdEcho*>(self);
+    echo.rpc_.reply(call.origin(), echo.reply_b_);
+  }
 
   std::uint32_t payload_b_, reply_b_;
   UdRpc rpc_;
@@ -124,9 +126,7 @@ std::unique_ptr<BenchmarkThread> Echo::make_thread(WorkerPort& port) const {
 EchoOptions EchoOptions::from_json(const json& workload) {
   EchoOptions o;
   const std::string name = workload.at("transport");
-  for (const auto& [known, transport] : kTransports) {
-    if (name == known) o.transport = transport;
-  }
+  o.transport = parameters::value_of(kTransport, name);
   o.payload_b = workload.at("payload_b");
   o.reply_b = workload.at("reply_b");
   if (o.reply_b == 0) o.reply_b = o.payload_b;
@@ -198,11 +198,9 @@ std::unique_ptr<EchoTransport> make_echo_transport(const EchoOptions& options, i
 
 RegistryEntry echo_entry() {
   using namespace parameters;
-  json names = json::array();
-  for (const auto& [name, transport] : kTransports) names.push_back(name);
   json p;
   p["transport"] =
-      choice("ud_send", names,
+      choice("ud_send", kTransport,
              "ud_send: FaSST's RPC; rc_send; rc_write_imm; rc_write_poll: WRITE into rings that the "
              "CPU polls; herd: UC WRITE into polled rings, replies by UD SEND");
   p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send, herd: up to 4032");

@@ -19,6 +19,11 @@ namespace verbtwin::protocols {
 namespace {
 
 using nlohmann::json;
+using parameters::value_of;
+using parameters::Word;
+
+constexpr auto kWrites = std::to_array<Word<bool>>({{"read", false}, {"write", true}});
+constexpr auto kTwoSided = std::to_array<Word<bool>>({{"one_sided", false}, {"two_sided", true}});
 
 enum Handler : std::uint8_t { kRead, kWrite };
 
@@ -63,7 +68,7 @@ class MultiObjectThread final : public CoroutineThread {
              bool last);
   void stage_one_sided(std::byte* buffer, const Access& access, WaitGroup* group);
   void call(std::byte* buffer, int node, std::uint64_t record, Reply& reply, WaitGroup* group);
-  void serve(RpcRequest& request, bool write);
+  void serve(const RpcCall& call, bool write);
   std::byte* record_at(std::uint64_t record) {
     return port_.memory().local().data() + layout_.records_offset + record * layout_.stride_b;
   }
@@ -102,8 +107,8 @@ class MultiObject final : public Benchmark {
 
 MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parameters)
     : parameters_(parameters) {
-  options_.write = workload.at("access") == "write";
-  options_.two_sided = workload.at("primitive") == "two_sided";
+  options_.write = value_of(kWrites, workload.at("access"));
+  options_.two_sided = value_of(kTwoSided, workload.at("primitive"));
   options_.payload_b = workload.at("payload_b");
   options_.objects = workload.at("objects");
   options_.outstanding = workload.at("outstanding");
@@ -164,11 +169,11 @@ MultiObjectThread::MultiObjectThread(const MultiObject& plan, WorkerPort& port)
                port.memory().lkey());
   rpc_->set_handler(
       kRead,
-      [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, false); },
+      [](void* self, const RpcCall& call) { static_cast<MultiObjectThread*>(self)->serve(call, false); },
       this);
   rpc_->set_handler(
       kWrite,
-      [](void* self, RpcRequest& request) { static_cast<MultiObjectThread*>(self)->serve(request, true); },
+      [](void* self, const RpcCall& call) { static_cast<MultiObjectThread*>(self)->serve(call, true); },
       this);
 }
 
@@ -252,22 +257,22 @@ void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, 
 
 /// Records are read and written by several threads at once and hold nothing that must agree: each word is
 /// whole, no more. Random ones are in no cache: a read waits for its lines together, a write goes on.
-void MultiObjectThread::serve(RpcRequest& request, bool write) {
+void MultiObjectThread::serve(const RpcCall& call, bool write) {
   const std::uint64_t lines = layout_.stride_b / 64;
   cpu_.charge(Cost::kCopyBlock, lines);
-  std::byte* record = record_at(load_word(request.arguments().data()));
+  std::byte* record = record_at(load_word(call.arguments().data()));
   std::uint32_t at = 0;
   if (write) {
     cpu_.store_cold(lines);
-    const std::byte* value = request.arguments().data() + sizeof(std::uint64_t);
+    const std::byte* value = call.arguments().data() + sizeof(std::uint64_t);
     for (; at + 8 <= options_.payload_b; at += 8) {
       atomic_word(record + at).store(load_word(value + at), std::memory_order_relaxed);
     }
-    if (!request.passive()) request.reply(0);
+    if (!call.passive()) rpc_->reply(call.origin(), 0);
     return;
   }
   cpu_.charge(Cost::kMemoryMiss);
-  const std::span<std::byte> reply = request.reply(options_.payload_b);
+  const std::span<std::byte> reply = rpc_->reply(call.origin(), options_.payload_b);
   for (; at + 8 <= options_.payload_b; at += 8) {
     store_word(reply.data() + at, atomic_word(record + at).load(std::memory_order_relaxed));
   }
@@ -278,8 +283,8 @@ void MultiObjectThread::serve(RpcRequest& request, bool write) {
 RegistryEntry multi_object_entry() {
   using namespace parameters;
   json p;
-  p["access"] = choice("read", {"read", "write"}, "what each of a group's accesses does");
-  p["primitive"] = choice("one_sided", {"one_sided", "two_sided"}, "READ and WRITE, or RPC over UD");
+  p["access"] = choice("read", kWrites, "what each of a group's accesses does");
+  p["primitive"] = choice("one_sided", kTwoSided, "READ and WRITE, or RPC over UD");
   p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4032");
   p["payload_b"]["multipleOf"] = 8;
   p["objects"] =

@@ -1,17 +1,18 @@
 #include "protocols/micro/ping_pong.hpp"
 
 #include <array>
-#include <cassert>
 #include <span>
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/runtime/post.hpp"
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
 PingPongLayout::PingPongLayout(const PrimitiveOptions& options, const ClusterShape& shape)
-    : stride_b((options.payload_b + std::size_t{63}) & ~std::size_t{63}),
+    : stride_b(whole_lines(options.payload_b)),
       total_b(2 * static_cast<std::size_t>(shape.threads) * stride_b) {}
 
 PingPongThread::PingPongThread(const PrimitiveOptions& options, const PingPongLayout& layout,
@@ -110,8 +111,7 @@ void PingPongThread::send(std::uint64_t number) {
     wr.flags |= kSignaled;
     poll();  // retires those of the intervals before: never more than a few are outstanding
   }
-  [[maybe_unused]] const PostResult result = queue_pair_->post_send({&wr, 1});
-  assert(result.posted == 1 && "messages that were answered have left the queue");
+  post_all(*queue_pair_, std::span<const SendWr>(&wr, 1));
 }
 
 void PingPongThread::poll() {

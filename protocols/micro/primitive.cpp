@@ -13,6 +13,24 @@ namespace verbtwin::protocols {
 namespace {
 
 using nlohmann::json;
+using parameters::value_of;
+using parameters::Word;
+using Pattern = PrimitiveOptions::Pattern;
+using Mode = PrimitiveOptions::Mode;
+
+constexpr auto kVerb = std::to_array<Word<Opcode>>({{"read", Opcode::kRdmaRead},
+                                                    {"write", Opcode::kRdmaWrite},
+                                                    {"compare_swap", Opcode::kAtomicCmpAndSwp},
+                                                    {"fetch_add", Opcode::kAtomicFetchAndAdd},
+                                                    {"send", Opcode::kSend}});
+constexpr auto kTransport =
+    std::to_array<Word<QpType>>({{"rc", QpType::kRc}, {"uc", QpType::kUc}, {"ud", QpType::kUd}});
+constexpr auto kPattern = std::to_array<Word<Pattern>>({{"symmetric", Pattern::kSymmetric},
+                                                        {"one_to_many", Pattern::kOneToMany},
+                                                        {"many_to_one", Pattern::kManyToOne}});
+constexpr auto kMode = std::to_array<Word<Mode>>(
+    {{"pipelined", Mode::kPipelined}, {"synchronous", Mode::kSynchronous}, {"ping_pong", Mode::kPingPong}});
+constexpr auto kOneWord = std::to_array<Word<bool>>({{"distinct", false}, {"one", true}});
 
 constexpr std::uint32_t kAtomicBytes = 8;
 
@@ -25,23 +43,24 @@ class Primitive final : public Benchmark {
         parameters_(parameters) {}
 
   std::size_t node_memory_bytes() const override {
-    return options_.ping_pong ? ping_pong_layout_.total_b : layout_.total_b();
+    return options_.mode == Mode::kPingPong ? ping_pong_layout_.total_b : layout_.total_b();
   }
   void check_device(const DeviceAttributes& device) const override {
     options_.check_device(device);
-    if (options_.ping_pong) {
+    if (options_.mode == Mode::kPingPong) {
       PingPongThread::check_device(options_, device);
     } else {
       PrimitiveThread::check_device(options_, parameters_.shape, device);
     }
   }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
-    if (options_.ping_pong) return std::make_unique<PingPongThread>(options_, ping_pong_layout_, port);
+    if (options_.mode == Mode::kPingPong)
+      return std::make_unique<PingPongThread>(options_, ping_pong_layout_, port);
     return std::make_unique<PrimitiveThread>(options_, layout_, parameters_.seed, port);
   }
   int machines() const override {
-    if (options_.ping_pong) return parameters_.shape.nodes / 2;
-    return options_.pattern == PrimitiveOptions::Pattern::kSymmetric ? parameters_.shape.nodes : 1;
+    if (options_.mode == Mode::kPingPong) return parameters_.shape.nodes / 2;
+    return options_.pattern == Pattern::kSymmetric ? parameters_.shape.nodes : 1;
   }
 
  private:
@@ -50,25 +69,6 @@ class Primitive final : public Benchmark {
   PingPongLayout ping_pong_layout_;
   BenchmarkParameters parameters_;
 };
-
-Opcode opcode_of(const std::string& verb) {
-  if (verb == "read") return Opcode::kRdmaRead;
-  if (verb == "write") return Opcode::kRdmaWrite;
-  if (verb == "compare_swap") return Opcode::kAtomicCmpAndSwp;
-  if (verb == "fetch_add") return Opcode::kAtomicFetchAndAdd;
-  return Opcode::kSend;
-}
-
-QpType transport_of(const std::string& name) {
-  if (name == "uc") return QpType::kUc;
-  return name == "ud" ? QpType::kUd : QpType::kRc;
-}
-
-PrimitiveOptions::Pattern pattern_of(const std::string& name) {
-  if (name == "one_to_many") return PrimitiveOptions::Pattern::kOneToMany;
-  if (name == "many_to_one") return PrimitiveOptions::Pattern::kManyToOne;
-  return PrimitiveOptions::Pattern::kSymmetric;
-}
 
 void check_verb(const PrimitiveOptions& o, const std::string& verb) {
   const bool is_write = o.verb == Opcode::kRdmaWrite;
@@ -123,22 +123,21 @@ void PrimitiveOptions::check_device(const DeviceAttributes& device) const {
 PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const ClusterShape& shape) {
   PrimitiveOptions o;
   const std::string verb = workload.at("verb");
-  o.verb = opcode_of(verb);
-  o.transport = transport_of(workload.at("transport"));
-  o.pattern = pattern_of(workload.at("pattern"));
+  o.verb = value_of(kVerb, verb);
+  o.transport = value_of(kTransport, workload.at("transport"));
+  o.pattern = value_of(kPattern, workload.at("pattern"));
   o.payload_b = workload.at("payload_b");
   o.inline_payload = workload.at("inline");
   o.outstanding = workload.at("outstanding");
   o.doorbell_batch = workload.at("doorbell_batch");
   o.signal_interval = workload.at("signal_interval");
-  o.synchronous = workload.at("mode") == "synchronous";
-  o.ping_pong = workload.at("mode") == "ping_pong";
-  o.one_word = workload.at("words") == "one";
+  o.mode = value_of(kMode, workload.at("mode"));
+  o.one_word = value_of(kOneWord, workload.at("words"));
   o.target_b = workload.at("target_kib").get<std::uint64_t>() << 10;
   o.issuing_threads = workload.at("issuing_threads");
   if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
   check_verb(o, verb);
-  if (o.ping_pong) check_ping_pong(o, shape);
+  if (o.mode == Mode::kPingPong) check_ping_pong(o, shape);
   if (o.doorbell_batch > o.outstanding) {
     throw UserError("/workload/doorbell_batch", "a doorbell of " + std::to_string(o.doorbell_batch) +
                                                     " requests does not fit in a window of " +
@@ -156,10 +155,10 @@ PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const Cluster
 RegistryEntry primitive_entry() {
   using namespace parameters;
   json p;
-  p["verb"] = choice("read", {"read", "write", "compare_swap", "fetch_add", "send"}, "what is posted");
-  p["transport"] = choice("rc", {"rc", "uc", "ud"}, "rc: every verb; uc: write and send; ud: send");
+  p["verb"] = choice("read", kVerb, "what is posted");
+  p["transport"] = choice("rc", kTransport, "rc: every verb; uc: write and send; ud: send");
   p["pattern"] =
-      choice("symmetric", {"symmetric", "one_to_many", "many_to_one"},
+      choice("symmetric", kPattern,
              "every machine to all others; the first machine to the others; the others to the first");
   p["payload_b"] = number(8, 1, 1 << 20, "bytes of each request; atomics: 8");
   p["inline"] = flag(false, "the payload is copied into the request (write, send)");
@@ -170,11 +169,11 @@ RegistryEntry primitive_entry() {
       "one in so many requests of a queue pair is signalled; more are, where the unsignalled ones would "
       "fill half of the window");
   p["mode"] =
-      choice("pipelined", {"pipelined", "synchronous", "ping_pong"},
+      choice("pipelined", kMode,
              "pipelined keeps the window full; synchronous waits for all of it before the next; "
              "ping_pong (write): pairs of machines answer each other's WRITE when they see it, half a "
              "round trip is the latency");
-  p["words"] = choice("distinct", {"distinct", "one"},
+  p["words"] = choice("distinct", kOneWord,
                       "atomics: every request in flight has a word of its own, or all take one per machine");
   p["target_kib"] = number(1024, 1, 1 << 22, "memory of each machine that random addresses are drawn from");
   p["issuing_threads"] = number(0, 0, 256, "threads of each machine that post, the first ones; 0: all");

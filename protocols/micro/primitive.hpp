@@ -16,6 +16,11 @@ namespace verbtwin::protocols {
 
 struct PrimitiveOptions {
   enum class Pattern : std::uint8_t { kSymmetric, kOneToMany, kManyToOne };
+  enum class Mode : std::uint8_t {
+    kPipelined,
+    kSynchronous,  // the whole window completes before the next begins
+    kPingPong,     // pairs of machines WRITE to each other in turn (ping_pong.hpp)
+  };
 
   Opcode verb = Opcode::kRdmaRead;
   QpType transport = QpType::kRc;
@@ -25,11 +30,10 @@ struct PrimitiveOptions {
   std::uint32_t outstanding = 16;     // requests in flight per thread at most
   std::uint32_t doorbell_batch = 1;   // requests posted with one doorbell
   std::uint32_t signal_interval = 1;  // every so many requests of a queue pair one is signalled
-  bool synchronous = false;           // the whole window completes before the next begins
-  bool ping_pong = false;             // pairs of machines WRITE to each other in turn (ping_pong.hpp)
-  bool one_word = false;              // atomics: all on one word of each target
-  std::uint64_t target_b = 0;         // memory of each machine that requests go to
-  int issuing_threads = 0;            // of each issuing machine
+  Mode mode = Mode::kPipelined;
+  bool one_word = false;       // atomics: all on one word of each target
+  std::uint64_t target_b = 0;  // memory of each machine that requests go to
+  int issuing_threads = 0;     // of each issuing machine
 
   /// Throws UserError for what does not fit together.
   static PrimitiveOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 #include <span>
 
 #include "protocols/micro/coroutine_thread.hpp"
+#include "protocols/runtime/post.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -38,7 +38,7 @@ PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const Primitiv
       random_(seed,
               static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
       slots_(options.outstanding),
-      uncovered_max_(options.synchronous
+      uncovered_max_(options.mode == PrimitiveOptions::Mode::kSynchronous
                          ? 0
                          : std::min(options.outstanding / 2, options.outstanding - options.doorbell_batch)) {
   const Queues queues(options, port.shape());
@@ -140,7 +140,7 @@ bool PrimitiveThread::may_post() {
     filling_ = in_flight_ == 0;
     return false;
   }
-  if (options_.synchronous && !filling_ && in_flight_ > 0) return false;
+  if (options_.mode == PrimitiveOptions::Mode::kSynchronous && !filling_ && in_flight_ > 0) return false;
   filling_ = true;
   now_ps_ = cpu_.now_ps();
   return now_ps_ < window_->end_ps && !stop_->load(std::memory_order_relaxed);
@@ -164,9 +164,7 @@ void PrimitiveThread::post() {
     list_.push_back(wr);
   }
   in_flight_ += options_.doorbell_batch;
-  in_flight_max_ = std::max(in_flight_max_, in_flight_);
-  [[maybe_unused]] const PostResult result = to.queue_pair->post_send(list_);
-  assert(result.posted == list_.size() && "a window fits in a send queue");
+  post_all(*to.queue_pair, std::span<const SendWr>(list_));
 }
 
 int PrimitiveThread::pick_node() {
@@ -278,7 +276,7 @@ void PrimitiveThread::post_recvs(Line& line, std::uint32_t count) {
       list[i].sge = {recv_buffers_ + i % kRecvBuffers * layout_.recv_stride_b,
                      static_cast<std::uint32_t>(layout_.recv_stride_b), lkey_};
     }
-    line.queue_pair->post_recv(std::span(list).first(some));
+    post_all(*line.queue_pair, std::span<const RecvWr>(list).first(some));
     count -= some;
   }
 }

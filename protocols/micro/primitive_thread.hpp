@@ -47,9 +47,6 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
     return !options_.issues(port_.node(), port_.thread()) && options_.verb != Opcode::kSend;
   }
 
-  /// The most that was ever in flight.
-  std::uint32_t in_flight_max() const { return in_flight_max_; }
-
  private:
   static constexpr std::uint32_t kRecvBatch = 8;
   static constexpr std::size_t kPollBatch = 16;
@@ -120,7 +117,7 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   std::vector<SendWr> list_;
   std::array<WorkCompletion, kPollBatch> polled_;  // here and not on the stack: not made anew for each poll
   std::uint64_t posted_ = 0;
-  std::uint32_t in_flight_ = 0, in_flight_max_ = 0;
+  std::uint32_t in_flight_ = 0;
   std::uint32_t uncovered_ = 0, uncovered_max_;  // over all queue pairs
   bool filling_ = true;
   std::int64_t now_ps_ = 0;  // when may_post() last found room

@@ -91,17 +91,18 @@ class OccEngine final : public PolledMemory {
     bool reclaiming_ = false;
   };
 
-  template <void (OccEngine::*serve)(RpcRequest&)>
+  template <void (OccEngine::*serve)(const RpcCall&)>
   void handle(OccMessage message);
   void register_handlers();
-  void serve_fetch(RpcRequest& request);
-  void serve_lock(RpcRequest& request);
-  void serve_check(RpcRequest& request);
-  void serve_log(RpcRequest& request);
-  void serve_commit(RpcRequest& request);
-  void serve_unlock(RpcRequest& request);
-  void serve_reclaim(RpcRequest& request);
-  void serve_update_backup(RpcRequest& request);
+  void answer(const RpcCall& call, Verdict verdict);
+  void serve_fetch(const RpcCall& call);
+  void serve_lock(const RpcCall& call);
+  void serve_check(const RpcCall& call);
+  void serve_log(const RpcCall& call);
+  void serve_commit(const RpcCall& call);
+  void serve_unlock(const RpcCall& call);
+  void serve_reclaim(const RpcCall& call);
+  void serve_update_backup(const RpcCall& call);
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
 
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.

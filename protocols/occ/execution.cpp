@@ -1,6 +1,4 @@
 // Execution: fetch the declared records, from local memory, by READ where the location is known, or by RPC.
-#include <cassert>
-
 #include "protocols/occ/transaction.hpp"
 #include "protocols/store/cluster_hash.hpp"
 
@@ -64,59 +62,41 @@ bool Transaction::locate_in_cache() {
   return all;
 }
 
-/// READs the index buckets of records whose location is not cached, following links.
+/// READs the index buckets of records whose location is not cached.
 Task<bool> Transaction::locate_by_buckets() {
   Worker& worker = engine_.worker_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> open;  // item, bucket number (or kLinked)
-  std::vector<std::uint64_t> offsets;
+  const auto is_sought = [this](const Item& item) {
+    return !is_local(item) && !item.located && !is_by_rpc(item);
+  };
+  RequestBatch batch(worker, options().execution, this);
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
-    if (is_local(item) || item.located || is_by_rpc(item)) continue;
-    const StoreLayout::Table& table = store().layout().table(item.record.table());
-    const std::uint64_t bucket = ClusterHash::home_bucket(item.record.key(), table.bucket_count);
+    if (!is_sought(item)) continue;
     item.scratch = take(ClusterHash::kBucketBytes);
-    open.emplace_back(i, bucket);
-    offsets.push_back(table.buckets_at + bucket * ClusterHash::kBucketBytes);
+    const std::uint64_t offset = store().layout().bucket_offset(item.record.table(), item.record.key());
+    Channel& channel = engine_.channel_for(item.node, worker.nic(), offset);
+    SendWr wr;
+    wr.opcode = Opcode::kRdmaRead;
+    wr.sge = {item.scratch, ClusterHash::kBucketBytes, store().lkey()};
+    wr.remote_addr = channel.remote.addr + offset;
+    wr.rkey = channel.remote.rkey;
+    worker.stage(channel, wr, &batch.group());
+    auto sent = batch.next();
+    co_await sent;
   }
-  while (!open.empty()) {
-    RequestBatch batch(worker, options().execution, this);
-    for (std::size_t n = 0; n < open.size(); ++n) {
-      Item& item = items_[open[n].first];
-      Channel& channel = engine_.channel_for(item.node, worker.nic(), offsets[n]);
-      SendWr wr;
-      wr.opcode = Opcode::kRdmaRead;
-      wr.sge = {item.scratch, ClusterHash::kBucketBytes, store().lkey()};
-      wr.remote_addr = channel.remote.addr + offsets[n];
-      wr.rkey = channel.remote.rkey;
-      worker.stage(channel, wr, &batch.group());
-      auto sent = batch.next();
-      co_await sent;
-    }
-    auto rest = batch.rest();
-    co_await rest;
-    if (verb_failed(batch.status())) co_return false;
+  auto rest = batch.rest();
+  co_await rest;
+  if (verb_failed(batch.status())) co_return false;
 
-    std::vector<std::pair<std::size_t, std::uint64_t>> linked;
-    std::vector<std::uint64_t> linked_offsets;
-    for (const auto& [index, bucket] : open) {
-      Item& item = items_[index];
-      engine_.cpu_.charge(Cost::kIndexLookup);
-      const std::span<const std::byte, ClusterHash::kBucketBytes> image(item.scratch,
-                                                                        ClusterHash::kBucketBytes);
-      const std::uint64_t records = store().layout().table(item.record.table()).spec.records;
-      const ClusterHash::Found found = ClusterHash::find(image, bucket, item.record.key(), records);
-      assert(found.kind != ClusterHash::Found::Kind::kAbsent && "a key that does not exist");
-      if (found.kind == ClusterHash::Found::Kind::kLink) {
-        linked.emplace_back(index, ClusterHash::kLinked);
-        linked_offsets.push_back(found.value);
-      } else {
-        item.slot = found.value;
-        item.located = true;
-        engine_.node_.cache.put(item.record, item.slot);
-      }
-    }
-    open.swap(linked);
-    offsets.swap(linked_offsets);
+  for (std::size_t i = executed_; i < item_count_; ++i) {
+    Item& item = items_[i];
+    if (!is_sought(item)) continue;
+    engine_.cpu_.charge(Cost::kIndexLookup);
+    const std::span<const std::byte, ClusterHash::kBucketBytes> bucket(item.scratch,
+                                                                       ClusterHash::kBucketBytes);
+    item.slot = ClusterHash::find(bucket, item.record.key());
+    item.located = true;
+    engine_.node_.cache.put(item.record, item.slot);
   }
   co_return true;
 }

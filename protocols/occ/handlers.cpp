@@ -9,23 +9,23 @@ namespace verbtwin::protocols {
 namespace {
 
 template <typename T>
-T argument(const RpcRequest& request) {
+T argument(const RpcCall& call) {
   T value;
-  std::memcpy(&value, request.arguments().data(), sizeof value);
+  std::memcpy(&value, call.arguments().data(), sizeof value);
   return value;
-}
-
-void answer(RpcRequest& request, Verdict verdict) {
-  const std::span<std::byte> reply = request.reply(sizeof(VerdictReply));
-  new (reply.data()) VerdictReply{verdict};
 }
 
 }  // namespace
 
-template <void (OccEngine::*serve)(RpcRequest&)>
+void OccEngine::answer(const RpcCall& call, Verdict verdict) {
+  const std::span<std::byte> reply = rpc_.reply(call.origin(), sizeof(VerdictReply));
+  new (reply.data()) VerdictReply{verdict};
+}
+
+template <void (OccEngine::*serve)(const RpcCall&)>
 void OccEngine::handle(OccMessage message) {
   rpc_.set_handler(
-      message, [](void* engine, RpcRequest& request) { (static_cast<OccEngine*>(engine)->*serve)(request); },
+      message, [](void* engine, const RpcCall& call) { (static_cast<OccEngine*>(engine)->*serve)(call); },
       this);
 }
 
@@ -40,19 +40,19 @@ void OccEngine::register_handlers() {
   handle<&OccEngine::serve_update_backup>(kUpdateBackup);
 }
 
-void OccEngine::serve_fetch(RpcRequest& request) {
-  const RecordId id{argument<FetchRequest>(request).record};
+void OccEngine::serve_fetch(const RpcCall& call) {
+  const RecordId id{argument<FetchRequest>(call).record};
   cpu_.charge(Cost::kIndexLookup);
   cpu_.charge_cycles(node_.cycles.execution);
   const RecordLayout& layout = record_layout(id);
   const std::uint64_t slot = store_.find_slot(id.table(), id.key());
   std::byte* record = store_.primary_record(id.table(), slot);
   bool locked = false;
-  if (request.arguments().size() >= sizeof(LockingFetchRequest)) {
+  if (call.arguments().size() >= sizeof(LockingFetchRequest)) {
     cpu_.charge(Cost::kLocalAtomic);
-    locked = try_lock(record, argument<LockingFetchRequest>(request).owner);
+    locked = try_lock(record, argument<LockingFetchRequest>(call).owner);
   }
-  const std::span<std::byte> reply = request.reply(sizeof(FetchReply) + layout.image_b);
+  const std::span<std::byte> reply = rpc_.reply(call.origin(), sizeof(FetchReply) + layout.image_b);
   new (reply.data()) FetchReply{slot | (locked ? kFetchLockedBit : 0)};
   std::byte* image = reply.data() + sizeof(FetchReply);
   const RecordView view = copy_record(layout, record, image);
@@ -60,70 +60,70 @@ void OccEngine::serve_fetch(RpcRequest& request) {
   if (view.state != RecordState::kStable && view.lock == 0) store_word(image, 1);
 }
 
-void OccEngine::serve_lock(RpcRequest& request) {
-  const auto lock = argument<LockRequest>(request);
+void OccEngine::serve_lock(const RpcCall& call) {
+  const auto lock = argument<LockRequest>(call);
   cpu_.charge(Cost::kLocalAtomic);
   cpu_.charge_cycles(node_.cycles.validation);
   std::byte* record = store_.primary_record(RecordId{lock.record}.table(), lock.slot);
   const OccOptions::Sabotage& sabotage = options().sabotage;
-  if (!sabotage.skip_lock && !try_lock(record, lock.owner)) return answer(request, Verdict::kLocked);
+  if (!sabotage.skip_lock && !try_lock(record, lock.owner)) return answer(call, Verdict::kLocked);
   const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
   if (version != lock.version && !sabotage.skip_validation) {
     if (!sabotage.skip_lock) unlock(record);
-    return answer(request, Verdict::kChanged);
+    return answer(call, Verdict::kChanged);
   }
-  answer(request, Verdict::kPassed);
+  answer(call, Verdict::kPassed);
 }
 
-void OccEngine::serve_check(RpcRequest& request) {
-  const auto check = argument<CheckRequest>(request);
+void OccEngine::serve_check(const RpcCall& call) {
+  const auto check = argument<CheckRequest>(call);
   cpu_.charge_cycles(node_.cycles.validation);
   std::byte* record = store_.primary_record(RecordId{check.record}.table(), check.slot);
   const bool locked =
       atomic_word(record).load(std::memory_order_acquire) != 0;  // before the version, see validation.cpp
   const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
-  answer(request, !locked && version == check.version ? Verdict::kPassed : Verdict::kChanged);
+  answer(call, !locked && version == check.version ? Verdict::kPassed : Verdict::kChanged);
 }
 
-void OccEngine::serve_log(RpcRequest& request) {
-  const auto log = argument<LogRequest>(request);
+void OccEngine::serve_log(const RpcCall& call) {
+  const auto log = argument<LogRequest>(call);
   cpu_.charge_cycles(node_.cycles.logging);
-  store_log_entry(store_.ring(request.source_node(), worker_.port().thread()).data() + log.ring_offset,
-                  request.arguments().subspan(sizeof log));
-  answer(request, Verdict::kPassed);
+  store_log_entry(store_.ring(call.origin().node, worker_.port().thread()).data() + log.ring_offset,
+                  call.arguments().subspan(sizeof log));
+  answer(call, Verdict::kPassed);
 }
 
-void OccEngine::serve_commit(RpcRequest& request) {
-  const auto commit = argument<CommitRequest>(request);
+void OccEngine::serve_commit(const RpcCall& call) {
+  const auto commit = argument<CommitRequest>(call);
   cpu_.charge_cycles(node_.cycles.commit);
   const RecordId id{commit.record};
   std::byte* record = store_.primary_record(id.table(), commit.slot);
-  install(record_layout(id), record, commit.version, request.arguments().subspan(sizeof commit));
+  install(record_layout(id), record, commit.version, call.arguments().subspan(sizeof commit));
   if (!options().sabotage.skip_lock) unlock(record);
-  if (!request.passive()) answer(request, Verdict::kPassed);
+  if (!call.passive()) answer(call, Verdict::kPassed);
 }
 
-void OccEngine::serve_unlock(RpcRequest& request) {
-  const auto free = argument<UnlockRequest>(request);
+void OccEngine::serve_unlock(const RpcCall& call) {
+  const auto free = argument<UnlockRequest>(call);
   unlock(store_.primary_record(RecordId{free.record}.table(), free.slot));
-  if (!request.passive()) answer(request, Verdict::kPassed);
+  if (!call.passive()) answer(call, Verdict::kPassed);
 }
 
-void OccEngine::serve_update_backup(RpcRequest& request) {
-  const auto commit = argument<CommitRequest>(request);
+void OccEngine::serve_update_backup(const RpcCall& call) {
+  const auto commit = argument<CommitRequest>(call);
   cpu_.charge_cycles(node_.cycles.commit);
   cpu_.charge(Cost::kMemoryMiss);  // nobody reads a backup's records
   cpu_.charge(Cost::kLocalAtomic);
   store_.update_backup(RecordId{commit.record}, commit.slot, commit.version,
-                       request.arguments().subspan(sizeof commit));
-  answer(request, Verdict::kPassed);
+                       call.arguments().subspan(sizeof commit));
+  answer(call, Verdict::kPassed);
 }
 
-void OccEngine::serve_reclaim(RpcRequest& request) {
-  const auto reclaim = argument<ReclaimRequest>(request);
+void OccEngine::serve_reclaim(const RpcCall& call) {
+  const auto reclaim = argument<ReclaimRequest>(call);
   cpu_.charge_cycles(node_.cycles.logging);
-  const std::uint64_t head = truncate(request.source_node(), reclaim.certain);
-  const std::span<std::byte> reply = request.reply(sizeof(ReclaimReply));
+  const std::uint64_t head = truncate(call.origin().node, reclaim.certain);
+  const std::span<std::byte> reply = rpc_.reply(call.origin(), sizeof(ReclaimReply));
   new (reply.data()) ReclaimReply{head};
 }
 

@@ -6,6 +6,7 @@
 #include <cassert>
 
 #include "protocols/occ/transaction.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -75,10 +76,9 @@ void Transaction::build_log_entries(LogKind kind) {
   };
   const std::size_t first = log_entries_.size();
   const std::size_t head_b = log_head_bytes();
-  const auto padded = [](std::uint32_t value_b) { return (value_b + 7U) & ~std::size_t{7}; };
   for (const Item& item : items()) {
     if (!item.is_write) continue;
-    const std::size_t record_b = sizeof(LogRecord) + padded(layout(item).value_b);
+    const std::size_t record_b = sizeof(LogRecord) + whole_words(layout(item).value_b);
     entry_for(log_of(item), kind, record_b).size += record_b;
   }
   for (std::size_t i = log_entries_.size(); i-- > first;) {
@@ -99,7 +99,7 @@ void Transaction::build_log_entries(LogKind kind) {
     const LogRecord record{item.record.packed, version_to_be(item), static_cast<std::uint32_t>(item.slot),
                            static_cast<std::uint16_t>(value_b), kind};
     std::uint32_t& number = engine_.entry_of_node_[static_cast<std::size_t>(log_of(item))];
-    const std::size_t record_b = sizeof record + padded(value_b);
+    const std::size_t record_b = sizeof record + whole_words(value_b);
     const LogEntry& open = log_entries_[number - 1];
     if (open.filled + record_b + kLogFrameBytes > open.size) number = open.next;
     LogEntry& entry = log_entries_[number - 1];

@@ -18,6 +18,26 @@ using parameters::choice;
 using parameters::flag;
 using parameters::group;
 using parameters::number;
+using parameters::value_of;
+using parameters::Word;
+
+constexpr auto kExecution = std::to_array<Word<Primitive>>(
+    {{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}, {"hybrid", Primitive::kHybrid}});
+constexpr auto kLock = std::to_array<Word<LockKind>>(
+    {{"cas", LockKind::kCas}, {"rpc", LockKind::kRpc}, {"log_record", LockKind::kLogRecord}});
+constexpr auto kCheckOrLogging =
+    std::to_array<Word<Primitive>>({{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}});
+constexpr auto kPlacement = std::to_array<Word<LogPlacement>>(
+    {{"backups", LogPlacement::kBackups}, {"coordinator", LogPlacement::kCoordinator}});
+constexpr auto kCommit = std::to_array<Word<Primitive>>(
+    {{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}, {"log_record", Primitive::kLogRecord}});
+constexpr auto kCacheStart = std::to_array<Word<CacheStart>>(
+    {{"cold", CacheStart::kCold}, {"warm", CacheStart::kWarm}, {"full", CacheStart::kFull}});
+constexpr auto kTruncateAfter =
+    std::to_array<Word<TruncateAfter>>({{"none", TruncateAfter::kNone},
+                                        {"execution", TruncateAfter::kExecution},
+                                        {"validation", TruncateAfter::kValidation},
+                                        {"commit_without_logging", TruncateAfter::kCommitWithoutLogging}});
 
 /// What named protocols differ in: the defaults of their options.
 struct Preset {
@@ -41,7 +61,7 @@ json phases_schema(const Preset& preset) {
   json phases;
   phases["execution"] = group(
       "fetch the records",
-      {{"primitive", choice(preset.execution, {"one_sided", "rpc", "hybrid"},
+      {{"primitive", choice(preset.execution, kExecution,
                             "READ, RPC, or READ where the location is cached and RPC where not")},
        {"outstanding", flag(preset.execution_outstanding, outstanding)},
        {"doorbell_batching", flag(preset.one_sided_doorbell_batching, doorbell)},
@@ -49,10 +69,10 @@ json phases_schema(const Preset& preset) {
   phases["validation"] = group(
       "lock the write set, check the read set",
       {{"lock",
-        choice(preset.lock, {"cas", "rpc", "log_record"},
+        choice(preset.lock, kLock,
                "lock by the NIC's compare-and-swap, by the primary's CPU, or by it for all records of "
                "a LOCK record in its log")},
-       {"check", choice(preset.check, {"one_sided", "rpc"}, "check versions by READ or by RPC")},
+       {"check", choice(preset.check, kCheckOrLogging, "check versions by READ or by RPC")},
        {"check_rpc_above",
         number(preset.check_rpc_above, 0, 64,
                "check by RPC where more records than this were read of one primary; 0: as `check` says")},
@@ -60,15 +80,15 @@ json phases_schema(const Preset& preset) {
        {"doorbell_batching", flag(true, doorbell)}});
   phases["logging"] =
       group("write the updates to the logs",
-            {{"primitive", choice(preset.logging, {"one_sided", "rpc"}, "WRITE into the log, or RPC")},
-             {"placement", choice(preset.placement, {"backups", "coordinator"},
+            {{"primitive", choice(preset.logging, kCheckOrLogging, "WRITE into the log, or RPC")},
+             {"placement", choice(preset.placement, kPlacement,
                                   "in the logs of each record's backups, or of the coordinator's, the "
                                   "backups being updated by RPC before the commit")},
              {"outstanding", flag(true, outstanding)},
              {"doorbell_batching", flag(preset.one_sided_doorbell_batching, doorbell)}});
   phases["commit"] = group(
       "install the updates at the primaries and unlock",
-      {{"primitive", choice(preset.commit, {"one_sided", "rpc", "log_record"},
+      {{"primitive", choice(preset.commit, kCommit,
                             "WRITE value and lock, RPC, or a COMMIT-PRIMARY record that has the primary "
                             "install its LOCK record")},
        {"outstanding", flag(true, outstanding)},
@@ -92,7 +112,7 @@ json options_schema(const Preset& preset) {
   json cache =
       group("locations of remote records, one cache per node",
             {{"mib", number(preset.location_cache_mib, 0, 1 << 20, "size")},
-             {"start", choice("warm", {"cold", "warm", "full"},
+             {"start", choice("warm", kCacheStart,
                               "empty; as after long use; or holding everything (artifact compatibility)")}});
   json log = group("ring logs, one at each node for each worker of the cluster",
                    {{"ring_kib", number(16, 4, 1 << 16, "size of one sender's log at one node")}});
@@ -108,27 +128,10 @@ json options_schema(const Preset& preset) {
             {"location_cache", std::move(cache)},
             {"log", std::move(log)},
             {"truncate_after",
-             choice("none", {"none", "execution", "validation", "commit_without_logging"},
+             choice("none", kTruncateAfter,
                     "end every transaction behind this phase, or leave its logging out; it counts as "
                     "committed")},
             {"artifact", std::move(artifact)}}}};
-}
-
-Primitive primitive_of(const json& name) {
-  if (name == "rpc") return Primitive::kRpc;
-  if (name == "log_record") return Primitive::kLogRecord;
-  return name == "hybrid" ? Primitive::kHybrid : Primitive::kOneSided;
-}
-
-LockKind lock_kind_of(const json& name) {
-  if (name == "cas") return LockKind::kCas;
-  return name == "rpc" ? LockKind::kRpc : LockKind::kLogRecord;
-}
-
-TruncateAfter truncate_after_of(const json& name) {
-  if (name == "execution") return TruncateAfter::kExecution;
-  if (name == "validation") return TruncateAfter::kValidation;
-  return name == "none" ? TruncateAfter::kNone : TruncateAfter::kCommitWithoutLogging;
 }
 
 const Preset kDrtmh{.execution = "hybrid",
@@ -216,30 +219,27 @@ OccOptions OccOptions::from_json(const json& protocol) {
   OccOptions o;
   const json& phases = protocol.at("phases");
   const json& execution = phases.at("execution");
-  o.execution = {primitive_of(execution.at("primitive")), execution.at("outstanding"),
+  o.execution = {value_of(kExecution, execution.at("primitive")), execution.at("outstanding"),
                  execution.at("doorbell_batching"), execution.at("lock")};
   const json& validation = phases.at("validation");
-  o.validation = {lock_kind_of(validation.at("lock")), primitive_of(validation.at("check")),
+  o.validation = {value_of(kLock, validation.at("lock")), value_of(kCheckOrLogging, validation.at("check")),
                   validation.at("outstanding"), validation.at("doorbell_batching"),
                   validation.at("check_rpc_above")};
   const json& logging = phases.at("logging");
-  o.logging = {
-      primitive_of(logging.at("primitive")), logging.at("outstanding"), logging.at("doorbell_batching"),
-      logging.at("placement") == "coordinator" ? LogPlacement::kCoordinator : LogPlacement::kBackups};
+  o.logging = {value_of(kCheckOrLogging, logging.at("primitive")), logging.at("outstanding"),
+               logging.at("doorbell_batching"), value_of(kPlacement, logging.at("placement"))};
   const json& commit = phases.at("commit");
-  o.commit = {primitive_of(commit.at("primitive")), commit.at("outstanding"), commit.at("doorbell_batching"),
-              commit.at("passive_ack")};
+  o.commit = {value_of(kCommit, commit.at("primitive")), commit.at("outstanding"),
+              commit.at("doorbell_batching"), commit.at("passive_ack")};
   const json& rpc = protocol.at("rpc");
   o.rpc.coalescing = rpc.at("coalescing");
   o.rpc.request_batching = rpc.at("request_batching");
   o.rpc.response_batching = rpc.at("response_batching");
   const json& cache = protocol.at("location_cache");
   o.location_cache_b = cache.at("mib").get<std::uint64_t>() << 20;
-  o.location_cache_start = cache.at("start") == "warm"   ? CacheStart::kWarm
-                           : cache.at("start") == "full" ? CacheStart::kFull
-                                                         : CacheStart::kCold;
+  o.location_cache_start = value_of(kCacheStart, cache.at("start"));
   o.log_ring_b = protocol.at("log").at("ring_kib").get<std::uint32_t>() << 10;
-  o.truncate_after = truncate_after_of(protocol.at("truncate_after"));
+  o.truncate_after = value_of(kTruncateAfter, protocol.at("truncate_after"));
   o.artifact = {protocol.at("artifact").at("conflicts_commit"), protocol.at("artifact").at("versions_stay")};
   refuse_wrong_combinations(o);
   return o;

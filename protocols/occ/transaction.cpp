@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "protocols/checks/report.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -97,7 +98,7 @@ WaitGroup& Transaction::begin() {
 
 std::byte* Transaction::take(std::size_t bytes) {
   std::byte* at = arena_.data() + arena_used_;
-  arena_used_ += (bytes + 7) & ~std::size_t{7};
+  arena_used_ += whole_words(bytes);
   assert(arena_used_ <= arena_.size());
   return at;
 }

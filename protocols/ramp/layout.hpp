@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocols/whole_lines.hpp"
+
 namespace verbtwin::protocols {
 
 /// A key as a version's metadata names it: there are at most 2^26 (workloads/key_groups), and a READ of up to
@@ -52,7 +54,7 @@ struct RampLayout {
   std::size_t worker_offset(int thread) const {
     return places * stride_b + static_cast<std::size_t>(thread) * worker_b;
   }
-  std::uint32_t padded_value_b() const { return (value_b + 7) & ~7U; }
+  std::uint32_t padded_value_b() const { return static_cast<std::uint32_t>(whole_words(value_b)); }
   std::uint32_t image_b(std::uint32_t metadata_b) const {
     return static_cast<std::uint32_t>(sizeof(VersionHead)) + metadata_b + padded_value_b();
   }

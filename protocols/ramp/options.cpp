@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <map>
 #include <string>
 
 #include "backend/user_error.hpp"
@@ -14,10 +13,29 @@ namespace {
 
 using nlohmann::json;
 using namespace parameters;
+using Get = RampOptions::Get;
+using Put = RampOptions::Put;
+using Transport = RampOptions::Transport;
+using Deadlock = RampOptions::Deadlock;
+
+constexpr auto kAlgorithm = std::to_array<Word<RampAlgorithm>>({{"ramp-fast", RampAlgorithm::kFast},
+                                                                {"ramp-small", RampAlgorithm::kSmall},
+                                                                {"ramp-hybrid", RampAlgorithm::kHybrid},
+                                                                {"s2pl", RampAlgorithm::kS2pl}});
+constexpr auto kGet =
+    std::to_array<Word<Get>>({{"rpc", Get::kRpc}, {"get_plus", Get::kPlus}, {"get_star", Get::kStar}});
+constexpr auto kPut = std::to_array<Word<Put>>({{"rpc", Put::kRpc}, {"put_plus", Put::kPlus}});
+constexpr auto kTransport = std::to_array<Word<Transport>>({{"ethernet_tcp", Transport::kEthernetTcp},
+                                                            {"ipoib_tcp", Transport::kIpoibTcp},
+                                                            {"send_recv", Transport::kSendRecv},
+                                                            {"rdma_write", Transport::kRdmaWrite}});
+constexpr auto kAddressesKnown = std::to_array<Word<bool>>({{"warm", true}, {"cold", false}});
+constexpr auto kDeadlock =
+    std::to_array<Word<Deadlock>>({{"no_wait", Deadlock::kNoWait}, {"wait_die", Deadlock::kWaitDie}});
 
 json transport_choice(const char* value) {
   return choice(
-      value, {"ethernet_tcp", "ipoib_tcp", "send_recv", "rdma_write"},
+      value, kTransport,
       "what carries RPCs; ethernet_tcp, ipoib_tcp: kernel sockets; send_recv: SEND/RECV of datagrams; "
       "rdma_write: WRITEs into buffers that the other side polls");
 }
@@ -32,22 +50,18 @@ json versions_schema(json properties) {
 
 json ramp_schema(const char* algorithm) {
   json properties = versions_schema({});
-  properties["get"] = choice("rpc", {"rpc", "get_plus", "get_star"},
+  properties["get"] = choice("rpc", kGet,
                              "rpc: by `transport`; get_plus: messages by RDMA WRITE into polled buffers; "
                              "get_star: RDMA READ in place (ramp-fast), get_plus where that finds no "
                              "current version");
-  properties["put"] = choice("rpc", {"rpc", "put_plus"},
-                             "rpc: by `transport`; put_plus: messages by RDMA WRITE into polled buffers");
+  properties["put"] =
+      choice("rpc", kPut, "rpc: by `transport`; put_plus: messages by RDMA WRITE into polled buffers");
   properties["transport"] = transport_choice("send_recv");
-  properties["collect_after_ms"] = {
-      {"type", "number"},
-      {"minimum", 0},
-      {"maximum", 1e6},
-      {"default", 4000},
-      {"description", "a version is collected so long after it was overwritten"}};
+  properties["collect_after_ms"] =
+      real(4000, 0, 1e6, "a version is collected so long after it was overwritten");
   if (std::string(algorithm) == "fast") {
     properties["address_cache"] =
-        choice("warm", {"warm", "cold"},
+        choice("warm", kAddressesKnown,
                "of get_star, when the run begins; warm: clients know where every key's first version lies");
   }
   if (std::string(algorithm) == "hybrid") {
@@ -60,15 +74,10 @@ json ramp_schema(const char* algorithm) {
 json s2pl_schema() {
   json properties = versions_schema({});
   properties["transport"] = transport_choice("send_recv");
-  properties["deadlock"] = choice("no_wait", {"no_wait", "wait_die"},
+  properties["deadlock"] = choice("no_wait", kDeadlock,
                                   "where another one holds the lock; no_wait: abort; wait_die: the older "
                                   "transaction waits, the younger one aborts");
   return {{"properties", properties}};
-}
-
-template <typename T>
-T named(const json& value, const std::map<std::string, T>& names) {
-  return names.at(value.get<std::string>());
 }
 
 }  // namespace
@@ -88,29 +97,23 @@ std::span<const RegistryEntry> ramp_entries() {
 
 RampOptions RampOptions::from_json(const json& protocol) {
   RampOptions o;
-  o.algorithm = named<RampAlgorithm>(protocol.at("name"), {{"ramp-fast", RampAlgorithm::kFast},
-                                                           {"ramp-small", RampAlgorithm::kSmall},
-                                                           {"ramp-hybrid", RampAlgorithm::kHybrid},
-                                                           {"s2pl", RampAlgorithm::kS2pl}});
-  o.transport = named<Transport>(protocol.at("transport"), {{"ethernet_tcp", Transport::kEthernetTcp},
-                                                            {"ipoib_tcp", Transport::kIpoibTcp},
-                                                            {"send_recv", Transport::kSendRecv},
-                                                            {"rdma_write", Transport::kRdmaWrite}});
+  o.algorithm = value_of(kAlgorithm, protocol.at("name"));
+  o.transport = value_of(kTransport, protocol.at("transport"));
   o.versions_b = protocol.at("versions_mib").get<std::uint64_t>() << 20;
   if (o.algorithm == RampAlgorithm::kS2pl) {
-    o.deadlock = protocol.at("deadlock") == "no_wait" ? Deadlock::kNoWait : Deadlock::kWaitDie;
+    o.deadlock = value_of(kDeadlock, protocol.at("deadlock"));
     o.collect_after_ps = 0;  // nobody reads what is overwritten
     return o;
   }
-  o.get = named<Get>(protocol.at("get"),
-                     {{"rpc", Get::kRpc}, {"get_plus", Get::kPlus}, {"get_star", Get::kStar}});
-  o.put = protocol.at("put") == "rpc" ? Put::kRpc : Put::kPlus;
+  o.get = value_of(kGet, protocol.at("get"));
+  o.put = value_of(kPut, protocol.at("put"));
   o.collect_after_ps = std::llround(protocol.at("collect_after_ms").get<double>() * 1e9);
   if (o.algorithm == RampAlgorithm::kHybrid) {
     o.bloom_bits = protocol.at("bloom_bits");
     o.bloom_hashes = protocol.at("bloom_hashes");
   }
-  if (o.algorithm == RampAlgorithm::kFast) o.addresses_known = protocol.at("address_cache") == "warm";
+  if (o.algorithm == RampAlgorithm::kFast)
+    o.addresses_known = value_of(kAddressesKnown, protocol.at("address_cache"));
   if (o.in_place() && o.algorithm != RampAlgorithm::kFast) {
     throw UserError("/protocol/get",
                     "\"get_star\" READs versions in place, and only those of \"ramp-fast\" say by themselves "

@@ -11,7 +11,7 @@
 #include "protocols/ramp/client.hpp"
 #include "protocols/ramp/rpc_layers.hpp"
 #include "protocols/ramp/server.hpp"
-#include "protocols/rpc/datagram_rpc.hpp"
+#include "protocols/rpc/ud_rpc.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -163,7 +163,6 @@ struct RampNode::Thread {
   Worker worker;
   LocalRpc local;
   std::optional<UdRpc> datagrams;
-  std::optional<DatagramRpc> datagram_calls;
   std::optional<BufferRpc> buffers;
   std::optional<TcpRpc> sockets;
   Rpc* gets = nullptr;  // to other nodes
@@ -187,8 +186,7 @@ void RampNode::Thread::make_transports(Shared& shared) {
   if (system.datagrams_b_ > 0) {
     datagrams.emplace(worker, p.coroutines, system.datagrams_, memory.first(system.datagrams_b_),
                       shared.memory.lkey());
-    datagram_calls.emplace(*datagrams);
-    if (serves) server.serve(*datagram_calls);
+    if (serves) server.serve(*datagrams);
     layers.datagrams = &*datagrams;
   }
   if (system.buffers_b_ > 0) {
@@ -215,7 +213,7 @@ void RampNode::Thread::make_transports(Shared& shared) {
   if (serves && options.deadlock == RampOptions::Deadlock::kWaitDie) layers.grants = &server;
   layers.attach(worker);
   Rpc* by_transport = nullptr;
-  if (datagram_calls) by_transport = &*datagram_calls;
+  if (datagrams) by_transport = &*datagrams;
   if (sockets) by_transport = &*sockets;
   if (by_transport == nullptr) by_transport = &*buffers;
   gets = options.get == RampOptions::Get::kRpc ? by_transport : &*buffers;

@@ -200,7 +200,6 @@ std::uint32_t VersionStore::take_version(std::int64_t now_ps) {
 
 /// Takes a version out of its key's chain.
 void VersionStore::collect(std::uint32_t version) {
-  ++collected_;
   Version& gone = versions_[version];
   KeyState& state = state_of(gone.key);
   const SpinLock lock(state.lock);

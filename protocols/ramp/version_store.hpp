@@ -94,7 +94,6 @@ class VersionStore {
 
   /// Collected before their time, because there was no room.
   std::uint64_t collected_early() const { return collected_early_.load(std::memory_order_relaxed); }
-  std::uint64_t collected() const { return collected_.load(std::memory_order_relaxed); }
 
  private:
   /// All zeros: nothing but the initial version.
@@ -145,7 +144,7 @@ class VersionStore {
   std::uint32_t pool_lock_ = 0;  // guards the next two
   std::uint32_t versions_made_ = 0;
   std::deque<Overwritten> overwritten_;  // in the order of their times
-  std::atomic<std::uint64_t> collected_{0}, collected_early_{0};
+  std::atomic<std::uint64_t> collected_early_{0};
 };
 
 }  // namespace verbtwin::protocols

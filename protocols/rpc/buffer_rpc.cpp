@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::uint8_t kReplyFlag = 1;
 
-constexpr std::uint32_t padded(std::size_t bytes) {
-  return static_cast<std::uint32_t>((bytes + 7) & ~std::size_t{7});
-}
-
 /// What tells message number `number` from those a ring earlier; never 0, as memory without a message is.
 constexpr std::uint64_t mark(std::uint32_t number) {
   return number | 1U << 31;
@@ -52,7 +48,7 @@ std::uint32_t BufferRpc::Shape::ring() const {
 }
 std::uint32_t BufferRpc::Shape::place_b() const {
   return static_cast<std::uint32_t>(
-      whole_lines(sizeof(Message) + padded(payload_max_b) + sizeof(std::uint64_t)));
+      whole_lines(sizeof(Message) + whole_words(payload_max_b) + sizeof(std::uint64_t)));
 }
 
 std::size_t BufferRpc::memory_bytes(const ClusterShape& cluster, const Shape& shape) {
@@ -112,11 +108,11 @@ void BufferRpc::send(int node, std::uint32_t number) {
   auto& message = *reinterpret_cast<Message*>(at);
   const auto bytes = static_cast<std::uint32_t>(message.indicator);
   message.digest = message.digest_of({at + sizeof(Message), bytes});
-  store_word(at + sizeof(Message) + padded(bytes), message.indicator);
+  store_word(at + sizeof(Message) + whole_words(bytes), message.indicator);
   const Channel& channel = *peer(node).channel;
   SendWr write;
   write.opcode = Opcode::kRdmaWrite;
-  write.sge = {at, static_cast<std::uint32_t>(sizeof(Message)) + padded(bytes) + 8, lkey_};
+  write.sge = {at, static_cast<std::uint32_t>(sizeof(Message) + whole_words(bytes) + 8), lkey_};
   if (write.sge.length <= inline_max_b_) write.flags = kInline;
   write.remote_addr = channel.remote.addr + landings_offset_ + place(worker_.port().node(), number);
   write.rkey = channel.remote.rkey;
@@ -136,7 +132,7 @@ bool BufferRpc::take(int node) {
   const std::uint64_t head = atomic_word(at).load(std::memory_order_acquire);
   const auto bytes = static_cast<std::uint32_t>(head);
   if (head >> 32 != mark(from.received) || bytes > shape_.payload_max_b) return false;
-  std::byte* tail = at + sizeof(Message) + padded(bytes);
+  std::byte* tail = at + sizeof(Message) + whole_words(bytes);
   if (atomic_word(tail).load(std::memory_order_acquire) != head) return false;
   Message message;
   std::memcpy(&message, at, sizeof message);

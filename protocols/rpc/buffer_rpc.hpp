@@ -82,7 +82,7 @@ class BufferRpc final : public Rpc {
   std::uint32_t inline_max_b_;
   std::vector<Peer> peers_;      // by node
   std::vector<int> written_to_;  // since the last flush
-  HandlerTable<const RpcCall> handlers_;
+  HandlerTable handlers_;
   CallSlots calls_;
   bool accept_torn_ = false;
 };

@@ -35,7 +35,7 @@ class LocalRpc final : public Rpc {
   void deliver(const Message& message);
 
   int node_;
-  HandlerTable<const RpcCall> handlers_;
+  HandlerTable handlers_;
   CallSlots calls_;
   std::vector<Message> queue_, delivering_;
   std::vector<std::vector<std::byte>> free_bytes_;

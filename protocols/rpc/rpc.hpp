@@ -3,9 +3,9 @@
 // the callee is the caller's own node (LocalRpc).
 //
 // Belongs to one Worker and its thread; created after it and destroyed before it. Handlers run to completion
-// in the worker's step and must not call co_await. Every call is answered exactly once: by its handler, or
-// later by whoever kept its origin. Sizes in bytes. Nothing here fails: a transport that breaks shows as a
-// failed completion, or as the binding's error.
+// in the worker's step and must not call co_await. Every call is answered exactly once, by its handler or
+// later by whoever kept its origin; but passive ones (UdRpc), of which none is. Sizes in bytes. Nothing here
+// fails: a transport that breaks shows as a failed completion, or as the binding's error.
 #pragma once
 
 #include <array>
@@ -63,26 +63,28 @@ struct RpcOrigin {
 /// One call as its handler sees it.
 class RpcCall {
  public:
-  RpcCall(RpcOrigin origin, std::span<const std::byte> arguments) : origin_(origin), arguments_(arguments) {}
+  RpcCall(RpcOrigin origin, std::span<const std::byte> arguments, bool passive = false)
+      : origin_(origin), passive_(passive), arguments_(arguments) {}
   /// Valid during the handler only.
   std::span<const std::byte> arguments() const { return arguments_; }
   RpcOrigin origin() const { return origin_; }
+  /// Nobody waits for an answer.
+  bool passive() const { return passive_; }
 
  private:
   RpcOrigin origin_;
+  bool passive_;
   std::span<const std::byte> arguments_;
 };
 
 /// What serves calls, and the context that it is given with each.
-template <typename Call>
 struct HandlerEntry {
-  void operator()(Call& call) const { function(context, call); }
+  void operator()(const RpcCall& call) const { function(context, call); }
 
-  void (*function)(void* context, Call& call) = nullptr;
+  void (*function)(void* context, const RpcCall& call) = nullptr;
   void* context = nullptr;
 };
-template <typename Call>
-using HandlerTable = std::array<HandlerEntry<Call>, 16>;  // by the handler's number
+using HandlerTable = std::array<HandlerEntry, 16>;  // by the handler's number
 
 class Rpc {
  public:

@@ -69,7 +69,7 @@ class TcpRpc final : public Rpc {
   Sockets& sockets_;
   std::vector<Peer> peers_;  // by node
   std::vector<std::int32_t> to_flush_;
-  HandlerTable<const RpcCall> handlers_;
+  HandlerTable handlers_;
   CallSlots calls_;
   std::vector<SocketReady> ready_;
   std::vector<std::byte> received_;

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/runtime/post.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -33,10 +35,6 @@ struct MessageHeader {
 
 /// A message costs more for every further cache line that it is written to or read from.
 constexpr std::size_t kLineBytes = 64;
-
-constexpr std::size_t padded(std::size_t bytes) {
-  return (bytes + 7) & ~std::size_t{7};
-}
 
 /// Peers that may have something on its way to a worker.
 std::uint32_t peers_of(const ClusterShape& shape) {
@@ -89,10 +87,6 @@ std::size_t send_slots(const ClusterShape& shape, int coroutines, const RpcOptio
 
 }  // namespace
 
-std::span<std::byte> RpcRequest::reply(std::size_t bytes) {
-  return rpc_->append(source_node_, 0, kResponseFlag, slot_, bytes);
-}
-
 std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const std::size_t recv_b = kGrhBytes + options.packet_b;
   return send_slots(shape, coroutines, options, kSendQueueDepth) * options.packet_b +
@@ -100,14 +94,14 @@ std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const
 }
 
 std::uint32_t UdRpc::packet_bytes(std::size_t bytes) {
-  return static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader) + padded(bytes));
+  return static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader) + whole_words(bytes));
 }
 
 std::uint32_t UdRpc::packets_for(std::size_t packet_b, std::size_t messages, std::size_t longest_b,
                                  std::size_t all_b) {
   const std::size_t room_b = packet_b - sizeof(PacketHeader);
   // Each but the last holds as many of the longest as fit, and any two in a row more than one would.
-  const std::size_t each = room_b / (sizeof(MessageHeader) + padded(longest_b));
+  const std::size_t each = room_b / (sizeof(MessageHeader) + whole_words(longest_b));
   const std::size_t by_number = (messages + each - 1) / each;
   const std::size_t by_bytes = 2 * (all_b + messages * (sizeof(MessageHeader) + 7)) / room_b + 1;
   return static_cast<std::uint32_t>(std::min(by_number, by_bytes));
@@ -197,7 +191,7 @@ std::int32_t UdRpc::open_packet(int node) {
 
 std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t call,
                                    std::size_t bytes) {
-  const std::size_t need = sizeof(MessageHeader) + padded(bytes);
+  const std::size_t need = sizeof(MessageHeader) + whole_words(bytes);
   assert(bytes <= payload_max_b());
   std::int32_t slot = peer(node).open_slot;
   if (slot < 0 || !options_.coalescing ||
@@ -276,8 +270,7 @@ void UdRpc::post_packets(std::size_t count) {
   const std::span<const SendWr> list(send_list_);
   const std::size_t at_once = one_by_one ? 1 : list.size();
   for (std::size_t i = 0; i < list.size(); i += at_once) {
-    if (queue_pair_->post_send(list.subspan(i, at_once)).posted != at_once)
-      throw std::logic_error("a datagram that the queue pair's depth or limits forbid");
+    post_all(*queue_pair_, list.subspan(i, at_once));
   }
 }
 
@@ -340,7 +333,7 @@ void UdRpc::take_packet(std::uint32_t recv) {
     std::memcpy(&message, at, sizeof message);
     at += sizeof message;
     serve(header.source_node, message.handler, message.flags, message.slot, {at, message.bytes});
-    at += padded(message.bytes);
+    at += whole_words(message.bytes);
   }
   consumed_recvs_.push_back(recv);
   if (consumed_recvs_.size() >= kRecvBatch) post_recvs();
@@ -357,14 +350,9 @@ void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16
     calls_.take(slot).on_reply(body);
     return;
   }
-  RpcRequest request;
-  request.rpc_ = this;
-  request.source_node_ = source;
-  request.slot_ = slot;
-  request.arguments_ = body;
-  request.passive_ = (flags & kPassiveFlag) != 0;
-  if (request.passive_) ++peer(source).owed;
-  handlers_[kind](request);
+  const bool passive = (flags & kPassiveFlag) != 0;
+  if (passive) ++peer(source).owed;
+  handlers_[kind](RpcCall({source, slot}, body, passive));
   if (!options_.response_batching) post_open();
 }
 
@@ -380,8 +368,7 @@ void UdRpc::post_recvs() {
           static_cast<std::uint64_t>(index) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
       list[i].sge = {recv_memory_ + index * recv_b, static_cast<std::uint32_t>(recv_b), lkey_};
     }
-    if (queue_pair_->post_recv(std::span(list).first(count)).posted != count)
-      throw std::logic_error("more RECVs than the queue was made for");
+    post_all(*queue_pair_, std::span<const RecvWr>(list).first(count));
     done += count;
   }
   consumed_recvs_.clear();

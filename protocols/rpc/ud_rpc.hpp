@@ -1,4 +1,4 @@
-// UdRpc: remote procedure calls over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker,
+// UdRpc: Rpc over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker,
 // workers talk to the peers of their own index, messages to one destination share a packet (coalescing),
 // packets that are ready together share a doorbell (batching), a consumed RECV is posted again.
 //
@@ -40,29 +40,8 @@ struct RpcOptions {
   bool passive_calls = true;  // there may be any
 };
 
-/// One request as its handler sees it.
-class RpcRequest {
+class UdRpc final : public MessageLayer, public Rpc {
  public:
-  int source_node() const { return source_node_; }
-  RpcOrigin origin() const { return {source_node_, slot_}; }
-  std::span<const std::byte> arguments() const { return arguments_; }
-  /// Nobody waits for an answer.
-  bool passive() const { return passive_; }
-  /// Room for an answer of `bytes`; called at most once, and not for a passive call.
-  std::span<std::byte> reply(std::size_t bytes);
-
- private:
-  friend class UdRpc;
-  class UdRpc* rpc_ = nullptr;
-  int source_node_ = 0;
-  std::uint16_t slot_ = 0;
-  bool passive_ = false;
-  std::span<const std::byte> arguments_;
-};
-
-class UdRpc final : public MessageLayer {
- public:
-  using Handler = void (*)(void* context, RpcRequest& request);
   static constexpr std::uint32_t kPassiveCredit = 32;  // at most: many peers get less each
 
   /// The packet that a message of `bytes` fits in.
@@ -83,22 +62,21 @@ class UdRpc final : public MessageLayer {
   /// The worker's device has passed check_device(); packets are no longer than its datagrams.
   UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::span<std::byte> memory,
         std::uint32_t lkey);
-  ~UdRpc();
+  ~UdRpc() override;
 
-  void set_handler(std::uint8_t id, Handler handler, void* context) { handlers_[id] = {handler, context}; }
-  /// Room for the arguments of a call; the message leaves with the next flush.
-  std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply);
-  /// The same without an answer. Needs has_credit(node).
+  void set_handler(std::uint8_t id, Handler handler, void* context) override {
+    handlers_[id] = {handler, context};
+  }
+  std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
+  std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
+  std::uint32_t payload_max_b() const override { return message_max_b(options_.packet_b); }
+
+  /// A call without an answer. Needs has_credit(node).
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
   bool has_credit(int node) const {
     const auto* peer = peers_.find(static_cast<std::uint32_t>(node));
     return free_slots() > own_slots_ && (peer == nullptr || (*peer)->unacknowledged < passive_credit_);
   }
-
-  /// Room for the answer to a call that its handler left unanswered: any time later, once.
-  std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes);
-
-  std::uint32_t payload_max_b() const { return message_max_b(options_.packet_b); }
 
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion& wc) override;
@@ -106,7 +84,6 @@ class UdRpc final : public MessageLayer {
   void prefetch_recv(std::uint64_t wr_id) const override;
 
  private:
-  friend class RpcRequest;
   static constexpr std::uint32_t kSendQueueDepth = 512;
   static constexpr std::uint32_t kSignalInterval = 64;
   static constexpr std::uint32_t kRecvBatch = 8;
@@ -164,7 +141,7 @@ class UdRpc final : public MessageLayer {
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;
   NumberMap<std::unique_ptr<Peer>> peers_;  // made when first spoken or listened to
-  HandlerTable<RpcRequest> handlers_;
+  HandlerTable handlers_;
 
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_slots_;  // last in, first out: few pages are used

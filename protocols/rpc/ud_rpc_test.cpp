@@ -44,21 +44,22 @@ struct Server {
     rpc.set_handler(kFetch, serve_fetch, this);
   }
 
-  static void serve_echo(void* self, RpcRequest& request) {
+  static void serve_echo(void* self, const RpcCall& call) {
     auto& server = *static_cast<Server*>(self);
-    server.sources.push_back(request.source_node());
-    EXPECT_FALSE(request.passive());
-    const std::span<std::byte> reply = request.reply(request.arguments().size());
-    std::ranges::copy(request.arguments(), reply.begin());
+    server.sources.push_back(call.origin().node);
+    EXPECT_FALSE(call.passive());
+    const std::span<std::byte> reply = server.rpc.reply(call.origin(), call.arguments().size());
+    std::ranges::copy(call.arguments(), reply.begin());
   }
-  static void serve_fetch(void* self, RpcRequest& request) {
-    const std::span<std::byte> reply = request.reply(static_cast<Server*>(self)->rpc.payload_max_b());
+  static void serve_fetch(void* self, const RpcCall& call) {
+    UdRpc& rpc = static_cast<Server*>(self)->rpc;
+    const std::span<std::byte> reply = rpc.reply(call.origin(), rpc.payload_max_b());
     std::ranges::fill(reply, std::byte{1});
-    std::ranges::copy(request.arguments(), reply.begin());
+    std::ranges::copy(call.arguments(), reply.begin());
   }
-  static void serve_count(void* self, RpcRequest& request) {
-    EXPECT_TRUE(request.passive());
-    static_cast<Server*>(self)->counted.push_back(get(request.arguments()));
+  static void serve_count(void* self, const RpcCall& call) {
+    EXPECT_TRUE(call.passive());
+    static_cast<Server*>(self)->counted.push_back(get(call.arguments()));
   }
 
   WorkerPort& port;

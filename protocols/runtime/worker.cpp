@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <span>
-#include <stdexcept>
+
+#include "protocols/runtime/post.hpp"
 
 namespace verbtwin::protocols {
-
-namespace {
-constexpr std::uint64_t kGroupMask = 0x0000FFFFFFFFFFF8;  // the pointer in a one-sided request's wr_id
-}
 
 Worker::Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs)
     : port_(port),
@@ -57,7 +54,7 @@ bool Worker::step() {
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {
   if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 1) messages_->prefetch_recv(wr_id);
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
-  const auto* group = reinterpret_cast<const WaitGroup*>(wr_id & kGroupMask);
+  const auto* group = reinterpret_cast<const WaitGroup*>(wr_id);
   if (group == nullptr) return;
   if (steps == 1) group->prefetch_owner();
   if (steps == 0) group->prefetch_rest_of_owner();
@@ -71,10 +68,7 @@ void Worker::handle(const WorkCompletion& wc) {
   const auto kind = static_cast<WrKind>(wc.wr_id & 7);
   // A datagram queue pair that failed carries nothing any more: its RECVs are empty, and each of its sends
   // completes, signalled or not.
-  if (wc.status != WcStatus::kSuccess && kind != WrKind::kOneSided) {
-    failures_.push_back({-1, wc.status});
-    return;
-  }
+  if (wc.status != WcStatus::kSuccess && kind != WrKind::kOneSided) return;
   switch (kind) {
     case WrKind::kRecv:
       messages_->on_recv(wc);
@@ -89,10 +83,7 @@ void Worker::handle(const WorkCompletion& wc) {
 }
 
 void Worker::retire(const WorkCompletion& wc) {
-  auto* group = reinterpret_cast<WaitGroup*>(wc.wr_id & kGroupMask);
-  if (wc.status != WcStatus::kSuccess && group == nullptr) {
-    failures_.push_back({made_channels_[wc.wr_id >> 48]->node, wc.status});
-  }
+  auto* group = reinterpret_cast<WaitGroup*>(wc.wr_id);
   if (!backlog_.empty()) post_backlog();
   if (group != nullptr) group->complete(wc.status);
 }
@@ -106,15 +97,13 @@ Channel& Worker::channel(int node, int nic, int index) {
     made->queue_pair = &port_.rc_queue_pair(node, nic, index);
     made->remote = port_.memory().remote(node, nic);
     made->node = node;
-    made->index = static_cast<std::uint16_t>(made_channels_.size());
-    made_channels_.push_back(made.get());
     channel = std::move(made);
   }
   return *channel;
 }
 
 void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
-  wr.wr_id = static_cast<std::uint64_t>(channel.index) << 48 | reinterpret_cast<std::uint64_t>(group);
+  wr.wr_id = reinterpret_cast<std::uint64_t>(group);
   if (group != nullptr) group->add();
   if (group != nullptr || ++channel.since_signal == kSignalInterval) {
     wr.flags |= kSignaled;
@@ -169,8 +158,7 @@ std::size_t Worker::try_post(Channel& channel, std::span<const SendWr> list) {
   if (!backlog_.empty() && std::ranges::find(backlog_, &channel, &Waiting::channel) != backlog_.end())
     return 0;
   const PostResult result = channel.queue_pair->post_send(list);
-  if (result.error == PostError::kInvalid)
-    throw std::logic_error("a request that the queue pair's type or limits forbid");
+  if (result.error != PostError::kQueueFull) check_posted(result, list.size());
   return result.posted;
 }
 

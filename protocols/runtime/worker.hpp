@@ -118,15 +118,8 @@ struct Channel {
   QueuePair* queue_pair = nullptr;
   RemoteMemory remote;  // the node's registered memory through this queue pair
   std::int32_t node = 0;
-  std::uint16_t index = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
   std::uint16_t staged = 0;        // requests that wait for ring()
-};
-
-/// A completion that failed, with what it was for.
-struct VerbFailure {
-  int peer = -1;
-  WcStatus status = WcStatus::kSuccess;
 };
 
 /// Connected queue pairs that take no messages.
@@ -202,10 +195,7 @@ class Worker final : public Steppable {
     coroutine.resume();
   }
 
-  /// Failed completions that nobody waited for.
-  const std::vector<VerbFailure>& failures() const { return failures_; }
-
-  // wr_id: kind in the low 3 bits, a pointer or a number above it, the channel in the top 16.
+  // wr_id: kind in the low 3 bits, a pointer or a number above it.
   enum class WrKind : std::uint64_t { kOneSided = 0, kRecv = 1, kDatagram = 2 };
 
  private:
@@ -235,7 +225,6 @@ class Worker final : public Steppable {
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
   NumberMap<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
-  std::vector<Channel*> made_channels_;           // by Channel::index
   std::vector<SendWr> staged_;
   std::vector<Channel*> staged_for_;  // the channel of each
   std::vector<SendWr> gathered_;
@@ -245,7 +234,6 @@ class Worker final : public Steppable {
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;
   std::size_t round_ = 0;  // ready coroutines to run before the next poll
-  std::vector<VerbFailure> failures_;
   std::array<WorkCompletion, kPollBatch> polled_;
 };
 

@@ -1,17 +1,16 @@
-// ClusterHash: the index of one table's primary copy, in DrTM-KV's manner (SOSP 2015): buckets of eight slots
-// that one READ fetches whole; a slot names a key and where its record is; a full bucket's last slot links to
-// another bucket.
+// ClusterHash: the index of one table's primary copy: buckets that one READ fetches whole, as in DrTM-KV
+// (SOSP 2015), half of whose slots name a key.
 //
-// A view over registered memory, made where needed. Buckets are decoded from a private copy, so that the same
-// code serves a CPU of the node and a client that has READ the bucket.
+// Nobody writes a bucket: a key has one place for ever (protocols/README.md). A slot's word says how far its
+// key's record lies from the record slot of the key's own number, so that a bucket of zeros is right, and a
+// table of millions is there without having been written. What remains of an index is what it costs to look
+// into it: the READ of a bucket, or a CPU's miss of its caches.
 //
-// An untouched bucket is all zeros and means the initial contents: bucket b holds the keys 4b .. 4b+3 that
-// exist, each at its own record slot. A table of millions is there without having been written.
+// Pure functions; a bucket is the node's own memory or a copy that a client has READ.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "protocols/store/record.hpp"
@@ -20,29 +19,21 @@ namespace verbtwin::protocols {
 
 class ClusterHash {
  public:
-  static constexpr std::uint32_t kSlots = 8;
   static constexpr std::uint32_t kSlotBytes = 16;
-  static constexpr std::uint32_t kBucketBytes = kSlots * kSlotBytes;
-  static constexpr std::uint32_t kInitialPerBucket = 4;
+  static constexpr std::uint32_t kBucketBytes = 8 * kSlotBytes;
+  static constexpr std::uint32_t kKeysPerBucket = 4;
 
   static std::uint64_t buckets_for(std::uint64_t records) {
-    return records == 0 ? 1 : (records + kInitialPerBucket - 1) / kInitialPerBucket;
+    return records == 0 ? 1 : (records + kKeysPerBucket - 1) / kKeysPerBucket;
   }
 
-  /// Keys are dense numbers, so the home bucket is the key's neighbourhood: neighbours share lines and pages.
-  static std::uint64_t home_bucket(std::uint64_t key, std::uint64_t bucket_count) {
-    return key / kInitialPerBucket % bucket_count;
+  /// Keys are dense numbers: neighbours share lines and pages.
+  static std::uint64_t bucket_of(std::uint64_t key) { return key / kKeysPerBucket; }
+
+  /// The record slot of a key that has a place in this bucket.
+  static std::uint64_t find(std::span<const std::byte, kBucketBytes> bucket, std::uint64_t key) {
+    return key + load_word(bucket.data() + key % kKeysPerBucket * kSlotBytes);
   }
-
-  struct Found {
-    enum class Kind : std::uint8_t { kRecord, kLink, kAbsent } kind = Kind::kAbsent;
-    std::uint64_t value = 0;  // record slot, or the offset of the next bucket
-  };
-
-  /// Looks `key` up in a fetched copy of bucket number `bucket` (a linked bucket has number kLinked).
-  static constexpr std::uint64_t kLinked = ~0ULL;
-  static Found find(std::span<const std::byte, kBucketBytes> image, std::uint64_t bucket, std::uint64_t key,
-                    std::uint64_t initial_records);
 };
 
 }  // namespace verbtwin::protocols

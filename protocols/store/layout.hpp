@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "protocols/store/cluster_hash.hpp"
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -36,7 +38,7 @@ struct LogSpec {
   /// After so many, like the last one, the backup is asked to reclaim; or when the ring is half full.
   std::uint32_t reclaim_entries = 8;
 
-  std::uint64_t stride_b() const { return ring_b + (answers * 8ULL + 63) / 64 * 64; }
+  std::uint64_t stride_b() const { return ring_b + whole_lines(answers * 8ULL); }
 };
 
 class StoreLayout {
@@ -61,6 +63,10 @@ class StoreLayout {
   std::uint64_t record_offset(std::uint32_t table, int rank, std::uint64_t slot) const {
     const Table& t = tables_[table];
     return t.records_at[static_cast<std::size_t>(rank)] + slot * t.record.stride_b;
+  }
+  /// The bucket that a key's place is in.
+  std::uint64_t bucket_offset(std::uint32_t table, std::uint64_t key) const {
+    return tables_[table].buckets_at + ClusterHash::bucket_of(key) * ClusterHash::kBucketBytes;
   }
   /// The log ring that worker (node, thread) fills at any other node.
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {

@@ -58,7 +58,7 @@ TEST(StoreLayoutProperty, NothingOverlapsAndEverythingIsAligned) {
     RC_ASSERT(layout.worker_bytes() >= worker_b);
     for (std::uint32_t t = 0; t < layout.tables(); ++t) {
       RC_ASSERT(layout.table(t).bucket_count >= 1U);
-      RC_ASSERT(layout.table(t).bucket_count * ClusterHash::kInitialPerBucket >= tables[t].records);
+      RC_ASSERT(layout.table(t).bucket_count * ClusterHash::kKeysPerBucket >= tables[t].records);
     }
   }));
 }

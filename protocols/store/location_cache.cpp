@@ -5,18 +5,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "protocols/spread_bits.hpp"
+
 namespace verbtwin::protocols {
 
 namespace {
 
-std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser: any fixed bijection that spreads will do
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
-}
-
 struct RecordHash {
-  std::size_t operator()(std::uint64_t packed) const { return mix(packed); }
+  std::size_t operator()(std::uint64_t packed) const { return spread_bits(packed); }
 };
 
 std::uint64_t share(std::uint64_t part, std::uint64_t whole) {
@@ -107,11 +103,11 @@ LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popula
 LocationCache::~LocationCache() = default;
 
 LocationCache::Shard& LocationCache::shard_of(RecordId record) const {
-  return *shards_[mix(record.packed) % kShards];
+  return *shards_[spread_bits(record.packed) % kShards];
 }
 
 bool LocationCache::starts_cached(const Shard& shard, RecordId record) const {
-  const std::uint64_t draw = mix(record.packed + 1) >> 32;
+  const std::uint64_t draw = spread_bits(record.packed + 1) >> 32;
   if (popularity_.popular(record)) return draw < popular_share_;
   return shard.unseen > 0 && static_cast<double>(draw) < shard.unseen_share * 4294967296.0;
 }

@@ -34,18 +34,10 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
 }
 
 std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const {
-  const StoreLayout::Table& t = layout_.table(table);
-  std::uint64_t bucket = ClusterHash::home_bucket(key, t.bucket_count);
-  std::uint64_t offset = t.buckets_at + bucket * ClusterHash::kBucketBytes;
-  for (;;) {
-    const std::span<const std::byte, ClusterHash::kBucketBytes> image(memory_.data() + offset,
-                                                                      ClusterHash::kBucketBytes);
-    const ClusterHash::Found found = ClusterHash::find(image, bucket, key, t.spec.records);
-    if (found.kind == ClusterHash::Found::Kind::kRecord) return found.value;
-    assert(found.kind == ClusterHash::Found::Kind::kLink && "a key that does not exist");
-    offset = found.value;
-    bucket = ClusterHash::kLinked;
-  }
+  assert(key < layout_.table(table).spec.records && "a key that does not exist");
+  const std::byte* bucket = memory_.data() + layout_.bucket_offset(table, key);
+  return ClusterHash::find(
+      std::span<const std::byte, ClusterHash::kBucketBytes>(bucket, ClusterHash::kBucketBytes), key);
 }
 
 NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {

@@ -20,6 +20,7 @@
 
 #include "protocols/checks/history.hpp"
 #include "protocols/store/layout.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -157,7 +158,7 @@ void for_each_logged(std::span<const std::byte> body, Visit&& visit) {
   while (body.size() >= sizeof(LogRecord)) {
     LogRecord record;
     std::memcpy(&record, body.data(), sizeof record);
-    const std::size_t padded = (record.value_b + 7U) & ~std::size_t{7};
+    const std::size_t padded = whole_words(record.value_b);
     if (sizeof record + padded > body.size()) return;
     visit(record, body.subspan(sizeof record, record.value_b));
     body = body.subspan(sizeof record + padded);

@@ -11,6 +11,8 @@
 #include <pcg_random.hpp>
 #include <span>
 
+#include "protocols/spread_bits.hpp"
+
 namespace verbtwin::protocols {
 
 /// Uniform below `bound`, which may need more than 32 bits: rejection, so that nobody is favoured.
@@ -45,13 +47,9 @@ inline std::uint32_t draw_percent(pcg32& random, std::span<const std::uint32_t> 
   return index;
 }
 
-/// A fixed, well spread number for `x` (splitmix64's finaliser): initial contents that are known without
-/// being stored.
+/// A fixed, well spread number for `x` (splitmix64's): initial contents that are known without being stored.
 inline std::uint64_t spread(std::uint64_t x) {
-  x += 0x9E3779B97F4A7C15ULL;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
-  return x ^ (x >> 31);
+  return spread_bits(x + 0x9E3779B97F4A7C15ULL);
 }
 
 /// A fixed order of the numbers below `count` that looks like chance: who is popular by some rule of its low

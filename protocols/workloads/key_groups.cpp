@@ -15,6 +15,8 @@ namespace verbtwin::protocols {
 namespace {
 
 using nlohmann::json;
+using parameters::value_of;
+using parameters::Word;
 
 enum Type : std::uint32_t { kRead, kWrite, kReadModifyWrite };
 constexpr std::array<std::string_view, 3> kNames = {"read", "write", "read_modify_write"};
@@ -25,18 +27,11 @@ struct Mix {
   Type others = kWrite;
 };
 
-Mix mix_of(const std::string& letter) {
-  switch (letter.front()) {
-    case 'A':
-      return {500'000, kWrite};
-    case 'B':
-      return {950'000, kWrite};
-    case 'C':
-      return {1'000'000, kWrite};
-    default:
-      return {500'000, kReadModifyWrite};
-  }
-}
+constexpr auto kMixes = std::to_array<Word<Mix>>({{"A", {500'000, kWrite}},
+                                                  {"B", {950'000, kWrite}},
+                                                  {"C", {1'000'000, kWrite}},
+                                                  {"F", {500'000, kReadModifyWrite}}});
+constexpr auto kIsZipf = std::to_array<Word<bool>>({{"uniform", false}, {"zipf", true}});
 
 class DrawnGroups final : public KeyGroups {
  public:
@@ -45,7 +40,8 @@ class DrawnGroups final : public KeyGroups {
         keys_(parameters.at("keys").get<std::uint64_t>()),
         operations_(parameters.at("operations").get<std::uint32_t>()),
         value_b_(parameters.at("value_b").get<std::uint32_t>()),
-        ranks_(keys_, parameters.at("distribution") == "zipf" ? parameters.at("theta").get<double>() : 0) {
+        ranks_(keys_,
+               value_of(kIsZipf, parameters.at("distribution")) ? parameters.at("theta").get<double>() : 0) {
     if (operations_ <= keys_) return;
     throw UserError("/workload/operations",
                     fmt::format("is {}, but the keys of a transaction differ from each other and there are "
@@ -83,24 +79,16 @@ class DrawnGroups final : public KeyGroups {
 json group_properties(const char* distribution, std::int64_t keys, std::int64_t value_b) {
   using namespace parameters;
   return {{"operations", number(8, 1, 256, "keys of a transaction, all different")},
-          {"distribution", choice(distribution, {"uniform", "zipf"}, "how popular keys are")},
-          {"theta",
-           {{"type", "number"},
-            {"minimum", 0},
-            {"maximum", 0.999},
-            {"default", 0.99},
-            {"description", "skew of distribution \"zipf\"; 0: uniform"}}},
+          {"distribution", choice(distribution, kIsZipf, "how popular keys are")},
+          {"theta", theta("skew of distribution \"zipf\"; 0: uniform")},
           {"keys", number(keys, 1, 1 << 26, "keys of all servers together")},
           {"value_b", number(value_b, 8, 3000, "size of a value")}};
 }
 
 RegistryEntry mix_entry() {
   json properties = group_properties("uniform", 100'000, 64);
-  properties["read_ratio"] = {{"type", "number"},
-                              {"minimum", 0},
-                              {"maximum", 1},
-                              {"default", 0.95},
-                              {"description", "share of transactions that read; the others write"}};
+  properties["read_ratio"] =
+      parameters::real(0.95, 0, 1, "share of transactions that read; the others write");
   return {"read-write-mix",
           "transactions that read all their keys or write all of them",
           {{"properties", properties}}};
@@ -109,7 +97,7 @@ RegistryEntry mix_entry() {
 RegistryEntry ycsb_groups_entry() {
   json properties = group_properties("zipf", 1'000, 1'000);
   properties["mix"] = parameters::choice(
-      "B", {"A", "B", "C", "F"},
+      "B", kMixes,
       "A: half of the transactions write, B: 5 %, C: none, F: half of them read and write the same keys");
   return {"ycsb-groups",
           "YCSB core workloads A, B, C and F, several operations a transaction",
@@ -125,7 +113,8 @@ std::span<const RegistryEntry> key_group_entries() {
 
 std::unique_ptr<KeyGroups> make_key_groups(const json& workload) {
   const bool ycsb = workload.at("name") == "ycsb-groups";
-  const Mix mix = ycsb ? mix_of(workload.at("mix")) : Mix{per_million(workload.at("read_ratio")), kWrite};
+  const Mix mix =
+      ycsb ? value_of(kMixes, workload.at("mix")) : Mix{per_million(workload.at("read_ratio")), kWrite};
   return std::make_unique<DrawnGroups>(workload, mix);
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/user_error.hpp"
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
 
@@ -98,33 +99,15 @@ class ObjectStore final : public Workload {
 }  // namespace
 
 RegistryEntry object_store_entry() {
+  using namespace parameters;
   return {"object_store",
           "Object store O(r, w): r random objects read, w of them updated (FaSST)",
           {{"properties",
-            {{"reads",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", kObjectsMax},
-               {"default", 4},
-               {"description", "r: objects of a transaction"}}},
-             {"updates",
-              {{"type", "integer"},
-               {"minimum", 0},
-               {"maximum", kObjectsMax},
-               {"default", 2},
-               {"description", "w: how many of them it updates"}}},
-             {"objects_per_thread",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", 100'000'000},
-               {"default", 1'000'000},
-               {"description", "objects per worker thread; a node holds threads times as many"}}},
-             {"value_b",
-              {{"type", "integer"},
-               {"minimum", 8},
-               {"maximum", 1024},
-               {"default", 40},
-               {"description", "size of a value"}}}}}}};
+            {{"reads", number(4, 1, kObjectsMax, "r: objects of a transaction")},
+             {"updates", number(2, 0, kObjectsMax, "w: how many of them it updates")},
+             {"objects_per_thread", number(1'000'000, 1, 100'000'000,
+                                           "objects per worker thread; a node holds threads times as many")},
+             {"value_b", number(40, 8, 1024, "size of a value")}}}}};
 }
 
 std::unique_ptr<Workload> make_object_store(const nlohmann::json& parameters, int nodes, int threads) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
 
@@ -185,34 +186,20 @@ class SmallBank final : public Workload {
 }  // namespace
 
 RegistryEntry smallbank_entry() {
-  using nlohmann::json;
-  return {"smallbank",
-          "SmallBank: six short banking transactions, 15 % of them read-only, on a small hot set",
-          {{"properties",
-            {{"accounts_per_thread",
-              {{"type", "integer"},
-               {"minimum", 2},
-               {"maximum", 100'000'000},
-               {"default", 100'000},
-               {"description", "accounts per worker thread; a node holds threads times as many"}}},
-             {"hot_fraction",
-              {{"type", "number"},
-               {"minimum", 0},
-               {"maximum", 1},
-               {"default", 0.04},
-               {"description", "share of the accounts that is hot"}}},
-             {"hot_probability",
-              {{"type", "number"},
-               {"minimum", 0},
-               {"maximum", 1},
-               {"default", 0.9},
-               {"description", "share of the picks that go to hot accounts, to the tenth of a percent"}}},
-             {"hot_set_inverted",
-              {{"type", "boolean"},
-               {"default", false},
-               {"description",
-                "artifact compatibility: hot_probability of the picks go over all accounts, the rest to hot "
-                "ones"}}}}}}};
+  using namespace parameters;
+  return {
+      "smallbank",
+      "SmallBank: six short banking transactions, 15 % of them read-only, on a small hot set",
+      {{"properties",
+        {{"accounts_per_thread",
+          number(100'000, 2, 100'000'000, "accounts per worker thread; a node holds threads times as many")},
+         {"hot_fraction", real(0.04, 0, 1, "share of the accounts that is hot")},
+         {"hot_probability",
+          real(0.9, 0, 1, "share of the picks that go to hot accounts, to the tenth of a percent")},
+         {"hot_set_inverted",
+          flag(false,
+               "artifact compatibility: hot_probability of the picks go over all accounts, the rest to "
+               "hot ones")}}}}};
 }
 
 std::unique_ptr<Workload> make_smallbank(const nlohmann::json& parameters, int nodes, int threads) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
 
@@ -332,15 +333,11 @@ Task<Outcome> Tatp::change_call_forwarding(Transaction& tx, Inputs inputs, bool 
 }  // namespace
 
 RegistryEntry tatp_entry() {
+  using namespace parameters;
   return {"tatp",
           "TATP: seven short telecom transactions, 80 % of them read-only, with inserts and deletes",
           {{"properties",
-            {{"subscribers_per_node",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", 1'000'000'000},
-               {"default", 1'000'000},
-               {"description", "subscribers of a node"}}}}}}};
+            {{"subscribers_per_node", number(1'000'000, 1, 1'000'000'000, "subscribers of a node")}}}}};
 }
 
 std::unique_ptr<Workload> make_tatp(const nlohmann::json& parameters, int nodes, int) {

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 
 namespace verbtwin::protocols {
@@ -44,6 +45,7 @@ enum Type : std::uint32_t { kNewOrderType, kPaymentType, kOrderStatusType, kDeli
 constexpr std::array<std::string_view, 5> kNames = {"new_order", "payment", "order_status", "delivery",
                                                     "stock_level"};
 constexpr std::array<std::uint32_t, 5> kMixPercent = {45, 43, 4, 4, 4};
+constexpr auto kFullMix = std::to_array<parameters::Word<bool>>({{"new_order", false}, {"full", true}});
 
 class Tpcc final : public Workload {
  public:
@@ -51,7 +53,7 @@ class Tpcc final : public Workload {
       : data_(static_cast<std::uint32_t>(nodes), parameters.at("warehouses_per_node").get<std::uint32_t>(),
               parameters.at("items").get<std::uint32_t>()),
         threads_(static_cast<std::uint32_t>(threads)),
-        full_mix_(parameters.at("mix") == "full"),
+        full_mix_(parameters::value_of(kFullMix, parameters.at("mix"))),
         remote_line_(per_million(parameters.at("remote_share").get<double>())) {
     for (std::uint32_t item = 0; item < data_.items(); ++item) popular_items_ += popular_item(item) ? 1U : 0U;
   }
@@ -145,36 +147,20 @@ class Tpcc final : public Workload {
 }  // namespace
 
 RegistryEntry tpcc_entry() {
-  return {"tpcc",
-          "TPC-C: new-order alone or all five transactions, with any share of remote order lines",
-          {{"properties",
-            {{"mix",
-              {{"type", "string"},
-               {"enum", {"new_order", "full"}},
-               {"default", "new_order"},
-               {"description",
-                "new-order alone, or 45 new-order, 43 payment, 4 order-status, 4 delivery, 4 "
-                "stock-level"}}},
-             {"warehouses_per_node",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", 4096},
-               {"default", 24},
-               {"description", "warehouses of a node; its worker t's are t, t + threads, ..."}}},
-             {"items",
-              {{"type", "integer"},
-               {"minimum", 100},
-               {"maximum", 100'000},
-               {"default", 100'000},
-               {"description", "items in the catalogue, and stock rows of a warehouse"}}},
-             {"remote_share",
-              {{"type", "number"},
-               {"minimum", 0},
-               {"maximum", 1},
-               {"default", 0.01},
-               {"description",
-                "probability that an order line is supplied by another warehouse, any of the "
-                "cluster's"}}}}}}};
+  using namespace parameters;
+  return {
+      "tpcc",
+      "TPC-C: new-order alone or all five transactions, with any share of remote order lines",
+      {{"properties",
+        {{"mix", choice("new_order", kFullMix,
+                        "new-order alone, or 45 new-order, 43 payment, 4 order-status, 4 delivery, 4 "
+                        "stock-level")},
+         {"warehouses_per_node",
+          number(24, 1, 4096, "warehouses of a node; its worker t's are t, t + threads, ...")},
+         {"items", number(100'000, 100, 100'000, "items in the catalogue, and stock rows of a warehouse")},
+         {"remote_share", real(0.01, 0, 1,
+                               "probability that an order line is supplied by another warehouse, any of "
+                               "the cluster's")}}}}};
 }
 
 std::unique_ptr<Workload> make_tpcc(const nlohmann::json& parameters, int nodes, int threads) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
 
@@ -141,15 +142,13 @@ bool Tpce::initial_value(RecordId record, std::span<std::byte> value) const {
 }  // namespace
 
 RegistryEntry tpce_entry() {
+  using namespace parameters;
   return {"tpce_customer_position",
           "TPC-E customer-position: read-only, a customer's holdings at prices from many partitions",
           {{"properties",
             {{"customers_per_node",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", 100'000'000},
-               {"default", 5000},
-               {"description", "customers of a node; there are 685 securities for 1,000 of them"}}}}}}};
+              number(5000, 1, 100'000'000,
+                     "customers of a node; there are 685 securities for 1,000 of them")}}}}};
 }
 
 std::unique_ptr<Workload> make_tpce(const nlohmann::json& parameters, int nodes, int) {

@@ -4,6 +4,7 @@
 
 #include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
+#include "protocols/whole_lines.hpp"
 #include "protocols/workloads/key_groups.hpp"
 #include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/smallbank.hpp"
@@ -36,7 +37,7 @@ const std::vector<Registered>& registered() {
 std::size_t Workload::written_b_max() const {
   std::size_t value_b = 0;
   for (const TableSpec& table : tables()) value_b = std::max<std::size_t>(value_b, table.value_b);
-  return writes_max() * ((value_b + 7) & ~std::size_t{7});
+  return writes_max() * whole_words(value_b);
 }
 
 std::span<const RegistryEntry> workload_entries() {

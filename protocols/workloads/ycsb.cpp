@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
 
@@ -16,22 +17,12 @@ constexpr std::uint32_t kScanMax = 100;
 
 /// Percent of each operation.
 using Mix = std::array<std::uint32_t, 5>;
-Mix mix_of(const std::string& letter) {
-  switch (letter.front()) {
-    case 'A':
-      return {50, 50, 0, 0, 0};
-    case 'B':
-      return {95, 5, 0, 0, 0};
-    case 'C':
-      return {100, 0, 0, 0, 0};
-    case 'D':
-      return {95, 0, 5, 0, 0};
-    case 'E':
-      return {0, 0, 5, 95, 0};
-    default:
-      return {50, 0, 0, 0, 50};
-  }
-}
+constexpr auto kMixes = std::to_array<parameters::Word<Mix>>({{"A", {50, 50, 0, 0, 0}},
+                                                              {"B", {95, 5, 0, 0, 0}},
+                                                              {"C", {100, 0, 0, 0, 0}},
+                                                              {"D", {95, 0, 5, 0, 0}},
+                                                              {"E", {0, 0, 5, 95, 0}},
+                                                              {"F", {50, 0, 0, 0, 50}}});
 
 /// The ordered index that scans use (mix E): leaves of 64 keys in a row, a bit for each that exists. A leaf
 /// is a record like any other, so that what a scan did not find is validated too; it is reached by RPC.
@@ -49,7 +40,7 @@ class Ycsb final : public Workload {
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("records_per_node").get<std::uint64_t>()),
         records_(nodes_ * per_node_),
-        mix_(mix_of(parameters.at("mix"))),
+        mix_(parameters::value_of(kMixes, parameters.at("mix"))),
         latest_(parameters.at("mix") == "D"),
         value_b_(parameters.at("value_b").get<std::uint32_t>()),
         zipf_(records_, parameters.at("theta").get<double>()),
@@ -215,36 +206,18 @@ Task<Outcome> Ycsb::scan(Transaction& tx, std::uint64_t from, std::uint64_t coun
 }  // namespace
 
 RegistryEntry ycsb_entry() {
+  using namespace parameters;
   return {"ycsb",
           "YCSB core workloads A to F, one operation a transaction",
           {{"properties",
-            {{"mix",
-              {{"type", "string"},
-               {"enum", {"A", "B", "C", "D", "E", "F"}},
-               {"default", "A"},
-               {"description",
-                "A 50 % updates, B 5 %, C reads only, D inserts and reads of the latest, E scans "
-                "through an ordered index, "
-                "F 50 % read-modify-writes; an update reads what it replaces, so that A and F come out the "
-                "same"}}},
-             {"theta",
-              {{"type", "number"},
-               {"minimum", 0},
-               {"maximum", 0.999},
-               {"default", 0.99},
-               {"description", "skew of the Zipf distribution; 0: uniform"}}},
+            {{"mix", choice("A", kMixes,
+                            "A 50 % updates, B 5 %, C reads only, D inserts and reads of the latest, E scans "
+                            "through an ordered index, F 50 % read-modify-writes; an update reads what it "
+                            "replaces, so that A and F come out the same")},
+             {"theta", theta("skew of the Zipf distribution; 0: uniform")},
              {"records_per_node",
-              {{"type", "integer"},
-               {"minimum", 1},
-               {"maximum", 1'000'000'000},
-               {"default", 1'000'000},
-               {"description", "records of a node at first; inserts may add as many"}}},
-             {"value_b",
-              {{"type", "integer"},
-               {"minimum", 8},
-               {"maximum", 3000},
-               {"default", 1000},
-               {"description", "size of a record: ten fields of 100 B in the benchmark"}}}}}}};
+              number(1'000'000, 1, 1'000'000'000, "records of a node at first; inserts may add as many")},
+             {"value_b", number(1000, 8, 3000, "size of a record: ten fields of 100 B in the benchmark")}}}}};
 }
 
 std::unique_ptr<Workload> make_ycsb(const nlohmann::json& parameters, int nodes, int threads) {
