@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
@@ -21,8 +22,10 @@ struct Task {
 Prediction prediction_of(const Experiment& experiment, const Point& point, const ForkedResult& result,
                          std::size_t variant) {
   if (!result.error.empty()) {
-    throw UserError(
-        "", fmt::format("{}: {} cannot be simulated: {}", experiment.name, point.place, result.error));
+    const std::string what =
+        fmt::format("{}: {} cannot be simulated: {}", experiment.name, point.place, result.error);
+    if (result.user_error) throw UserError("", what);
+    throw std::runtime_error(what);
   }
   Prediction p;
   p.variant = variant;

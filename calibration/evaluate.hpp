@@ -35,8 +35,8 @@ class Evaluator {
   Evaluator(Run run, int jobs, std::function<bool()> going_on)
       : run_(std::move(run)), jobs_(jobs), going_on_(std::move(going_on)) {}
 
-  /// Per experiment and point. Empty if it was told to stop. Throws UserError where a point cannot be
-  /// simulated: what would stand for it is no measurement.
+  /// Per experiment and point. Empty if it was told to stop. Throws where a point cannot be simulated,
+  /// because what would stand for it is no measurement: UserError where `run` did, else std::runtime_error.
   std::vector<std::vector<Prediction>> evaluate(std::span<const Experiment* const> experiments,
                                                 const ProfileSet& profiles) const;
 

@@ -9,6 +9,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/json_schema.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
@@ -26,58 +27,32 @@ constexpr const char* kLeftOutFile = "left-out.json";
 /// By row ("x.csv:7") that has been met: which of its numbers nothing accounts for so far.
 using Unaccounted = std::map<std::string, std::set<std::size_t>>;
 
-json text(std::size_t length_min = 1) {
-  return {{"type", "string"}, {"minLength", length_min}, {"maxLength", 10000}};
-}
-json list_of(json items) {
-  return {{"type", "array"}, {"items", std::move(items)}};
-}
-json object(json properties, json required) {
-  return {{"type", "object"},
-          {"additionalProperties", false},
-          {"required", std::move(required)},
-          {"properties", std::move(properties)}};
-}
-
 const json& experiment_schema() {
+  using namespace scenarios::json_schema;
   static const json any_object = {{"type", "object"}};
   static const json schema = object(
-      {{"format", {{"type", "string"}, {"const", "verbtwin-experiment"}}},
-       {"version", {{"type", "integer"}, {"const", 1}}},
+      {{"format", exactly("verbtwin-experiment")},
+       {"version", exactly(1)},
        {"name", text()},
        {"description", text()},
        {"data", text()},
        {"rows", any_object},
-       {"machine", object({{"nic", text()}, {"host", text()}}, {"nic", "host"})},
+       {"machine", object({{"nic", text()}, {"host", text()}})},
        {"series", list_of(text())},
        {"x", text()},
-       {"value", object({{"column", text()}, {"part", {{"type", "integer"}, {"minimum", 0}}}}, {"column"})},
+       {"value", object({{"column", text()}, {"part", whole(0)}}, {"column"})},
        {"unit", text()},
-       {"result", object({{"pointer", text()}, {"scale", {{"type", "number"}, {"exclusiveMinimum", 0}}}},
-                         {"pointer", "scale"})},
+       {"result", object({{"pointer", text()}, {"scale", positive()}})},
        {"assumptions", list_of(text())},
        {"scenario", any_object},
        {"rules", list_of(object({{"where", any_object}, {"set", any_object}}, {"set"}))},
        {"best_over", list_of(any_object)},
        {"limits", list_of(object({{"where", any_object}, {"resources", list_of(text())}, {"source", text()}},
                                  {"resources", "source"}))},
-       {"missing", list_of(object({{"where", any_object}, {"mechanism", text()}}, {"where", "mechanism"}))}},
+       {"missing", list_of(object({{"where", any_object}, {"mechanism", text()}}))}},
       {"format", "version", "name", "description", "data", "machine", "series", "x", "value", "unit",
        "result", "assumptions", "scenario", "rules"});
   return schema;
-}
-
-[[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what) {
-  throw UserError("", scenarios::format_error(document.place(pointer), UserError(pointer, what)));
-}
-
-void check(const Document& document, const json& schema) {
-  json root = document.root();
-  const auto findings = scenarios::check(root, schema);
-  if (!findings.empty()) {
-    throw UserError("", scenarios::format_error(document.place(findings[0].pointer, findings[0].anchor),
-                                                UserError(findings[0].pointer, findings[0].message)));
-  }
 }
 
 /// Whether a row is one that WHERE means.
@@ -123,8 +98,10 @@ void set_path(json& scenario, const std::string& path, json value) {
 class Reader {
  public:
   Reader(Document document, const fs::path& published, const scenarios::Catalog& catalog)
-      : document_(std::move(document)), root_(document_.root()), catalog_(catalog) {
-    check(document_, experiment_schema());
+      : document_(std::move(document)),
+        root_(scenarios::require(document_, experiment_schema())),
+        catalog_(catalog) {
+    check_pointer();
     const std::string data = root_.at("data");
     if (fs::path(data).filename() != data) {
       refuse(document_, "/data", "a file of the fitted set by its name is allowed");
@@ -158,6 +135,17 @@ class Reader {
   std::string place(const std::string& pointer) const { return document_.place(pointer); }
 
  private:
+  void check_pointer() const {
+    const std::string pointer = root_.at("result").at("pointer");
+    try {
+      json::json_pointer{pointer};
+    } catch (const json::exception&) {
+      refuse(
+          document_, "/result/pointer",
+          scenarios::in_quotes(pointer) + " is no JSON pointer; allowed: one such as \"/operations_per_s\"");
+    }
+  }
+
   void account(const PublishedRow& row, std::size_t part, Unaccounted& unaccounted) const {
     const auto [entry, met_first] = unaccounted.try_emplace(table_.place(row));
     if (met_first) {
@@ -203,35 +191,21 @@ class Reader {
   }
 
   Document document_;
-  const json& root_;
+  json root_;
   const scenarios::Catalog& catalog_;
   PublishedTable table_;
 };
-
-std::vector<fs::path> json_files(const fs::path& directory) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".json" && entry->path().filename() != kLeftOutFile)
-      files.push_back(entry->path());
-  }
-  if (error) throw UserError("", directory.string() + ": cannot be read: " + error.message());
-  std::sort(files.begin(), files.end());
-  return files;
-}
 
 /// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}]; with "part", one
 /// number of rows whose others are run.
 std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published,
                                    Unaccounted& unaccounted) {
-  const Document document = Document::read(file);
-  check(document, list_of(object({{"data", text()},
-                                  {"rows", {{"type", "object"}}},
-                                  {"part", {{"type", "integer"}, {"minimum", 0}}},
-                                  {"reason", text()}},
-                                 {"data", "rows", "reason"})));
+  using namespace scenarios::json_schema;
+  const json schema = list_of(
+      object({{"data", text()}, {"rows", {{"type", "object"}}}, {"part", whole(0)}, {"reason", text()}},
+             {"data", "rows", "reason"}));
   std::vector<LeftOut> all;
-  for (const json& entry : document.root()) {
+  for (const json& entry : scenarios::require(Document::read(file), schema)) {
     const std::string data = entry.at("data");
     const PublishedTable table = PublishedTable::read(published / fs::path(data).filename());
     for (const PublishedRow& row : table.rows()) {
@@ -251,12 +225,7 @@ std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& publish
 }
 
 void require_every_number(const fs::path& published, const Unaccounted& unaccounted) {
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(published)) {
-    if (entry.path().extension() == ".csv") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) {
+  for (const fs::path& file : scenarios::files_in(published, ".csv")) {
     const PublishedTable table = PublishedTable::read(file);
     for (const PublishedRow& row : table.rows()) {
       const auto met = unaccounted.find(table.place(row));
@@ -275,7 +244,8 @@ ExperimentSet load_experiments(const fs::path& experiments, const fs::path& publ
                                const scenarios::Catalog& catalog) {
   ExperimentSet set;
   Unaccounted unaccounted;
-  for (const fs::path& file : json_files(experiments)) {
+  for (const fs::path& file : scenarios::files_in(experiments, ".json")) {
+    if (file.filename() == kLeftOutFile) continue;
     set.experiments.push_back(Reader(Document::read(file), published, catalog).read(unaccounted));
   }
   set.left_out = read_left_out(experiments / kLeftOutFile, published, unaccounted);

@@ -159,6 +159,31 @@ TEST_F(Experiments, MistakesAreToldWithTheirPlace) {
   experiment_["x"] = "payload_b";
   experiment_["assumption"] = "one";
   EXPECT_THAT(refusal(), HasSubstr("raw.json:"));
+  experiment_.erase("assumption");
+  experiment_["result"]["pointer"] = "operations_per_s";
+  EXPECT_THAT(refusal(), HasSubstr("/result/pointer: \"operations_per_s\" is no JSON pointer; allowed: "));
+}
+
+TEST_F(Experiments, WhatComesFirstInTheFileIsToldFirst) {
+  write("experiments/raw.json", "{\n\"version\": 2,\n\"format\": \"x\"}");
+  try {
+    load_experiments(root_ / "experiments", root_ / "published/train", catalog());
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("raw.json:2:12: /version: unknown value 2"));
+  }
+}
+
+TEST_F(Experiments, DataThatAreNotThereAreTold) {
+  write("experiments/raw.json", experiment_.dump());
+  fs::remove(root_ / "experiments/raw.json");
+  fs::remove_all(root_ / "published/train");
+  try {
+    load_experiments(root_ / "experiments", root_ / "published/train", catalog());
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("train: cannot be read: No such file or directory"));
+  }
 }
 
 TEST_F(Experiments, OnlyTheFittedSetIsRead) {

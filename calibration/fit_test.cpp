@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
 
+#include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
 #include "calibration/report.hpp"
 #include "calibration/sensitivity.hpp"
@@ -37,16 +39,20 @@ TEST(InProcesses, ResultsComeInTheOrderOfTheItems) {
 
 TEST(InProcesses, WhatAChildThrowsOrDiesOfIsItsError) {
   const auto results = in_processes(
-      3, 2,
+      4, 2,
       [](std::size_t i) -> std::string {
         if (i == 0) throw std::runtime_error("no luck");
         if (i == 1) _exit(0);
+        if (i == 3) throw UserError("", "no such file");
         return "fine";
       },
       [] { return true; });
   EXPECT_EQ(results[0].error, "no luck");
   EXPECT_EQ(results[1].error, "ended without a result");
   EXPECT_EQ(results[2].text, "fine");
+  EXPECT_EQ(results[3].error, "no such file");
+  EXPECT_TRUE(results[3].user_error);
+  EXPECT_FALSE(results[0].user_error || results[1].user_error || results[2].user_error);
 }
 
 TEST(InProcesses, StopsWhenTold) {
@@ -251,6 +257,29 @@ TEST_F(FitTest, FindsWhatTheDataDetermineAndSaysWhatTheyDoNot) {
   EXPECT_LT(nic.at("send_wqe_ns").at("uncertainty").get<double>(), 0.1);
   EXPECT_EQ(nic.at("send_ack_ns").at("value"), 5) << "nothing depends on it: it stays where it was";
   EXPECT_NE(nic.at("send_ack_ns").at("source").get<std::string>().find("not determined"), std::string::npos);
+}
+
+TEST(Evaluator, OnlyAUserErrorIsTheUsers) {
+  const Experiment e = experiment_of({{"1", 10}});
+  const std::vector<const Experiment*> experiments = {&e};
+  ProfileSet profiles;
+  profiles.nics["nic"] = {};
+  profiles.hosts["host"] = {};
+  const auto evaluate = [&](const Evaluator::Run& run) {
+    return Evaluator(run, 1, [] { return true; }).evaluate(experiments, profiles);
+  };
+  EXPECT_THROW(evaluate([](const auto&...) -> json { throw UserError("", "no such protocol"); }), UserError);
+  try {
+    evaluate([](const auto&...) -> json {
+      raise(SIGKILL);
+      return {};
+    });
+    ADD_FAILURE() << "a point without a value";
+  } catch (const UserError&) {
+    ADD_FAILURE() << "a simulator that dies is no mistake of the user's";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("cannot be simulated: killed by signal 9"), std::string::npos);
+  }
 }
 
 TEST_F(FitTest, TheSameDataGiveTheSameProfiles) {

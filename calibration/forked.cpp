@@ -9,10 +9,16 @@
 #include <csignal>
 #include <exception>
 #include <system_error>
+#include <utility>
+
+#include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {
 
 namespace {
+
+/// What an answer begins with.
+constexpr char kText = '+', kError = '-', kUserError = '?';
 
 struct Child {
   pid_t pid = -1;
@@ -43,11 +49,13 @@ Child begin(std::size_t item, const std::function<std::string(std::size_t)>& wor
     std::string answer;
     try {
       const std::string text = work(item);
-      answer.append(1, '+').append(text);
+      answer.append(1, kText).append(text);
+    } catch (const UserError& error) {
+      answer.append(1, kUserError).append(error.what());
     } catch (const std::exception& error) {
-      answer.append(1, '-').append(error.what());
+      answer.append(1, kError).append(error.what());
     } catch (...) {  // whatever it is, this process must not go on as its parent
-      answer.append("-an exception of no known kind");
+      answer.append(1, kError).append("an exception of no known kind");
     }
     write_all(ends[1], answer);
     _exit(0);
@@ -71,8 +79,10 @@ ForkedResult end(Child& child) {
   }
   if (WIFSIGNALED(status)) return {"", "killed by signal " + std::to_string(WTERMSIG(status))};
   if (child.text.empty()) return {"", "ended without a result"};
-  const bool good = child.text[0] == '+';
-  return good ? ForkedResult{child.text.substr(1), ""} : ForkedResult{"", child.text.substr(1)};
+  const char kind = child.text[0];
+  child.text.erase(0, 1);
+  if (kind == kText) return {std::move(child.text), ""};
+  return {"", std::move(child.text), kind == kUserError};
 }
 
 /// The children that run; none outlives it.

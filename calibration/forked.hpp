@@ -12,8 +12,9 @@
 namespace verbtwin::calibration {
 
 struct ForkedResult {
-  std::string text;   // what `work` returned
-  std::string error;  // what it threw instead
+  std::string text;         // what `work` returned
+  std::string error;        // what it threw instead, or died of
+  bool user_error = false;  // what it threw was a UserError
 };
 
 /// `going_on` is asked between items; once it says false, what runs is ended and an empty list is returned.

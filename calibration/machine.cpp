@@ -6,9 +6,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <set>
+#include <stdexcept>
+#include <utility>
 
-#include "backend/user_error.hpp"
-#include "scenarios/document.hpp"
+#include "scenarios/json_schema.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
 
@@ -27,10 +28,6 @@ const json& member(const json& object, const char* name) {
   static const json none;
   const auto found = object.find(name);
   return found == object.end() ? none : *found;
-}
-
-[[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what) {
-  throw UserError("", scenarios::format_error(document.place(pointer), UserError(pointer, what)));
 }
 
 /// What the table of its kind says of a parameter; null where it has none of that name.
@@ -59,96 +56,125 @@ std::map<std::string, Bounds> table_of(ProfileKind kind) {
   return all;
 }
 
-/// Range of a fit, inside what the table allows and around its start.
-void check_range(const Document& document, const std::string& pointer, const json& item,
-                 const Bounds& bounds) {
-  if (!item.contains("fit")) return;
-  const json& fit = item.at("fit");
-  const bool two = fit.is_array() && fit.size() == 2 && fit[0].is_number() && fit[1].is_number();
-  if (!two) refuse(document, pointer + "/fit", "a range is two numbers: [lowest, highest]");
-  const double low = fit[0], high = fit[1], value = item.at("value");
-  if (low <= 0 || low >= high || low < bounds.min || high > bounds.max || value < low || value > high) {
-    refuse(document, pointer + "/fit",
-           fmt::format("a range above 0 around the value {}, inside {} to {} is allowed", value, bounds.min,
-                       bounds.max));
+/// What a machine says of a parameter: as a profile does, and the range of its fit.
+json parameters_schema(ProfileKind kind) {
+  using namespace scenarios::json_schema;
+  json parameters = profile_schema(kind).at("properties").at("parameters");
+  parameters["required"] = json::array();  // the others are as in the machine that it is "from"
+  for (json& parameter : parameters.at("properties")) {
+    parameter.at("properties")["fit"] = list_of(positive(), 2, 2);
   }
+  return parameters;
 }
 
-void check_machine(const Document& document, ProfileKind kind) {
-  const auto table = table_of(kind);
-  std::vector<std::string> names;
-  for (const auto& entry : table) names.push_back(entry.first);
-  const json& root = document.root();
-  for (const auto& [name, item] : member(root, "parameters").items()) {
-    const std::string pointer = "/parameters/" + name;
-    if (!table.contains(name)) {
-      refuse(document, pointer, "no such parameter" + scenarios::did_you_mean(name, names));
-    }
-    for (const char* key : {"value", "unit", "source", "uncertainty"}) {
-      if (!item.is_object() || !item.contains(key))
-        refuse(document, pointer, fmt::format("\"{}\" is missing", key));
-    }
-    const Bounds& bounds = table.at(name);
-    if (!item.at("value").is_number()) refuse(document, pointer + "/value", "a number is allowed");
-    if (item.at("unit") != bounds.unit)
-      refuse(document, pointer + "/unit", "allowed: \"" + bounds.unit + "\"");
-    check_range(document, pointer, item, bounds);
-  }
+json factor_schema(ProfileKind kind) {
+  using namespace scenarios::json_schema;
+  std::set<std::string> scaled;  // by their names, or all of a unit
+  for (const auto& [name, bounds] : table_of(kind)) scaled.insert({name, bounds.unit});
+  return object({{"name", text()},
+                 {"parameters", list_of(one_of(scaled))},
+                 {"value", positive()},
+                 {"source", text()},
+                 {"fit", list_of(positive(), 2, 2)}},
+                {"name", "parameters", "value", "source"});
+}
+
+/// What tells the kind, and so which parameters there are.
+json header_properties() {
+  using namespace scenarios::json_schema;
+  return {
+      {"format", exactly("verbtwin-machine")}, {"version", exactly(1)}, {"kind", one_of({"nic", "host"})}};
+}
+
+json machine_schema(ProfileKind kind) {
+  using namespace scenarios::json_schema;
+  json properties = header_properties();
+  properties["name"] = text();
+  properties["description"] = text(0);
+  properties["from"] = text();
+  properties["parameters"] = parameters_schema(kind);
+  properties["factors"] = list_of(factor_schema(kind));
+  return object(std::move(properties), {"format", "version", "kind", "name", "description"});
+}
+
+/// Range of a fit, around its start and, of a parameter, inside what the table allows.
+void check_range(const Document& document, const std::string& pointer, const json& item,
+                 const Bounds* bounds = nullptr) {
+  if (!item.contains("fit")) return;
+  const double low = item.at("fit")[0], high = item.at("fit")[1], value = item.at("value");
+  const bool outside = bounds != nullptr && (low < bounds->min || high > bounds->max);
+  if (low < high && value >= low && value <= high && !outside) return;
+  const std::string inside =
+      bounds == nullptr ? "" : fmt::format(", inside {} to {}", bounds->min, bounds->max);
+  refuse(document, pointer + "/fit",
+         fmt::format("a range above 0 around the value {}{} is allowed", value, inside));
 }
 
 ProfileKind kind_of(const json& machine) {
   return machine.at("kind") == "host" ? ProfileKind::kHost : ProfileKind::kNic;
 }
 
-json read_groups(const fs::path& file) {
+/// A machine's file, of which nothing is wrong.
+Document read_machine(const fs::path& file) {
+  using namespace scenarios::json_schema;
+  Document document = Document::read(file);
+  const json header =
+      scenarios::require(document, open(object(header_properties())));  // another kind has other parameters
+  const ProfileKind kind = kind_of(header);
+  const json root = scenarios::require(document, machine_schema(kind));
+  const auto table = table_of(kind);
+  for (const auto& [name, item] : member(root, "parameters").items()) {
+    check_range(document, "/parameters/" + name, item, &table.at(name));
+  }
+  for (std::size_t i = 0; i < member(root, "factors").size(); ++i) {
+    check_range(document, fmt::format("/factors/{}", i), root.at("factors")[i]);
+  }
+  return document;
+}
+
+std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<std::string>& known) {
+  using namespace scenarios::json_schema;
   const Document document = Document::read(file);
-  if (!document.root().is_array()) refuse(document, "", "a list of groups is allowed");
-  for (const json& group : document.root()) {
-    if (!group.is_object() || !group.contains("name") || !group.contains("machines") ||
-        !group.contains("rounds")) {
-      refuse(document, "", "each group has name, machines and rounds");
+  const json groups = scenarios::require(
+      document,
+      list_of(object({{"name", text()}, {"machines", list_of(text())}, {"rounds", whole(0, 1000)}})));
+  std::vector<MachineGroup> all;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    all.push_back({groups[g].at("name"), groups[g].at("machines"), groups[g].at("rounds")});
+    for (std::size_t m = 0; m < all.back().machines.size(); ++m) {
+      const std::string& name = all.back().machines[m];
+      if (std::ranges::find(known, name) != known.end()) continue;
+      refuse(document, fmt::format("/{}/machines/{}", g, m),
+             fmt::format("no machine {}; allowed: {}{}", scenarios::in_quotes(name), scenarios::listed(known),
+                         scenarios::did_you_mean(name, known)));
     }
   }
-  return document.root();
+  return all;
 }
 
 }  // namespace
 
 Machines Machines::read(const fs::path& directory) {
   Machines all;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() != ".json" || entry->path().filename() == kGroupsFile) continue;
-    const Document document = Document::read(entry->path());
-    const json& root = document.root();
-    if (!root.is_object() || root.value("format", "") != "verbtwin-machine" ||
-        root.value("version", 0) != 1) {
-      refuse(document, "/format", "no machine; allowed: verbtwin-machine, version 1");
-    }
-    for (const char* key : {"name", "description", "kind"}) {
-      if (!root.contains(key) || !root.at(key).is_string())
-        refuse(document, "", fmt::format("\"{}\" is missing", key));
-    }
-    check_machine(document, kind_of(root));
-    all.add(root, entry->path().string());
+  std::vector<std::string> names;
+  for (const fs::path& file : scenarios::files_in(directory, ".json")) {
+    if (file.filename() == kGroupsFile) continue;
+    Document document = read_machine(file);
+    names.push_back(document.root().at("name"));
+    all.add(std::move(document));
   }
-  if (error) throw UserError("", directory.string() + ": cannot be read: " + error.message());
-  for (const json& group : read_groups(directory / kGroupsFile)) {
-    all.groups_.push_back({group.at("name"), group.at("machines"), group.at("rounds")});
-    for (const std::string& name : all.groups_.back().machines) {
-      if (all.machines_.contains(name)) continue;
-      throw UserError("", (directory / kGroupsFile).string() + ": no machine " + scenarios::in_quotes(name));
-    }
-  }
+  all.groups_ = read_groups(directory / kGroupsFile, names);
   return all;
 }
 
 void Machines::add(const json& wanted, const std::string& label) {
-  Machine machine;
-  machine.file = label;
-  machine.wanted = wanted;
-  machine.kind = kind_of(wanted);
-  machines_[wanted.at("name")] = std::move(machine);
+  add(Document::parse(label, wanted.dump()));
+}
+
+void Machines::add(Document document) {
+  const std::string name = document.root().at("name");
+  const ProfileKind kind = kind_of(document.root());
+  machines_.insert_or_assign(name, Machine{std::move(document), kind, {}, {}, {}});
 }
 
 void Machines::add_profile(ProfileKind kind, const json& profile) {
@@ -175,7 +201,7 @@ void Machines::build(const std::string& name) {
   machine.document = {{"format", nic ? "verbtwin-nic-profile" : "verbtwin-host-profile"},
                       {"version", 1},
                       {"name", name},
-                      {"description", machine.wanted.at("description")}};
+                      {"description", machine.wanted().at("description")}};
   machine.nic.name = machine.host.name = name;
   build_parameters(machine);
   apply_factors(machine);
@@ -192,26 +218,25 @@ void Machines::adopt(const std::string& name, const json& profile) {
 
 void Machines::build_parameters(Machine& machine) {
   json parameters = json::object();
-  const std::string from = machine.wanted.value("from", "");
+  const std::string from = machine.wanted().value("from", "");
   if (!from.empty()) {
     const auto base = machines_.find(from);
     if (base == machines_.end() || base->second.document.is_null()) {
-      throw UserError("", machine.file.string() + ": /from: " + scenarios::in_quotes(from) +
-                              " is no machine of an earlier group");
+      refuse(*machine.file, "/from", scenarios::in_quotes(from) + " is no machine of an earlier group");
     }
     parameters = base->second.document.at("parameters");
     for (auto& item : parameters) {
       item["source"] = fmt::format("as {}: {}", from, item.at("source").get<std::string>());
     }
   }
-  for (const auto& [name, item] : member(machine.wanted, "parameters").items()) {
+  for (const auto& [name, item] : member(machine.wanted(), "parameters").items()) {
     parameters[name] = item;
     parameters[name].erase("fit");
   }
   machine.document["parameters"] = std::move(parameters);
   for (const auto& [name, bounds] : table_of(machine.kind)) {
     if (!machine.document.at("parameters").contains(name)) {
-      throw UserError("", machine.file.string() + ": /parameters: \"" + name + "\" is missing");
+      refuse(*machine.file, "/parameters", scenarios::in_quotes(name) + " is missing");
     }
     set_parameter(machine, name, machine.document.at("parameters").at(name).at("value"));
   }
@@ -219,21 +244,24 @@ void Machines::build_parameters(Machine& machine) {
 
 std::vector<std::string> Machines::parameters_of(const Machine& machine, const json& named) const {
   std::set<std::string> taken;  // said by the file, or by name in a factor: a unit does not mean them
-  for (const auto& item : member(machine.wanted, "parameters").items()) taken.insert(item.key());
-  for (const json& factor : member(machine.wanted, "factors")) {
+  for (const auto& item : member(machine.wanted(), "parameters").items()) taken.insert(item.key());
+  for (const json& factor : member(machine.wanted(), "factors")) {
     for (const std::string parameter : factor.at("parameters")) taken.insert(parameter);
   }
   std::vector<std::string> all;
   for (const std::string one : named) {
+    bool known = false;
     for (const auto& [name, bounds] : table_of(machine.kind)) {
+      known |= name == one || bounds.unit == one;
       if (name == one || (bounds.unit == one && !taken.contains(name))) all.push_back(name);
     }
+    if (!known) throw std::logic_error("a factor on " + one + ", which is no parameter and no unit");
   }
   return all;
 }
 
 void Machines::apply_factors(Machine& machine) {
-  for (const json& factor : member(machine.wanted, "factors")) {
+  for (const json& factor : member(machine.wanted(), "factors")) {
     for (const std::string& name : parameters_of(machine, factor.at("parameters"))) {
       json& item = machine.document.at("parameters").at(name);
       set_parameter(machine, name,
@@ -248,13 +276,13 @@ void Machines::apply_factors(Machine& machine) {
 std::vector<FitVariable> Machines::variables(const std::string& name) const {
   const Machine& machine = built(name);
   std::vector<FitVariable> all;
-  for (const auto& [parameter, item] : member(machine.wanted, "parameters").items()) {
+  for (const auto& [parameter, item] : member(machine.wanted(), "parameters").items()) {
     if (!item.contains("fit")) continue;
     const double value = item.at("value");
     all.push_back(
         {name, parameter, {parameter}, {value}, false, value, item.at("fit")[0], item.at("fit")[1]});
   }
-  for (const json& factor : member(machine.wanted, "factors")) {
+  for (const json& factor : member(machine.wanted(), "factors")) {
     if (!factor.contains("fit")) continue;
     FitVariable v{name, factor.at("name"), parameters_of(machine, factor.at("parameters")), {}, true, 1, 1,
                   1};

@@ -17,11 +17,13 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibration/profile_file.hpp"
 #include "models/profile.hpp"
+#include "scenarios/document.hpp"
 
 namespace verbtwin::calibration {
 
@@ -74,13 +76,15 @@ class Machines {
 
  private:
   struct Machine {
-    std::filesystem::path file;
-    nlohmann::json wanted;  // the file's
+    const nlohmann::json& wanted() const { return file->root(); }
+
+    std::optional<scenarios::Document> file;  // none: a profile that was there
     ProfileKind kind{};
     nlohmann::json document;  // the profile, once built
     models::NicProfile nic;
     models::HostProfile host;
   };
+  void add(scenarios::Document document);
   const Machine& built(const std::string& machine) const { return machines_.at(machine); }
   void set_parameter(Machine& machine, const std::string& parameter, double value);
   void build_parameters(Machine& machine);

@@ -118,22 +118,72 @@ TEST_F(MachinesTest, TheProfileIsOneThatProfileFilesAccept) {
   machines.build("nic");
   const fs::path file = root_ / "made.json";
   std::ofstream(file) << profile_text(machines.document("nic"));
-  EXPECT_EQ(load_nic_profile(file.string(), {}).send_wqe_ns, 6);
+  EXPECT_EQ(load_nic_profile(file.string()).send_wqe_ns, 6);
 }
 
 TEST_F(MachinesTest, MistakesAreToldWithTheirPlace) {
+  EXPECT_EQ(refusal(), "accepted");
   nic_["parameters"]["send_wqe_ns"]["fit"] = {7, 20};
   EXPECT_THAT(refusal(), HasSubstr("/parameters/send_wqe_ns/fit: a range above 0 around the value 6"));
   nic_["parameters"]["send_wqe_ns"].erase("fit");
   nic_["parameters"]["send_wqe_ns"]["unit"] = "us";
-  EXPECT_THAT(refusal(), HasSubstr("/parameters/send_wqe_ns/unit: allowed: \"ns\""));
+  EXPECT_THAT(refusal(), HasSubstr("/parameters/send_wqe_ns/unit: unknown value \"us\"; allowed: ns"));
   nic_["parameters"].erase("send_wqe_ns");
   EXPECT_THAT(refusal(), HasSubstr("\"send_wqe_ns\" is missing"));
   nic_["parameters"]["send_wqe_n"] = nic_["parameters"]["mtu_b"];
   EXPECT_THAT(refusal(), HasSubstr("did you mean \"send_wqe_ns\"?"));
   nic_ = machine("nic", "nic", models::nic_parameters());
   newer_["from"] = "later";
-  EXPECT_THAT(refusal(), HasSubstr("\"later\" is no machine of an earlier group"));
+  EXPECT_THAT(refusal(), HasSubstr("newer.json:25:10: /from: \"later\" is no machine of an earlier group"));
+}
+
+TEST_F(MachinesTest, WhatIsNoMachineIsTold) {
+  const json right = nic_;
+  const auto refused = [&](const char* key, const json& value) {
+    nic_ = right;
+    nic_[key] = value;
+    return refusal();
+  };
+  EXPECT_THAT(refused("kind", "hots"),
+              HasSubstr("/kind: unknown value \"hots\"; allowed: nic, host; did you mean"));
+  EXPECT_THAT(refused("format", "verbtwin-nic-profile"), HasSubstr("; allowed: verbtwin-machine"));
+  EXPECT_THAT(refused("version", 2), HasSubstr("/version: unknown value 2; allowed: 1"));
+  EXPECT_THAT(refused("fatcors", json::array()),
+              HasSubstr("/fatcors: unknown key \"fatcors\"; allowed: description, factors, "));
+  EXPECT_THAT(refused("from", 3), HasSubstr("/from: wrong type: integer 3"));
+  for (const char* key : {"format", "version", "kind", "name", "description"}) {
+    nic_ = right;
+    nic_.erase(key);
+    EXPECT_THAT(refusal(), HasSubstr("nic.json:1:1: missing key \"" + std::string(key))) << key;
+  }
+}
+
+TEST_F(MachinesTest, MistakesOfAFactorAreTold) {
+  const json right = newer_;
+  json& factor = newer_["factors"][0];
+  factor["parameters"] = {"post_wr_n"};
+  EXPECT_THAT(refusal(), HasSubstr("/factors/0/parameters/0: unknown value \"post_wr_n\"; allowed: "));
+  EXPECT_THAT(refusal(), HasSubstr("did you mean \"post_wr_ns\"?"));
+  for (const char* key : {"name", "parameters", "value", "source"}) {
+    newer_ = right;
+    newer_["factors"][0].erase(key);
+    EXPECT_THAT(refusal(), HasSubstr("/factors/0: missing key \"" + std::string(key))) << key;
+  }
+  newer_ = right;
+  newer_["factors"][0]["fit"] = {3, 4};
+  EXPECT_THAT(refusal(), HasSubstr("/factors/0/fit: a range above 0 around the value 2 is allowed"));
+  newer_["factors"][0]["fit"] = {1, 2, 4};
+  EXPECT_THAT(refusal(), HasSubstr("/factors/0/fit: too many: 3; allowed: array of 2 items"));
+  newer_["factors"][0]["fit"] = {0, 4};
+  EXPECT_THAT(refusal(), HasSubstr("/factors/0/fit/0: out of range: 0; allowed: number, more than 0"));
+}
+
+TEST_F(MachinesTest, MistakesOfAGroupAreTold) {
+  groups_[0].erase("rounds");
+  EXPECT_THAT(refusal(), HasSubstr("groups.json:2:2: /0: missing key \"rounds\""));
+  groups_[0]["rounds"] = 2;
+  groups_[0]["machines"] = {"nic", "hots"};
+  EXPECT_THAT(refusal(), HasSubstr("/0/machines/1: no machine \"hots\"; allowed: host, newer, nic"));
 }
 
 TEST(Rounded, FourDigitsOrWhole) {

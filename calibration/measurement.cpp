@@ -7,8 +7,8 @@
 #include <map>
 #include <utility>
 
-#include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/json_schema.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
@@ -20,58 +20,39 @@ namespace {
 using nlohmann::json;
 using scenarios::Document;
 
-json object(json properties) {
-  json required = json::array();
-  for (const auto& item : properties.items()) required.push_back(item.key());
-  return {{"type", "object"}, {"required", std::move(required)}, {"properties", std::move(properties)}};
-}
-json list_of(json items, int least, int most) {
-  return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}, {"maxItems", most}};
-}
-json whole(int most) {
-  return {{"type", "integer"}, {"minimum", 1}, {"maximum", most}};
-}
 /// A measured value: what is 0 has no ratio to anything.
-json positive() {
-  return {{"type", "number"}, {"exclusiveMinimum", 0}, {"maximum", 1e15}};
-}
-json one_of(json values) {
-  return {{"type", "string"}, {"enum", std::move(values)}};
-}
-json text() {
-  return {{"type", "string"}, {"maxLength", 1000}};
+json measured() {
+  json value = scenarios::json_schema::positive();
+  value["maximum"] = 1e15;
+  return value;
 }
 
+/// Other keys are allowed and not read.
 const json& measurement_schema() {
   constexpr int kMost = 1 << 20;
-  static const json schema = object(
-      {{"format", one_of({"verbtwin-measurement"})},
-       {"version", {{"type", "integer"}, {"enum", {1}}}},
-       {"partial", {{"type", "boolean"}}},
-       {"measured_on",
-        list_of(
-            object({{"host", text()},
-                    {"cpu", text()},
-                    {"devices",
-                     list_of(object({{"device", text()},
-                                     {"link_layer", text()},
-                                     {"link_gbps", positive()},
-                                     {"mtu", {{"type", "integer"}, {"minimum", 256}, {"maximum", 4096}}}}),
-                             1, 64)}}),
-            2, 2)},
-       {"points", list_of(object({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
-                                  {"transport", one_of({"rc", "ud"})},
-                                  {"payload_b", whole(kMost)},
-                                  {"outstanding", whole(kMost)},
-                                  {"doorbell_batch", whole(kMost)},
-                                  {"threads", whole(256)},
-                                  {"queue_pairs", whole(kMost)},
-                                  {"signal_interval", whole(kMost)},
-                                  {"inline", {{"type", "boolean"}}},
-                                  {"mode", one_of({"pipelined", "ping_pong"})},
-                                  {"operations_per_s", positive()},
-                                  {"latency_us", object({{"p50", positive()}})}}),
-                          1, 10'000)}});
+  using namespace scenarios::json_schema;
+  const json name = text(0, 1000), boolean = {{"type", "boolean"}};
+  const auto known = [](json properties) { return open(object(std::move(properties))); };
+  const json device =
+      known({{"device", name}, {"link_layer", name}, {"link_gbps", measured()}, {"mtu", whole(256, 4096)}});
+  const json end = known({{"host", name}, {"cpu", name}, {"devices", list_of(device, 1, 64)}});
+  const json point = known({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
+                            {"transport", one_of({"rc", "ud"})},
+                            {"payload_b", whole(1, kMost)},
+                            {"outstanding", whole(1, kMost)},
+                            {"doorbell_batch", whole(1, kMost)},
+                            {"threads", whole(1, 256)},
+                            {"queue_pairs", whole(1, kMost)},
+                            {"signal_interval", whole(1, kMost)},
+                            {"inline", boolean},
+                            {"mode", one_of({"pipelined", "ping_pong"})},
+                            {"operations_per_s", measured()},
+                            {"latency_us", known({{"p50", measured()}})}});
+  static const json schema = known({{"format", exactly("verbtwin-measurement")},
+                                    {"version", exactly(1)},
+                                    {"partial", boolean},
+                                    {"measured_on", list_of(end, 2, 2)},
+                                    {"points", list_of(point, 1, 10'000)}});
   return schema;
 }
 
@@ -184,15 +165,7 @@ json scenario_of(const PrimitivePoint& p, double warmup_us, double measure_us) {
 
 Measurement read_measurement(const std::filesystem::path& file) {
   const Document document = Document::read(file);
-  json root = document.root();
-  std::vector<scenarios::Finding> findings = scenarios::check(root, measurement_schema());
-  if (findings.empty()) {
-    if (auto finding = scenarios::judge(root, measurement_schema())) findings.push_back(std::move(*finding));
-  }
-  if (!findings.empty()) {
-    throw UserError("", scenarios::format_error(document.place(findings[0].pointer, findings[0].anchor),
-                                                UserError(findings[0].pointer, findings[0].message)));
-  }
+  const json root = scenarios::require(document, measurement_schema());
   Measurement m;
   m.file = scenarios::one_line(file.filename().string());
   m.partial = root.at("partial");

@@ -33,23 +33,7 @@ struct ProfileInfo {
   ProfileKind kind{};
   std::string description;
   std::string provenance;  // "21 of 52 parameters fitted", "not fitted"
-  std::filesystem::path file;
 };
-
-/// A name is looked for in each directory of `search`, in order, as NAME.json; what ends in .json is a path.
-models::NicProfile load_nic_profile(const std::string& name_or_path,
-                                    const std::vector<std::filesystem::path>& search);
-models::HostProfile load_host_profile(const std::string& name_or_path,
-                                      const std::vector<std::filesystem::path>& search);
-models::SocketProfile load_socket_profile(const std::string& name_or_path,
-                                          const std::vector<std::filesystem::path>& search);
-
-/// The file that a name or a path stands for; throws UserError where no directory has it.
-std::filesystem::path find_profile(const std::string& name_or_path, ProfileKind kind,
-                                   const std::vector<std::filesystem::path>& search);
-
-/// The profiles in a directory by name; their parameters are not looked at.
-std::vector<ProfileInfo> list_profiles(const std::filesystem::path& directory);
 
 /// The directory of the profiles that come with the program: $VERBTWIN_DATA_DIR/profiles where that variable
 /// is set, else beside the executable's source tree (build/PRESET/verbtwin) or installation
@@ -59,6 +43,21 @@ std::filesystem::path profile_directory();
 /// The same for given places; `data_dir` may be empty.
 std::filesystem::path profile_directory(const std::filesystem::path& data_dir,
                                         const std::filesystem::path& executable);
+
+/// A name is looked for in `directory` as NAME.json; what ends in .json is a path.
+models::NicProfile load_nic_profile(const std::string& name_or_path,
+                                    const std::filesystem::path& directory = profile_directory());
+models::HostProfile load_host_profile(const std::string& name_or_path,
+                                      const std::filesystem::path& directory = profile_directory());
+models::SocketProfile load_socket_profile(const std::string& name_or_path,
+                                          const std::filesystem::path& directory = profile_directory());
+
+/// The file that a name or a path stands for; throws UserError where there is none of that name.
+std::filesystem::path find_profile(const std::string& name_or_path, ProfileKind kind,
+                                   const std::filesystem::path& directory = profile_directory());
+
+/// The profiles in a directory by name; their parameters are not looked at.
+std::vector<ProfileInfo> list_profiles(const std::filesystem::path& directory);
 
 /// The JSON Schema (draft-07) of a profile file, made from the table of its kind.
 nlohmann::json profile_schema(ProfileKind kind);

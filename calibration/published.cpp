@@ -23,9 +23,15 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
+std::optional<double> number_of(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
 PublishedTable PublishedTable::read(const std::filesystem::path& file, Kind kind) {
-  constexpr std::size_t kBytesMax = std::size_t{64} << 20;  // a sweep of as many points as may be has 30
-  PublishedTable table = parse(file.string(), scenarios::read_text(file, kBytesMax), kind);
+  PublishedTable table = parse(file.string(), scenarios::read_text(file), kind);
   table.name_ = file.filename().string();
   return table;
 }
@@ -110,13 +116,12 @@ double PublishedTable::number(const PublishedRow& row, const std::string& column
     }
   }
   text = trimmed(text);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+  const std::optional<double> value = number_of(text);
+  if (!value) {
     refuse(row.line,
            "column " + scenarios::in_quotes(column) + ": " + scenarios::in_quotes(text) + " is no number");
   }
-  return value;
+  return *value;
 }
 
 double PublishedTable::positive(const PublishedRow& row, const std::string& column, std::size_t part) const {

@@ -8,10 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbtwin::calibration {
+
+/// The finite number that is all of `text`; none where it is a name.
+std::optional<double> number_of(std::string_view text);
 
 struct PublishedRow {
   std::size_t line = 0;  // in the file, from 1

@@ -76,5 +76,11 @@ TEST(Published, RefusesWhatIsNoNumber) {
   EXPECT_THROW(table.number(table.rows()[0], "c"), UserError);
 }
 
+TEST(NumberOf, IsAllOfATextOrNothing) {
+  EXPECT_EQ(number_of("-1.5e3"), -1500);
+  for (const char* name : {"", "nan", "inf", "0x10", "1 ", "+1", "1e999", "8B"})
+    EXPECT_FALSE(number_of(name)) << name;
+}
+
 }  // namespace
 }  // namespace verbtwin::calibration

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
+#include "calibration/published.hpp"
 #include "calibration/shape.hpp"
 
 namespace verbtwin::calibration {
@@ -214,13 +216,12 @@ json report_json(const ReportInput& input) {
     const Experiment& experiment = input.set->experiments[e];
     for (std::size_t p = 0; p < experiment.points.size(); ++p) {
       const Point& point = experiment.points[p];
-      char* end = nullptr;
-      const double number = std::strtod(point.x.c_str(), &end);
+      const std::optional<double> number = number_of(point.x);
       const double simulated = shown(input.predictions[e][p].value);
       all.push_back({{"set", input.reference == Reference::kPublished ? "train" : "measured"},
                      {"experiment", experiment.name},
                      {"series", point.series},
-                     {"x", *end == '\0' ? json(number) : json(point.x)},
+                     {"x", number ? json(*number) : json(point.x)},
                      {reference_of(input), point.published},
                      {"simulated", simulated},
                      {"error", std::round((simulated / point.published - 1) * 1e4) / 1e4}});

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
-namespace verbtwin::calibration {
+#include "calibration/published.hpp"
 
-bool is_number(const std::string& text) {
-  char* end = nullptr;
-  std::strtod(text.c_str(), &end);
-  return !text.empty() && *end == '\0';
-}
+namespace verbtwin::calibration {
 
 namespace {
 
@@ -59,7 +54,7 @@ std::vector<Knee> knees(const Experiment& experiment, const std::vector<Predicti
   std::vector<Knee> all;
   for (const auto& series : by_series(experiment)) {
     const auto& points = series.second;
-    if (points.size() < 3 || !is_number(experiment.points[points[0]].x)) continue;
+    if (points.size() < 3 || !number_of(experiment.points[points[0]].x)) continue;
     const auto largest = [&](const auto& value_of) {
       std::pair<double, std::string> best{0, "none"};
       for (std::size_t i = 0; i + 1 < points.size(); ++i) {

@@ -11,9 +11,6 @@
 
 namespace verbtwin::calibration {
 
-/// Whether a point's x is a number, and not a name.
-bool is_number(const std::string& x);
-
 /// A pair of points that the published values tell apart (by more than their reading error).
 struct Pair {
   std::size_t first = 0, second = 0;  // of the experiment's points; the second is the larger one as published

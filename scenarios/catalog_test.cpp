@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "scenarios/document.hpp"
 #include "scenarios/schema.hpp"
 #include "scenarios/validate.hpp"
 
@@ -14,10 +12,7 @@ namespace {
 using nlohmann::json;
 
 TEST(Schema, TheProgramCarriesTheFile) {
-  std::ifstream file(VERBTWIN_SOURCE_DIR "/scenarios/scenario.schema.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(scenario_schema_text(), text.str())
+  EXPECT_EQ(scenario_schema_text(), read_text(VERBTWIN_SOURCE_DIR "/scenarios/scenario.schema.json"))
       << "copy scenarios/scenario.schema.json into scenarios/schema.cpp";
 }
 

@@ -261,6 +261,19 @@ std::string read_text(const std::filesystem::path& file, std::size_t bytes_max) 
   return text;
 }
 
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& directory,
+                                            const std::string& extension) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == extension) files.push_back(entry->path());
+  }
+  if (error) throw UserError("", one_line(directory.string()) + ": cannot be read: " + error.message());
+  std::ranges::sort(files, {}, [](const fs::path& file) { return file.stem(); });
+  return files;
+}
+
 Document Document::read(const std::filesystem::path& file) {
   constexpr std::size_t kByteOrderMark = 3;  // does not count
   return parse(file.string(), read_text(file, kDocumentBytesMax + kByteOrderMark));
@@ -295,6 +308,10 @@ std::string format_error(std::string_view place, const UserError& error) {
 std::string format_error(const Document& document, const UserError& error, Anchor anchor) {
   if (error.pointer().empty()) return one_line(error.what(), 2000);
   return format_error(document.place(error.pointer(), anchor), error);
+}
+
+void refuse(const Document& document, const std::string& pointer, const std::string& what, Anchor anchor) {
+  throw UserError("", format_error(document.place(pointer, anchor), UserError(pointer, what)));
 }
 
 }  // namespace verbtwin::scenarios

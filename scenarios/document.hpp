@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/user_error.hpp"
 
@@ -19,6 +20,8 @@ namespace verbtwin::scenarios {
 
 inline constexpr std::size_t kDocumentBytesMax = 16U << 20;
 inline constexpr std::size_t kDocumentDepthMax = 64;
+inline constexpr std::size_t kTextBytesMax =
+    64U << 20;  // the table of a sweep of as many points as may be has 30
 
 struct Position {
   std::size_t line = 1;
@@ -28,7 +31,12 @@ struct Position {
 
 /// All of a file that need not be one: a pipe, /dev/zero. Refused, as "file: why": what cannot be read, and
 /// more than `bytes_max`.
-std::string read_text(const std::filesystem::path& file, std::size_t bytes_max);
+std::string read_text(const std::filesystem::path& file, std::size_t bytes_max = kTextBytesMax);
+
+/// What lies in a directory and ends in `extension` (".json"), by name without it. Refused: what is no
+/// directory or cannot be read.
+std::vector<std::filesystem::path> files_in(const std::filesystem::path& directory,
+                                            const std::string& extension);
 
 /// Which end of a member a place names: its value, or its key (for a key that should not be there).
 enum class Anchor { kValue, kKey };
@@ -70,5 +78,9 @@ std::string child_pointer(const std::string& pointer, std::string_view key);
 /// given back as its message. The second form takes a place of its own ("--set cluster.nodes=0").
 std::string format_error(const Document& document, const UserError& error, Anchor anchor = Anchor::kValue);
 std::string format_error(std::string_view place, const UserError& error);
+
+/// Throws what is wrong at a pointer as such a line.
+[[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what,
+                         Anchor anchor = Anchor::kValue);
 
 }  // namespace verbtwin::scenarios

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
 #include "scenarios/overrides.hpp"
@@ -38,15 +37,9 @@ class ScenarioSource {
     return setter ? setter->place() : document_->place(pointer, anchor);
   }
 
-  /// Tells the finding that comes first: what is missing last, overrides before the file, then by place.
   [[noreturn]] void refuse(const std::vector<Finding>& findings) const {
-    using Rank = std::tuple<bool, bool, Position>;
-    std::vector<Rank> ranks;
-    for (const Finding& f : findings) {
-      ranks.emplace_back(f.missing, override_of(f.pointer) == nullptr,
-                         document_->position(f.pointer, f.anchor));
-    }
-    refuse(findings[static_cast<std::size_t>(std::min_element(ranks.begin(), ranks.end()) - ranks.begin())]);
+    refuse(
+        first_of(*document_, findings, [&](const Finding& f) { return override_of(f.pointer) != nullptr; }));
   }
 
   [[noreturn]] void refuse(const Finding& finding) const {
@@ -370,7 +363,6 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
   out.cluster.sockets = sockets_of(*source, resolved, catalog);
   out.run = run_of(resolved.at("run"));
   out.name = resolved.at("name").get<std::string>();
-  out.description = resolved.at("description").get<std::string>();
   out.backend = resolved.at("backend").get<std::string>();
   out.protocol = resolved.value("protocol", json());
   out.workload = resolved.at("workload");

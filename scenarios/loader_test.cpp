@@ -105,7 +105,7 @@ TEST(Overrides, AreTypedByTheSchema) {
                        "workload.weights=[3, 4.5]", "protocol.batching={\"doorbell\": false}"});
   EXPECT_EQ(s.cluster.nodes, 80);
   EXPECT_EQ(s.name, "16");
-  EXPECT_EQ(s.description, "quoted");
+  EXPECT_EQ(s.resolved.at("description"), "quoted");
   EXPECT_EQ(s.run.measure_us, 0.5);
   EXPECT_EQ(s.cluster.network.model, NetworkModel::kSimgrid);
   EXPECT_EQ(s.workload["accounts_per_thread"].dump(), "1000000");

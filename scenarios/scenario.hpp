@@ -54,7 +54,6 @@ class ScenarioSource;
 
 struct Scenario {
   std::string name;
-  std::string description;
   std::string backend;  // "sim" | "ibverbs"
   Cluster cluster;
   nlohmann::json protocol;  // {"name": ..., and every parameter of that protocol}; null: a micro-benchmark

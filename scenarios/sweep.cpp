@@ -26,11 +26,6 @@ struct Entry {
   std::size_t values = 0;
 };
 
-[[noreturn]] void refuse(const Document& document, const std::string& pointer, const std::string& what,
-                         Anchor anchor = Anchor::kValue) {
-  throw UserError("", format_error(document, UserError(pointer, what), anchor));
-}
-
 /// Of lists of unequal length, the first in the file that is not as long as the one before it.
 [[noreturn]] void refuse_lengths(const Document& document, const json& keys, const std::string& pointer) {
   std::vector<std::pair<Position, std::string>> in_file;
@@ -96,10 +91,6 @@ std::vector<Entry> entries_of(const Document& document) {
   return entries;
 }
 
-std::string text_of(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 /// What a sweep's value sets, told as a place in the file where it is wrong.
 Override override_of(const std::shared_ptr<const Document>& document, const Entry::Key& key,
                      std::size_t number) {
@@ -112,6 +103,11 @@ Override override_of(const std::shared_ptr<const Document>& document, const Entr
 
 }  // namespace
 
+std::string text_of(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : value.dump();
+}
+
 Override flag_override(const std::string& path, const std::string& flag, const std::string& value) {
   Override override = parse_override(path + "=" + value);
   override.text = flag + " " + value;
@@ -121,7 +117,7 @@ Override flag_override(const std::string& path, const std::string& flag, const s
 std::string describe_point(std::size_t number, const SweepPoint& point) {
   std::string settings;
   for (const auto& [path, value] : point.settings) {
-    settings += (settings.empty() ? "" : ", ") + path + "=" + (value.is_null() ? "" : text_of(value));
+    settings += (settings.empty() ? "" : ", ") + path + "=" + text_of(value);
   }
   return "point " + std::to_string(number) + " (" + one_line(settings, 200) + ")";
 }

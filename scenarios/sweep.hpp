@@ -32,6 +32,9 @@ struct SweepPoint {
 /// "point 3 (cluster.nodes=4, protocol.name=farm)", for a message. Points count from 0.
 std::string describe_point(std::size_t number, const SweepPoint& point);
 
+/// A value as a cell of a table or behind a "=" has it; null: nothing.
+std::string text_of(const nlohmann::json& value);
+
 /// What a flag of its own says: "run.seed", "--seed", "7". Errors name the flag.
 Override flag_override(const std::string& path, const std::string& flag, const std::string& value);
 

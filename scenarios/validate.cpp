@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -105,6 +106,11 @@ std::string problem(const json& value, const json& schema) {
     if (const json* max = keyword(schema, "maxLength"); max && length > *max)
       return "too long: " + shown(value);
   }
+  if (value.is_array()) {
+    const json *min = keyword(schema, "minItems"), *max = keyword(schema, "maxItems");
+    if (min && value.size() < *min) return "too few: " + std::to_string(value.size());
+    if (max && value.size() > *max) return "too many: " + std::to_string(value.size());
+  }
   return "";
 }
 
@@ -125,11 +131,13 @@ std::string range(const json& schema) {
   return text;
 }
 
-std::string length_range(const json& schema) {
-  const json *min = keyword(schema, "minLength"), *max = keyword(schema, "maxLength");
-  if (min && max) return " of " + min->dump() + " to " + max->dump() + " characters";
-  if (min) return " of at least " + min->dump() + " characters";
-  return max ? " of at most " + max->dump() + " characters" : "";
+/// " of 1 to 20 characters".
+std::string length_range(const json& schema, const char* min_name, const char* max_name, const char* unit) {
+  const json *min = keyword(schema, min_name), *max = keyword(schema, max_name);
+  if (min && max && *min == *max) return " of " + min->dump() + unit;
+  if (min && max) return " of " + min->dump() + " to " + max->dump() + unit;
+  if (min) return " of at least " + min->dump() + unit;
+  return max ? " of at most " + max->dump() + unit : "";
 }
 
 void check_into(std::vector<Finding>& findings, json& value, const json& schema, const std::string& pointer);
@@ -198,7 +206,8 @@ std::string allowed(const json& schema) {
   for (const json& one : type.is_array() ? type : json::array({type})) {
     types += (types.empty() ? "" : " or ") + one.get<std::string>();
   }
-  return types + range(schema) + length_range(schema);
+  return types + range(schema) + length_range(schema, "minLength", "maxLength", " characters") +
+         length_range(schema, "minItems", "maxItems", " items");
 }
 
 Finding unknown_key(const json& object_schema, const std::string& pointer, const std::string& key) {
@@ -212,6 +221,23 @@ std::vector<Finding> check(json& value, const json& schema, const std::string& p
   std::vector<Finding> findings;
   check_into(findings, value, schema, pointer);
   return findings;
+}
+
+const Finding& first_of(const Document& document, const std::vector<Finding>& findings,
+                        const std::function<bool(const Finding&)>& typed) {
+  const auto rank = [&](const Finding& f) {
+    return std::tuple(f.missing, !(typed && typed(f)), document.position(f.pointer, f.anchor));
+  };
+  return *std::ranges::min_element(findings, {}, rank);
+}
+
+json require(const Document& document, const json& schema) {
+  json value = document.root();
+  if (const auto findings = check(value, schema); !findings.empty()) {
+    const Finding& first = first_of(document, findings);
+    refuse(document, first.pointer, first.message, first.anchor);
+  }
+  return value;
 }
 
 void fill_defaults(json& value, const json& schema) {

@@ -2,10 +2,11 @@
 //
 // Pure functions, callable from any thread. check() phrases the keywords that scenario and profile schemas
 // use (type, properties, required, additionalProperties, items, enum, const, minimum, maximum,
-// exclusiveMinimum, exclusiveMaximum, minLength, maxLength); judge() is the whole of draft-07 and the last
-// word.
+// exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems); judge() is the whole of
+// draft-07 and the last word.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,6 +28,13 @@ struct Finding {
 /// integer is wanted) become integers.
 std::vector<Finding> check(nlohmann::json& value, const nlohmann::json& schema,
                            const std::string& pointer = "");
+
+/// The one to tell: what is missing last, what was typed (not in the file) before the rest, then by place.
+const Finding& first_of(const Document& document, const std::vector<Finding>& findings,
+                        const std::function<bool(const Finding&)>& typed = {});
+
+/// The document's root, checked; throws UserError with its place for what is wrong first.
+nlohmann::json require(const Document& document, const nlohmann::json& schema);
 
 /// Adds what `value` leaves out and the schema has a default for, objects first, so that defaults nest.
 void fill_defaults(nlohmann::json& value, const nlohmann::json& schema);

@@ -31,14 +31,12 @@ constexpr const char* kHostFile = "host.json";
 
 /// Adds the profile that the fit begins with; its name.
 std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
-  const std::vector<fs::path> search{calibration::profile_directory()};
   if (kind == ProfileKind::kNic) {
-    calibration::load_nic_profile(name_or_path, search);  // for what is wrong in it
+    calibration::load_nic_profile(name_or_path);  // for what is wrong in it
   } else {
-    calibration::load_host_profile(name_or_path, search);
+    calibration::load_host_profile(name_or_path);
   }
-  const json profile =
-      scenarios::Document::read(calibration::find_profile(name_or_path, kind, search)).root();
+  const json profile = scenarios::Document::read(calibration::find_profile(name_or_path, kind)).root();
   machines.add_profile(kind, profile);
   return profile.at("name");
 }

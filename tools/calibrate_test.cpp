@@ -31,9 +31,6 @@ const fs::path kData = fs::path(VERBTWIN_SOURCE_DIR) / "calibration";
 class Calibrate : public testing::Test {
  protected:
   void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "verbtwin_calibrate_XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
     for (const char* folder : {"experiments", "published/train"}) fs::create_directories(directory_ / folder);
     for (const char* folder : {"profiles", "machines"}) {
       fs::copy(kData / folder, directory_ / folder, fs::copy_options::recursive);
@@ -43,10 +40,7 @@ class Calibrate : public testing::Test {
     std::ofstream(directory_ / "experiments/left-out.json") << "[]";
     setenv("VERBTWIN_DATA_DIR", directory_.c_str(), 1);
   }
-  void TearDown() override {
-    unsetenv("VERBTWIN_DATA_DIR");
-    fs::remove_all(directory_);
-  }
+  void TearDown() override { unsetenv("VERBTWIN_DATA_DIR"); }
 
   ChildProcess start(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {VERBTWIN_BINARY, "calibrate"});
@@ -59,7 +53,8 @@ class Calibrate : public testing::Test {
     return texts;
   }
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  const fs::path directory_ = made_.path();
 };
 
 TEST_F(Calibrate, EvaluateWritesTheReportAndLeavesTheProfiles) {

@@ -5,8 +5,6 @@
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,15 +90,15 @@ bool fit(Calibration& c, const calibration::Evaluator& evaluator, const std::opt
 
 /// The report is of all machines: a profile that cannot be read is refused before the fit, not behind it.
 void check_shipped(const Calibration& c, const std::string& only) {
-  const std::vector<fs::path> search{c.directory / "profiles"};
+  const fs::path profiles = c.directory / "profiles";
   const std::vector<std::string> hosts = c.machines.names(ProfileKind::kHost);
   for (const calibration::MachineGroup& group : c.machines.groups()) {
     if (group.name == only) continue;
     for (const std::string& machine : group.machines) {
       if (std::ranges::find(hosts, machine) != hosts.end()) {
-        calibration::load_host_profile(machine, search);
+        calibration::load_host_profile(machine, profiles);
       } else {
-        calibration::load_nic_profile(machine, search);
+        calibration::load_nic_profile(machine, profiles);
       }
     }
   }
@@ -117,18 +115,18 @@ std::vector<std::string> written_machines(const Calibration& c, const std::optio
 void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
                   const std::vector<json>& profiles, bool fitted) {
   calibration::ProfileSet set;
-  const std::vector<fs::path> search{c.directory / "profiles"};
+  const fs::path directory = c.directory / "profiles";
   for (const Experiment& e : c.set.experiments) {
-    set.nics[e.nic] = calibration::load_nic_profile(e.nic, search);
-    set.hosts[e.host] = calibration::load_host_profile(e.host, search);
+    set.nics[e.nic] = calibration::load_nic_profile(e.nic, directory);
+    set.hosts[e.host] = calibration::load_host_profile(e.host, directory);
   }
   std::vector<const Experiment*> all;
   for (const Experiment& e : c.set.experiments) all.push_back(&e);
   calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles, {}};
   if (input.predictions.size() != all.size()) return;
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
-  std::ifstream former(c.directory / "REPORT.md");
-  std::string end_to_end = comparisons_of({std::istreambuf_iterator<char>(former), {}});
+  const fs::path former = c.directory / "REPORT.md";
+  std::string end_to_end = fs::exists(former) ? comparisons_of(scenarios::read_text(former)) : "";
   if (fitted && !end_to_end.empty()) {
     end_to_end.clear();
     print(

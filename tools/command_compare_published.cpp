@@ -1,11 +1,7 @@
 // verbtwin compare-published: a sweep's points beside the published ones.
 #include <CLI/App.hpp>
 #include <cctype>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -17,6 +13,7 @@
 
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
+#include "scenarios/document.hpp"
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
 #include "tools/factors.hpp"
@@ -52,13 +49,12 @@ void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& p
 }
 
 std::string read_report(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  if (!in) {
-    throw UserError(
-        "", fmt::format("{}: cannot be read: {}; `verbtwin calibrate --published --evaluate` makes it",
-                        file.string(), std::strerror(errno)));
+  try {
+    return scenarios::read_text(file);
+  } catch (const UserError& error) {
+    throw UserError("",
+                    fmt::format("{}; `verbtwin calibrate --published --evaluate` makes it", error.what()));
   }
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 Comparison compare_curves(const calibration::PublishedTable& table) {

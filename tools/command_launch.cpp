@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/user_error.hpp"
@@ -85,9 +86,7 @@ std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, 
   };
   for (const std::string& override : options.overrides) add("--set", override);
   if (!options.seed.empty()) add("--seed", options.seed);
-  if (!options.rank.devices.empty()) add("--device", options.rank.devices);
-  if (options.rank.port != 0) add("--port", std::to_string(options.rank.port));
-  if (options.rank.gid_index != -1) add("--gid-index", std::to_string(options.rank.gid_index));
+  for (std::string& argument : device_arguments(options.rank)) arguments.push_back(std::move(argument));
   if (rank == 0 && !options.out.empty()) add("--out", options.out);
   if (rank == 0 && options.json) arguments.emplace_back("--json");
   if (rank != 0 || options.quiet) arguments.emplace_back("--quiet");

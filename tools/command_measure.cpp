@@ -9,15 +9,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -26,6 +24,8 @@
 
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
+#include "calibration/published.hpp"
+#include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
@@ -103,11 +103,7 @@ class Captured {
   Captured& operator=(const Captured&) = delete;
 
   int fd() const { return fd_; }
-  std::string text() const {
-    std::ostringstream text;
-    text << std::ifstream(fmt::format("/proc/self/fd/{}", fd_)).rdbuf();
-    return text.str();
-  }
+  std::string text() const { return scenarios::read_text(fmt::format("/proc/self/fd/{}", fd_)); }
 
  private:
   int fd_;
@@ -136,9 +132,7 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   } else {
     add("--hosts", options.hosts);
   }
-  if (!options.rank.devices.empty()) add("--device", options.rank.devices);
-  if (options.rank.port != 0) add("--port", std::to_string(options.rank.port));
-  if (options.rank.gid_index != -1) add("--gid-index", std::to_string(options.rank.gid_index));
+  for (std::string& argument : device_arguments(options.rank)) arguments.push_back(std::move(argument));
   const Captured out, err;
   Launched launched;
   launched.code = launch_ranks({{arguments, "", out.fd(), err.fd()}}, make_token(), signals);
@@ -281,10 +275,8 @@ class Measurement {
 /// CLI11's own check of a range lets "nan" through.
 std::string check_seconds(const std::string& text) {
   constexpr double kLeast_s = 0.001, kMost_s = 1000;
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool number = error == std::errc() && end == text.data() + text.size();
-  if (number && value >= kLeast_s && value <= kMost_s) return "";
+  const std::optional<double> seconds = calibration::number_of(text);
+  if (seconds && *seconds >= kLeast_s && *seconds <= kMost_s) return "";
   return fmt::format("{}: allowed: {} to {} seconds", scenarios::one_line(text, 60), kLeast_s, kMost_s);
 }
 

@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "backend/user_error.hpp"
 #include "tools/sweep.hpp"
+#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -90,13 +88,11 @@ json result(int coroutines, double per_s) {
 
 class Csv : public testing::Test {
  protected:
-  Csv() : file_(std::filesystem::temp_directory_path() / ("verbtwin-points-" + std::to_string(getpid()))) {}
-  ~Csv() override { std::filesystem::remove(file_); }
   calibration::PublishedTable read(const std::string& text) const {
-    std::ofstream(file_) << text;
-    return calibration::PublishedTable::read(file_, calibration::PublishedTable::Kind::kPlain);
+    return calibration::PublishedTable::read(made_.write("points.csv", text),
+                                             calibration::PublishedTable::Kind::kPlain);
   }
-  std::filesystem::path file_;
+  TemporaryDirectory made_;
 };
 
 TEST_F(Csv, PointsGoOutAndComeBack) {

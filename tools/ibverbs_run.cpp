@@ -206,7 +206,7 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
 
 std::string RankRun::never_ended() const {
   return fmt::format("{} {} never ended, a message was lost or the protocol is stuck", drivers_->unfinished(),
-                     scenario_.protocol.is_null() ? "operations" : "transactions");
+                     what_is_run(scenario_));
 }
 
 std::string RankRun::not_landed() const {

@@ -135,6 +135,10 @@ bool is_ramp(const scenarios::Scenario& scenario) {
          entries.end();
 }
 
+const char* what_is_run(const scenarios::Scenario& scenario) {
+  return scenario.protocol.is_null() ? "operations" : "transactions";
+}
+
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   auto p = common_parameters<protocols::RampParameters>(scenario);
   p.servers = scenario.cluster.servers;

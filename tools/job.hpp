@@ -41,6 +41,8 @@ ClusterShape shape_of(const scenarios::Cluster& cluster);
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 bool is_ramp(const scenarios::Scenario& scenario);
+/// "transactions", or the "operations" of a micro-benchmark.
+const char* what_is_run(const scenarios::Scenario& scenario);
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario);
 
 /// Throws UserError where the scenario's parts do not fit together.

@@ -33,10 +33,10 @@ constexpr const char* kRecordsByRpc = R"({
 constexpr double kNever = 1e6;  // entries of a cache that never misses
 
 NicProfile nic(const char* name) {
-  return calibration::load_nic_profile(name, {calibration::profile_directory()});
+  return calibration::load_nic_profile(name);
 }
 HostProfile host(const char* name) {
-  return calibration::load_host_profile(name, {calibration::profile_directory()});
+  return calibration::load_host_profile(name);
 }
 
 double rate(const NicProfile& nic, const HostProfile& host, const std::vector<std::string>& overrides,

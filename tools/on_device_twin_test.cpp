@@ -94,8 +94,8 @@ std::vector<std::string> simulated(const scenarios::Scenario& scenario) {
   const protocols::System system(parameters_of(scenario), scenario.workload);
   sim::ClusterParameters p;
   p.shape = system.parameters().shape;
-  p.nic = calibration::load_nic_profile(scenario.cluster.nic, {calibration::profile_directory()});
-  p.host = calibration::load_host_profile(scenario.cluster.host, {calibration::profile_directory()});
+  p.nic = calibration::load_nic_profile(scenario.cluster.nic);
+  p.host = calibration::load_host_profile(scenario.cluster.host);
   p.node_memory_b = system.node_memory_bytes();
   sim::Cluster cluster(p);
   Record record;

@@ -44,11 +44,10 @@ std::uint64_t encounters(const std::string& protocol, const json& result) {
 
 /// Read once: reading them takes longer than most of these runs.
 struct Profiles {
-  std::vector<std::filesystem::path> search{calibration::profile_directory()};
-  models::NicProfile nic = calibration::load_nic_profile("connectx-4", search);
-  models::HostProfile host = calibration::load_host_profile("xeon-e5-2650v4", search);
-  models::SocketProfile ipoib = calibration::load_socket_profile("ipoib-qdr", search);
-  models::SocketProfile ethernet = calibration::load_socket_profile("ethernet-1g", search);
+  models::NicProfile nic = calibration::load_nic_profile("connectx-4");
+  models::HostProfile host = calibration::load_host_profile("xeon-e5-2650v4");
+  models::SocketProfile ipoib = calibration::load_socket_profile("ipoib-qdr");
+  models::SocketProfile ethernet = calibration::load_socket_profile("ethernet-1g");
   models::SocketProfile slow_ethernet = [this] {
     models::SocketProfile slow = ethernet;
     slow.switch_ns = 30'000;

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
@@ -90,6 +91,18 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   }
   options.token = token;
   return options;
+}
+
+std::vector<std::string> device_arguments(const RankFlags& flags) {
+  std::vector<std::string> arguments;
+  const auto add = [&](const char* flag, std::string value) {
+    arguments.emplace_back(flag);
+    arguments.push_back(std::move(value));
+  };
+  if (!flags.devices.empty()) add("--device", flags.devices);
+  if (flags.port != 0) add("--port", std::to_string(flags.port));
+  if (flags.gid_index != -1) add("--gid-index", std::to_string(flags.gid_index));
+  return arguments;
 }
 
 }  // namespace verbtwin::tools

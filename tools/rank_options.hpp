@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace verbtwin::tools {
 
@@ -36,5 +37,8 @@ inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";
 /// Adds what `flags` leave out from Slurm's or Open MPI's environment and the token from VERBTWIN_TOKEN;
 /// checks it against the number of nodes that the scenario has.
 RankOptions complete_rank(const RankFlags& flags, int nodes);
+
+/// The arguments that say the same of the device to another verbtwin.
+std::vector<std::string> device_arguments(const RankFlags& flags);
 
 }  // namespace verbtwin::tools

@@ -48,7 +48,7 @@ std::vector<Panel> bars_of(const Experiment& experiment, const Predictions& pred
 std::vector<Panel> experiment_panels(const Experiment& experiment, const Predictions& predictions) {
   if (experiment.points.size() < kPointsMin) return {};
   const bool numbers = std::ranges::all_of(
-      experiment.points, [](const Point& point) { return calibration::is_number(point.x); });
+      experiment.points, [](const Point& point) { return calibration::number_of(point.x).has_value(); });
   return numbers ? curves_of(experiment, predictions) : bars_of(experiment, predictions);
 }
 

@@ -138,31 +138,24 @@ void add_warning(const TransactionsInput& input, json& result) {
                            : "begun long before the window are in the latencies")});
 }
 
-json count_json(const VerbCounts::Count& before, const VerbCounts::Count& after) {
-  return {{"count", after.count - before.count}, {"bytes", after.bytes - before.bytes}};
+json count_json(const VerbCounts::Count& count) {
+  return {{"count", count.count}, {"bytes", count.bytes}};
 }
 
 void add_verbs(const RunInput& input, json& result) {
-  const VerbCounts& before = input.before->verbs;
-  const VerbCounts& after = input.after->verbs;
+  const VerbCounts counts = input.after->verbs - input.before->verbs;
   const auto sum = [&](const char* name, std::initializer_list<Opcode> opcodes) {
-    VerbCounts::Count b, a;
-    for (const Opcode opcode : opcodes) {
-      const auto i = static_cast<std::size_t>(opcode);
-      b.count += before.by_opcode[i].count;
-      b.bytes += before.by_opcode[i].bytes;
-      a.count += after.by_opcode[i].count;
-      a.bytes += after.by_opcode[i].bytes;
-    }
-    result["verbs"][name] = count_json(b, a);
+    VerbCounts::Count all;
+    for (const Opcode opcode : opcodes) all += counts.by_opcode[static_cast<std::size_t>(opcode)];
+    result["verbs"][name] = count_json(all);
   };
   sum("read", {Opcode::kRdmaRead});
   sum("write", {Opcode::kRdmaWrite, Opcode::kRdmaWriteWithImm});
   sum("compare_swap", {Opcode::kAtomicCmpAndSwp});
   sum("fetch_add", {Opcode::kAtomicFetchAndAdd});
   sum("send", {Opcode::kSend, Opcode::kSendWithImm});
-  result["verbs"]["recv"] = count_json(before.recv, after.recv);
-  result["datagrams_dropped"] = after.datagrams_dropped - before.datagrams_dropped;
+  result["verbs"]["recv"] = count_json(counts.recv);
+  result["datagrams_dropped"] = counts.datagrams_dropped;
 }
 
 /// null: nothing was looked up.

@@ -27,8 +27,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kUserError = R"({"user_error")";  // what a child says instead of a result
-
 /// What parent and children tell each other, in memory that they share.
 struct PointState {
   std::atomic<double> simulated_us{0};
@@ -69,9 +67,9 @@ std::string run_point(const scenarios::Scenario& scenario, PointState& state, co
     state.committed = committed;
   };
   try {
-    return json{{"result", simulate(scenario, control)}}.dump();
+    return simulate(scenario, control).dump();
   } catch (const UserError& error) {
-    return json{{"user_error", scenarios::describe(scenario, error)}}.dump();
+    throw UserError("", scenarios::describe(scenario, error));
   }
 }
 
@@ -106,14 +104,14 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   bool failed = false;
   const auto end = [&](std::size_t number, const calibration::ForkedResult& result) {
     shared.point(number).simulated_us = length_us(points[number].scenario);
-    if (!result.error.empty() || result.text.starts_with(kUserError)) {
+    if (!result.error.empty()) {
       failed = true;
       shared.stop() = true;
     }
-    ended[number] = result.error.empty() ? result.text : "";
+    ended[number] = result.text;
     for (; reported < points.size() && ended[reported] && !failed && !ended[reported]->empty(); ++reported) {
       progress.reset();  // the line is somebody else's now
-      finished(reported, json::parse(*ended[reported]).at("result"));
+      finished(reported, json::parse(*ended[reported]));
     }
   };
   const auto work = [&](std::size_t number) {
@@ -123,15 +121,13 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   if (!failed) return;
   for (; reported < points.size(); ++reported) {
     const std::string& text = results[reported].text;
-    if (text.empty() || text.starts_with(kUserError)) continue;
-    if (json result = json::parse(text).at("result"); !result.at("partial"))
-      finished(reported, std::move(result));
+    if (text.empty()) continue;
+    if (json result = json::parse(text); !result.at("partial")) finished(reported, std::move(result));
   }
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto& [text, error] = results[i];
+    const std::string& error = results[i].error;
+    if (results[i].user_error) throw UserError("", error);
     if (!error.empty()) throw std::runtime_error(describe_point(i, points[i]) + ": " + error);
-    if (text.starts_with(kUserError))
-      throw UserError("", json::parse(text).at("user_error").get<std::string>());
   }
 }
 

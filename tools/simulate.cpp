@@ -32,12 +32,11 @@ std::int64_t us_to_ps(double us) {
 
 /// The kernel's TCP as the scenario names it, over a link of the kind that its transport says.
 std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& scenario,
-                                                    const RunControl& control,
-                                                    const std::vector<std::filesystem::path>& search) {
+                                                    const RunControl& control) {
   if (scenario.cluster.sockets.empty()) return std::nullopt;
-  const models::SocketProfile profile =
-      control.sockets != nullptr ? *control.sockets
-                                 : calibration::load_socket_profile(scenario.cluster.sockets, search);
+  const models::SocketProfile profile = control.sockets != nullptr
+                                            ? *control.sockets
+                                            : calibration::load_socket_profile(scenario.cluster.sockets);
   check_socket_link(profile, scenario.protocol.at("transport"));
   return profile;
 }
@@ -52,12 +51,11 @@ sim::Topology topology_of(const scenarios::Network& n) {
 
 sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   const scenarios::Cluster& c = scenario.cluster;
-  const std::vector<std::filesystem::path> search{calibration::profile_directory()};
   sim::ClusterParameters p;
   p.shape = shape_of(c);
-  p.nic = control.nic != nullptr ? *control.nic : calibration::load_nic_profile(c.nic, search);
-  p.host = control.host != nullptr ? *control.host : calibration::load_host_profile(c.host, search);
-  p.sockets = socket_profile(scenario, control, search);
+  p.nic = control.nic != nullptr ? *control.nic : calibration::load_nic_profile(c.nic);
+  p.host = control.host != nullptr ? *control.host : calibration::load_host_profile(c.host);
+  p.sockets = socket_profile(scenario, control);
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
@@ -173,13 +171,12 @@ class Simulation {
     if (unfinished > 0 && !calendar.empty()) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished: they were still being tried again, and none of them came to its end",
-          unfinished, scenario_.protocol.is_null() ? "operations" : "transactions"));
+          unfinished, what_is_run(scenario_)));
     }
     if (unfinished > 0) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped)",
-          unfinished, scenario_.protocol.is_null() ? "operations" : "transactions",
-          after_.verbs.datagrams_dropped));
+          unfinished, what_is_run(scenario_), after_.verbs.datagrams_dropped));
     }
   }
 

@@ -35,7 +35,7 @@ scenarios::Scenario load(const std::vector<std::string>& overrides) {
 }
 
 SocketProfile sockets(const char* name) {
-  return calibration::load_socket_profile(name, {calibration::profile_directory()});
+  return calibration::load_socket_profile(name);
 }
 
 json run(const std::vector<std::string>& overrides, const SocketProfile* profile = nullptr) {

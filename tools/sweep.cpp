@@ -11,11 +11,6 @@ namespace verbtwin::tools {
 
 using nlohmann::json;
 
-std::string text_of(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return value.is_null() ? "" : value.dump();
-}
-
 const json& value_at(const json& root, const std::string& path) {
   static const json none;
   std::string pointer(1, '/');

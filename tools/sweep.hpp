@@ -13,6 +13,8 @@
 
 namespace verbtwin::tools {
 
+using scenarios::text_of;
+
 /// One finished point.
 struct SweepRow {
   std::vector<std::pair<std::string, nlohmann::json>> settings;
@@ -30,8 +32,6 @@ std::string sweep_table_line(const SweepRow& row);
 
 /// The value at "cluster.nodes", or null.
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
-/// A value as a cell of a table has it.
-std::string text_of(const nlohmann::json& value);
 /// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
 std::string short_name(const std::string& path);
 /// What a rate is shared by: the machines that a micro-benchmark counts (1 where the others face one), else

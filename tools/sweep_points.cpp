@@ -35,31 +35,23 @@ class Checks {
  private:
   void check_profiles(const scenarios::Scenario& scenario) {
     const scenarios::Cluster& cluster = scenario.cluster;
-    const std::vector<std::filesystem::path> search = {calibration::profile_directory()};
     if (!nics_.contains(cluster.nic)) {
-      nics_[cluster.nic] = calibration::load_nic_profile(cluster.nic, search);
+      nics_[cluster.nic] = calibration::load_nic_profile(cluster.nic);
     }
-    if (hosts_.insert(cluster.host).second) calibration::load_host_profile(cluster.host, search);
+    if (hosts_.insert(cluster.host).second) calibration::load_host_profile(cluster.host);
     if (cluster.sockets.empty()) return;
-    check_socket_link(calibration::load_socket_profile(cluster.sockets, search),
-                      scenario.protocol.at("transport"));
+    check_socket_link(calibration::load_socket_profile(cluster.sockets), scenario.protocol.at("transport"));
   }
 
   /// In a process of its own: nothing may follow a platform with profiles.
   void check_platform(const scenarios::Cluster& cluster) {
     const std::string& file = cluster.network.platform;
     if (file.empty() || !platforms_.emplace(file, cluster.nodes).second) return;
-    const auto load = [&](std::size_t) -> std::string {
-      try {
-        sim::Platform::from_xml(file, cluster.nodes);
-        return "";
-      } catch (const UserError& error) {
-        return error.what();
-      }
+    const auto load = [&](std::size_t) {
+      sim::Platform::from_xml(file, cluster.nodes);
+      return std::string();
     };
-    const calibration::ForkedResult result =
-        calibration::in_processes(1, 1, load, [] { return true; }).front();
-    const std::string& why = result.error.empty() ? result.text : result.error;
+    const std::string why = calibration::in_processes(1, 1, load, [] { return true; }).front().error;
     if (!why.empty()) throw UserError("/cluster/network/platform", why);
   }
 
