@@ -75,5 +75,27 @@ TEST(AtomicUnit, ALockThatIsFreeAgainCostsNothing) {
   EXPECT_EQ(rounded_ns(unit.unit.execute({later_ns * kNs, 0}, 0x1000, unit.pcie)), later_ns + kOldNs);
 }
 
+/// Nobody waits for the write, but it is on its way up all the same.
+TEST(AtomicUnit, AnOperationReadsItsWordAndWritesItBack) {
+  Unit unit(round_nic());
+  unit.execute_ns(0x1000);
+  EXPECT_EQ(unit.pcie.up().busy_ps(), (20 + (8 + 20)) * kNs) << "the read's request, and the write";
+  EXPECT_EQ(unit.pcie.down().busy_ps(), (8 + 20) * kNs) << "the word";
+}
+
+TEST(AtomicUnit, TellsHowLongTheHottestLockWasHeldInTheWindow) {
+  Unit unit(fast_pcie());
+  const auto held_ns = [&unit] { return (unit.unit.longest_held_ps() + kNs / 2) / kNs; };
+  for (int i = 0; i < 3; ++i) unit.execute_ns(0x1000);
+  unit.execute_ns(0x1008);
+  EXPECT_EQ(held_ns(), 3 * kHeldNs) << "from before the engine took the operation, and of one lock alone";
+  unit.unit.begin_window();
+  EXPECT_EQ(held_ns(), 0);
+  unit.execute_ns(0x1008);
+  EXPECT_EQ(held_ns(), kHeldNs) << "another is the hottest now";
+  unit.execute_ns(0x1000);
+  EXPECT_EQ(held_ns(), kHeldNs) << "what was before the window does not count";
+}
+
 }  // namespace
 }  // namespace verbtwin::models

@@ -9,8 +9,7 @@
 namespace verbtwin::models {
 namespace {
 
-/// Most recent first. As the cache says of itself: until it is full for the first time, touches do not change
-/// the order.
+/// Most recent first; touches change the order from the start.
 class NaiveCache {
  public:
   explicit NaiveCache(std::size_t capacity) : capacity_(capacity) {}

@@ -281,6 +281,81 @@ TEST(Nic, ATranslationMissDelaysItsRequestAndOccupiesTheEngine) {
   EXPECT_EQ(nic.recv_engine().busy_ps(), 9 * kNs);
 }
 
+// ---- what nobody waits for
+
+TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
+  NicProfile profile = round_nic();
+  profile.qp_cache_entries = 1;
+  profile.wqe_cache_entries = 1;
+  profile.wqe_miss_ack_ns = 30;
+  Sender loud(profile), quiet(profile);  // hold context 1, the last one made
+  for (Sender* sender : {&loud, &quiet}) sender->nic.fetch_wqes(kStart, 2, 2, false);
+  loud.nic.send_ack(kStart);
+  quiet.nic.send_ack_quietly();
+  EXPECT_EQ(quiet.nic.send_engine().busy_ps(), 3 * kNs);
+  EXPECT_EQ(quiet.nic.send_engine().busy_ps(), loud.nic.send_engine().busy_ps());
+  loud.nic.receive_ack(0, kStart, 1);
+  quiet.nic.receive_ack_quietly(0, 1);
+  EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11 + 30) * kNs) << "its context and its WQE are gone";
+  EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), loud.nic.recv_engine().busy_ps());
+  EXPECT_EQ(quiet.nic.contexts().misses(), 1U);
+}
+
+TEST(Nic, AWriteWithImmediateFetchesARecvLikeASend) {
+  Sender send(round_nic()), write(round_nic());
+  send.nic.receive_send(0, kStart, 0);
+  write.nic.receive_imm(0);
+  EXPECT_EQ(write.nic.pcie().down().busy_ps(), (64 + 20) / 4 * kNs);
+  EXPECT_EQ(write.nic.pcie().down().busy_ps(), send.nic.pcie().down().busy_ps());
+  EXPECT_EQ(write.nic.pcie().up().busy_ps(), 20 / 4 * kNs);
+}
+
+TEST(Nic, ALineOfRecvsThatIsNotHeldIsFetchedForOne) {
+  NicProfile profile = round_nic();
+  profile.recv_queue_cache_entries = 1;
+  Sender receiver(profile);  // holds the RECVs of 1, the last one made
+  receiver.nic.receive_send(0, kStart, 0);
+  EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (64 + 20) * kNs);
+  receiver.nic.receive_send(0, kStart, 0);
+  EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), ((64 + 20) + (64 + 20) / 4) * kNs);
+}
+
+// ---- what it tells of itself
+
+/// `explain` names the cause of a bottleneck by these.
+TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
+  NicProfile profile = round_nic();
+  profile.qp_cache_entries = 1;
+  profile.wqe_cache_entries = 1;
+  profile.wqe_miss_response_ns = 130;
+  profile.translation_miss_occupancy_ns = 9;
+  Sender sender(profile);
+  sender.send_ns(0);
+  EXPECT_EQ(sender.nic.send_misses().contexts_ps, 11 * kNs);
+  EXPECT_EQ(sender.nic.recv_misses().contexts_ps, 0);
+  sender.nic.receive(1, kStart, 0);
+  EXPECT_EQ(sender.nic.recv_misses().contexts_ps, 11 * kNs);
+  EXPECT_EQ(sender.nic.send_misses().contexts_ps, 11 * kNs);
+  sender.nic.fetch_wqes(kStart, 2, 2, false);
+  sender.nic.receive_response(1, kStart, 0, 1);
+  EXPECT_EQ(sender.nic.recv_misses().wqes_ps, 130 * kNs);
+  sender.nic.translate(kStart, 0);
+  EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);
+  sender.nic.translate(kStart, 0);
+  EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs) << "a hit";
+}
+
+TEST(Nic, EveryWqeOfAListIsOneThatTheCacheHolds) {
+  NicProfile profile = round_nic();
+  profile.wqe_cache_entries = 16;
+  profile.wqe_miss_ack_ns = 30;
+  Sender sender(profile);
+  sender.nic.fetch_wqes(kStart, 17, 17, false);
+  EXPECT_EQ(sender.nic.wqes_fetched(), 17U);
+  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart, 1)), 4 + 30 + 160) << "sixteen came behind it";
+}
+
+// ---- what must emerge
 // ---- what must emerge
 
 /// Requests a second that one NIC can issue (WQE, doorbell, ACK, completion) and serve (none of these).

@@ -27,6 +27,47 @@ TEST(Pcie, AReadIsARequestAndItsDataBehindTheLatency) {
   EXPECT_EQ(pcie.down().busy_ps(), 84 * kNs);
 }
 
+/// Ordering rests on this instant: what lands before it is in what the read brings.
+TEST(Pcie, AReadTouchesMemoryHalfwayThroughItsLatency) {
+  EXPECT_EQ(Pcie(round_nic()).dma_read({0, 0}, 64).touch.at(), (20 + 84 + 500 - 250) * kNs);
+}
+
+/// Batching of doorbells pays because of these bytes.
+TEST(Pcie, ADoorbellTakesItsBytesFromStoresAndFromDataAlike) {
+  Pcie pcie(round_nic());
+  pcie.doorbell_and_read({0, 0}, 64);
+  EXPECT_EQ(pcie.down().busy_ps(), (28 + 84) * kNs) << "the doorbell, and what the read brings";
+  EXPECT_EQ(pcie.stores_ps(), 28 * kNs);
+  EXPECT_EQ(pcie.up().busy_ps(), 20 * kNs);
+}
+
+TEST(Pcie, APrefetchSharesItsRequestAndItsDataAmongItsUses) {
+  Pcie pcie(round_nic());
+  pcie.prefetch(64, 4);
+  EXPECT_EQ(pcie.up().busy_ps(), 20 * kNs / 4);
+  EXPECT_EQ(pcie.down().busy_ps(), 84 * kNs / 4);
+}
+
+TEST(Pcie, AWriteNobodyLooksForTakesTheSameDirection) {
+  Pcie pcie(round_nic());
+  pcie.dma_write_quietly(64);
+  EXPECT_EQ(pcie.up().busy_ps(), 84 * kNs);
+  EXPECT_EQ(pcie.down().busy_ps(), 0);
+}
+
+TEST(Pcie, AWriteBehindAnotherWaitsForNoSecondLatency) {
+  Pcie pcie(round_nic());
+  const Moment before = pcie.dma_write({0, 0}, 256);
+  EXPECT_EQ(before.at(), (276 + 200) * kNs);
+  EXPECT_EQ(pcie.dma_write_behind(before, 64).at(), (276 + 84 + 200) * kNs);
+}
+
+TEST(Pcie, APayloadAndItsCompletionAreTlpsOfTheirOwn) {
+  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 64, 1, 64).at(), (2 * 84 + 200) * kNs);
+  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 0, 1, 64).at(), (84 + 200) * kNs)
+      << "no payload, no TLP";
+}
+
 TEST(Pcie, AWriteIsVisibleAfterItsLatency) {
   Pcie pcie(round_nic());
   EXPECT_EQ(pcie.dma_write({0, 0}, 64).at(), (84 + 200) * kNs);

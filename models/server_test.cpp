@@ -70,6 +70,14 @@ TEST(Server, AJobHeldElsewhereDoesNotMeetWhatIsDoneMeanwhile) {
   EXPECT_EQ(server.serve(Moment{0, 0, 0}.not_before(40'000), 1000).at(), 41'000);
 }
 
+/// A message that was held back may pass servers and delays before it meets the queue that worked meanwhile.
+TEST(Server, AJobHeldElsewhereIsRememberedThroughServersAndDelays) {
+  Server first, behind;
+  for (int i = 0; i < 10; ++i) done_ps(behind, 0, 1000);
+  const Moment held = Moment{0, 0, 0}.not_before(40'000);
+  EXPECT_EQ(behind.serve(first.serve(held, 100).plus_delay(10).whole(), 1000).at(), 40'000 + 100 + 10 + 1000);
+}
+
 TEST(Server, APacketIsHandedOnBeforeTheNextIsHere) {
   Server slow, slower, fast;
   const Moment begun = slow.serve({0, 0, 0}, 1000, 4);
@@ -124,6 +132,9 @@ TEST(Moment, IsHeldBackToARealTime) {
   EXPECT_EQ(moment.not_before(170).queue_ps, 100);
   EXPECT_EQ(moment.plus_delay(5).at(), 155);
   EXPECT_EQ(moment.plus_delay(5).held_ps, 0);
+  const Moment message{100, 50, 0, 30};
+  EXPECT_EQ(message.not_before(170).spread_ps, 30) << "all its packets are";
+  EXPECT_EQ(message.not_before(170).first().at(), 140);
 }
 
 }  // namespace

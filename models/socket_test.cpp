@@ -22,6 +22,12 @@ TEST(SocketCosts, AFasterHostTakesLessTimeButWakesNoSooner) {
   const SocketCosts costs(round_sockets(), 2);
   EXPECT_EQ(costs.segment_ps(), 750'000);
   EXPECT_EQ(costs.interrupt_ps(), 400'000);
+  EXPECT_EQ(costs.ack_ps(), 300'000);
+  EXPECT_EQ(costs.context_switch_ps(), 850'000);
+  EXPECT_EQ(costs.send_ps(64), 157'000) << "call, copy and checksum";
+  EXPECT_EQ(costs.receive_ps(64), 130'000);
+  EXPECT_EQ(costs.poll_ps(1), 150'000);
+  EXPECT_EQ(costs.packet_ps(64), 602'000);
   EXPECT_EQ(costs.wakeup_ps(), 3'000'000);
 }
 
@@ -67,6 +73,7 @@ TEST(InterruptQueue, ModerationHoldsBackTheNextInterruptAndWhatComesMeanwhile) {
   EXPECT_EQ(joined.done_ps, 53'200'000) << "taken by the same interrupt";
   EXPECT_EQ(joined.cpu_ps, 1'200'000);
   EXPECT_EQ(queue.interrupts(), 2U);
+  EXPECT_EQ(queue.take(70'000'000, 0).done_ps, 102'000'000) << "behind the second, not behind its arrival";
   EXPECT_EQ(queue.take(200'000'000, 0).done_ps, 202'000'000);
 }
 
@@ -75,6 +82,19 @@ TEST(InterruptQueue, OtherWorkStandsInFrontOfPackets) {
   InterruptQueue queue(costs, 0);
   queue.owe(0, 5'000'000);
   EXPECT_EQ(queue.take(1'000'000, 0).done_ps, 6'200'000);
+  queue.owe(10'000'000, 5'000'000);
+  EXPECT_EQ(queue.done_ps(), 15'000'000) << "it begins when it comes";
+  EXPECT_EQ(queue.busy_ps(), 11'200'000);
+}
+
+TEST(InterruptQueue, WhoTakesTheCoreHoldsBackOnlyWorkThatIsThere) {
+  const SocketCosts costs(round_sockets(), 1);
+  InterruptQueue queue(costs, 0);
+  queue.take(0, 0);
+  queue.give_way(1'000'000, 700'000);
+  EXPECT_EQ(queue.done_ps(), 2'700'000);
+  queue.give_way(9'000'000, 700'000);
+  EXPECT_EQ(queue.done_ps(), 2'700'000);
 }
 
 }  // namespace

@@ -204,6 +204,40 @@ TEST(SimulatedLatency, TheReadWindowBoundsReadsInFlight) {
   EXPECT_GT(latency_ps(1), latency_ps(2) * 3 / 2);
 }
 
+/// A NIC executes one queue pair's requests in order, and an atomic takes it a round trip over PCIe: who
+/// takes a lock by CAS and READs the record behind it waits for both.
+TEST(SimulatedLatency, AnAtomicWaitsForWhatIsBeforeItAndIsWaitedFor) {
+  using Make = std::function<SendWr(Timed&)>;
+  const auto latency_ps = [](const Make& first, const Make& second) {
+    Timed timed(round_numbers());
+    return timed.complete_ps({first(timed), second(timed)});
+  };
+  const Make read_word = [](Timed& t) { return read(1, t.near.sge(0, 8), t.far, 0); };
+  const Make write_word = [](Timed& t) { return write(1, t.near.sge(0, 8), t.far, 0); };
+  const Make write_page = [](Timed& t) { return write(1, t.near.sge(4096, 4096), t.far, 4096); };
+  const Make cas = [](Timed& t) { return compare_swap(2, t.near.sge(64, 8), t.far, 64, 0, 1); };
+  constexpr std::int64_t kMostOfARoundTripPs = 400'000;  // of 500 ns; what goes with it is hidden
+  EXPECT_GE(latency_ps(cas, read_word) - latency_ps(read_word, read_word), kMostOfARoundTripPs)
+      << "the READ begins when the CAS is done";
+  EXPECT_GE(latency_ps(write_page, cas) - latency_ps(write_page, write_word), kMostOfARoundTripPs)
+      << "the CAS begins when the page has landed";
+}
+
+/// However late the last line is: the answer says that all are there.
+TEST(SimulatedLatency, ATornAccessIsAnsweredBehindItsLastLine) {
+  for (const bool reads : {true, false}) {
+    sim::ClusterParameters parameters = round_numbers();
+    parameters.tear = {20 * kMicrosecondPs, 1};
+    Timed timed(parameters);
+    timed.near.fill(0, 4096, 1);
+    timed.far.fill(8192, 4096, 2);
+    const SendWr wr = reads ? read(1, timed.near.sge(8192, 4096), timed.far, 8192)
+                            : write(1, timed.near.sge(0, 4096), timed.far, 0);
+    EXPECT_GE(timed.complete_ps({wr}), 20 * kMicrosecondPs);
+    EXPECT_TRUE(reads ? timed.near.holds(8192, 4096, 2) : timed.far.holds(0, 4096, 1));
+  }
+}
+
 /// A worker may poll late in a long step, when its clock is ahead of the calendar's: a completion that it can
 /// see there still says that the data has landed.
 TEST(SimulatedLatency, ACompletionSeenAheadOfTheCalendarComesBehindItsData) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -218,6 +219,41 @@ TEST(Transport, AReadThatWaitedForAnotherStillNeedsItsDoorbellAndItsWqe) {
   for (std::uint64_t us = 1; us < 10; ++us) {
     EXPECT_GE(second_read_ps(us) - static_cast<std::int64_t>(us) * kMicrosecondPs, idle_ps) << us;
   }
+}
+
+/// What the checks of torn reads rest on: without it they would find nothing because nothing is torn.
+TEST(Transport, TheLinesOfATornReadAreReadAtTimesOfTheirOwn) {
+  ClusterParameters p = Senders::parameters();
+  p.tear = {20 * kMicrosecondPs, 1};
+  Senders senders(p);
+  struct Writer final : Steppable {
+    bool step() override {
+      if (!std::exchange(waited, true)) {
+        cpu->charge_cycles(16 * kMicrosecondCycles);
+        return true;
+      }
+      std::ranges::fill(record, std::byte{1});
+      return false;
+    }
+    Cpu* cpu = nullptr;
+    std::span<std::byte> record;
+    bool waited = false;
+  } writer;
+  writer.cpu = &senders.cluster.port(0, 1).cpu();
+  writer.record = senders.cluster.memory(1).local().first(4096);
+  senders.first.begin = [](Sender& s) { s.read(4096); };
+  senders.cluster.drive(0, 0, senders.first);
+  senders.cluster.drive(0, 1, writer);
+  senders.cluster.clock().run_until(100 * kMicrosecondPs, [] { return true; });
+  ASSERT_THAT(senders.first.statuses, ElementsAre(WcStatus::kSuccess));
+  int newer = 0;
+  for (std::size_t at = 0; at < 4096; at += 64) {
+    const std::span<const std::byte> line = senders.cluster.memory(0).local().subspan(at, 64);
+    newer += line[0] == std::byte{1};
+    EXPECT_EQ(std::ranges::count(line, line[0]), 64) << "a line is whole";
+  }
+  EXPECT_GT(newer, 64 / 4);
+  EXPECT_LT(newer, 64 * 3 / 4);
 }
 
 TEST(Transport, WhatWaitsForItsDoorbellWhenTheQueuePairFailsIsFlushed) {

@@ -174,6 +174,9 @@ TEST(ReadAtomic, CountsWriteSkews) {
   TestRampHistories ordered(2);
   ordered.update(5, {{kX, 0}, {kY, 0}}, {kX}).update(6, {{kX, 5}, {kY, 0}}, {kY}, 1);
   EXPECT_THAT(allowed(ordered), ElementsAre(0U, 0U));
+  TestRampHistories in_one_place(2);  // a skew needs two places: who writes the same one loses an update
+  in_one_place.update(5, {{kX, 0}, {kY, 0}}, {kX, kZ}).update(6, {{kX, 0}, {kY, 0}}, {kY, kZ}, 1);
+  EXPECT_THAT(allowed(in_one_place), ElementsAre(0U, 0U));
 }
 
 TEST(NumberedVersions, OfASerialExecutionAreSerializable) {

@@ -75,6 +75,13 @@ TEST(Serializable, FindsADirtyRead) {
   EXPECT_THAT(report.examples, ElementsAre("read of a version nobody committed: 0.1 read 0/1/10@2"));
 }
 
+/// Nor does the value tell: a writer that aborted may have put back what was there.
+TEST(Serializable, FindsADirtyReadOfTheFirstVersion) {
+  const CheckReport report = check({{{{kX, 1, initial_digest_of(kX)}}, {}}});
+  EXPECT_EQ(report.violations, 1u);
+  EXPECT_THAT(report.examples, ElementsAre("read of a version nobody committed: 0.0 read 0/1/10@1"));
+}
+
 TEST(Serializable, FindsATornRead) {
   const CheckReport report = check({{{at(kX, 0)}, {at(kX, 1)}}, {{torn(kX, 1)}, {}}});
   EXPECT_EQ(report.violations, 1u);

@@ -27,6 +27,7 @@ struct Plan {
   std::int64_t end_ps = 6'000;  // a fake picosecond is one thing done
   std::uint64_t seed = 1;
   OccOptions options;
+  bool leave_locks = false;  // on every record of node 0, for the checks to find
 };
 
 /// A random worker does a random number of steps, again and again.
@@ -66,6 +67,9 @@ class Interleaved {
         const auto& aborts = node->statistics(thread).aborts;
         outcomes.aborted = std::accumulate(aborts.begin(), aborts.end(), outcomes.aborted);
       }
+    }
+    for (std::uint64_t slot = 0; plan_.leave_locks && slot < system_.layout().table(0).spec.records; ++slot) {
+      atomic_word(nodes_[0]->store().primary_record(0, slot)).store(owner_word(1, 0, 0));
     }
     for (const CheckReport& check : run_checks(system_, nodes_)) {
       outcomes.violations += check.violations;
@@ -183,12 +187,15 @@ OccOptions farm() {
 }
 
 TEST(Interleaving, ManySeedsOfNamedProtocolsAreSound) {
-  OccOptions drtmh, fasst;
-  fasst.execution.primitive = fasst.validation.check = fasst.logging.primitive = fasst.commit.primitive =
-      Primitive::kRpc;
-  fasst.validation.lock = LockKind::kRpc;
+  OccOptions drtmh, fasst_occ;
+  fasst_occ.execution.primitive = fasst_occ.validation.check = fasst_occ.logging.primitive =
+      fasst_occ.commit.primitive = Primitive::kRpc;
+  fasst_occ.validation.lock = LockKind::kRpc;
+  OccOptions fasst = fasst_occ;
+  fasst.execution.lock = true;
+  fasst.logging.placement = LogPlacement::kCoordinator;
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
-    for (const OccOptions& options : {drtmh, fasst, farm()}) {
+    for (const OccOptions& options : {drtmh, fasst_occ, fasst, farm()}) {
       Plan plan;
       plan.options = options;
       plan.seed = seed;
@@ -234,6 +241,14 @@ TEST(Interleaving, EachDeliberateFaultIsCaught) {
     plan.options.sabotage.*fault = true;
     EXPECT_GT(Interleaved(plan).run().violations, 0U) << "farm";
   }
+}
+
+TEST(Interleaving, ALockThatIsLeftBehindIsCaught) {
+  Plan plan;
+  plan.leave_locks = true;
+  const Outcomes outcomes = Interleaved(plan).run();
+  EXPECT_GT(outcomes.violations, 0U);
+  EXPECT_NE(outcomes.findings.find("final_state: left locked"), std::string::npos) << outcomes.findings;
 }
 
 }  // namespace

@@ -191,6 +191,32 @@ TEST_P(TransactionTest, ALockedReadSetAborts) {
   }
 }
 
+/// Deletes the records, or writes them anew.
+Task<void> set_existence(Transaction& tx, std::vector<RecordId> records, bool exist, bool& committed) {
+  WaitGroup& buffers = tx.begin();
+  co_await buffers;
+  std::vector<int> items;
+  for (const RecordId record : records) items.push_back(tx.update(record));
+  auto executing = tx.execute();
+  if (!co_await executing) co_return;
+  for (const int item : items) exist ? tx.insert(item) : tx.erase(item);
+  auto committing = tx.commit(0);
+  committed = co_await committing;
+}
+
+/// A version word tells of the deletion, too: that is no change which anybody made in between.
+TEST_P(TransactionTest, ADeletedRecordIsWrittenAnew) {
+  for (std::uint64_t round = 1; round <= 4; ++round) {
+    const bool exist = round % 2 == 0;
+    bool committed = false;
+    db.node(0).worker.spawn(set_existence(db.transaction(0), all, exist, committed));
+    db.run();
+    EXPECT_TRUE(committed) << round;
+    for (const RecordId id : all)
+      EXPECT_EQ(version_of(id), exist ? round : kDeletedBit | round) << to_string(id);
+  }
+}
+
 TEST_P(TransactionTest, TheHistoryTellsWhatWasReadAndWritten) {
   ASSERT_TRUE(run(0, {.reads = {own}, .writes = {large}, .seen = {}}).committed);
   ASSERT_FALSE(run(0, {.reads = {}, .writes = {large}, .seen = {}}, [&] {
@@ -206,6 +232,45 @@ TEST_P(TransactionTest, TheHistoryTellsWhatWasReadAndWritten) {
   EXPECT_EQ(tx.writes[0].record, large);
   EXPECT_EQ(tx.writes[0].version, 1U);
   EXPECT_EQ(tx.writes[0].digest, value_digest({db.record(large) + kRecordHeaderBytes, 100}));
+}
+
+Attempt run_alone(Database& db, Attempt a) {
+  db.node(0).worker.spawn(attempt(db.transaction(0), a));
+  db.run();
+  EXPECT_TRUE(a.committed);
+  return a;
+}
+
+/// One-sided where nothing else is, so that any datagram is a check.
+TEST(Validation, AsksAPrimaryByRpcBeyondSoManyOfItsRecordsRead) {
+  OccOptions options =
+      options_of({"", Primitive::kOneSided, LockKind::kCas, Primitive::kOneSided, /*passive_ack=*/false});
+  options.validation.check_rpc_above = 2;
+  const auto packets = [&options](std::uint64_t reads_there, const RecordId& written) {
+    Database db(options);
+    Attempt a{.reads = {}, .writes = {written}, .seen = {}};
+    for (std::uint64_t key = 0; key < reads_there; ++key) a.reads.push_back(RecordId::make(kSmall, 1, key));
+    run_alone(db, a);
+    return db.packets();
+  };
+  const RecordId elsewhere = RecordId::make(kSmall, 2, 40), there = RecordId::make(kSmall, 1, 40);
+  EXPECT_EQ(packets(2, elsewhere), 0U);
+  EXPECT_GT(packets(3, elsewhere), 0U);
+  EXPECT_EQ(packets(2, there), 0U) << "what is written is locked, not checked";
+}
+
+TEST(Execution, RemembersWhereARecordIsHoweverItFoundOut) {
+  for (const Primitive primitive : {Primitive::kOneSided, Primitive::kHybrid}) {
+    Database db(options_of({"", primitive, LockKind::kCas, Primitive::kOneSided}));
+    const Attempt reads{
+        .reads = {RecordId::make(kSmall, 1, 4), RecordId::make(kLarge, 2, 5)}, .writes = {}, .seen = {}};
+    run_alone(db, reads);
+    EXPECT_EQ(db.transaction(0).locations_missed(), 2U);
+    EXPECT_EQ(db.transaction(0).locations_cached(), 0U);
+    run_alone(db, reads);
+    EXPECT_EQ(db.transaction(0).locations_missed(), 0U) << "of this attempt";
+    EXPECT_EQ(db.transaction(0).locations_cached(), 2U);
+  }
 }
 
 Task<void> update_often(Transaction& tx, RecordId record, int times, int& committed) {
