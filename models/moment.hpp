@@ -12,6 +12,18 @@
 
 namespace verbtwin::models {
 
+/// How a message is cut. Stages take its last packet for a full one, so that a longer message is never sooner
+/// there than a shorter one.
+struct Packets {
+  std::uint32_t bytes = 0, mtu_b = 1;
+
+  bool is_one() const { return bytes <= mtu_b; }
+  /// A packet's part of what the whole message takes.
+  std::int64_t each_ps(std::int64_t message_ps) const {
+    return is_one() ? message_ps : message_ps * mtu_b / bytes;
+  }
+};
+
 struct Moment {
   std::int64_t queue_ps = 0;   // when it stands in front of the next server, delays left out
   std::int64_t delay_ps = 0;   // the delays

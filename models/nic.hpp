@@ -54,8 +54,10 @@ class Nic {
     const Miss miss = touch(context, send_misses_);
     const std::int64_t service_ps =
         send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b) + miss.occupancy_ps;
-    const std::uint32_t packets = packets_of(fetch_b, mtu_b_);
-    Moment out = send_engine_.serve(ready.not_before(queue_pair_free_ps), service_ps, packets);
+    const Packets packets{fetch_b, mtu_b_};
+    // The queue pair's turn comes behind the engine's queue, not in front of it: when it comes depends on
+    // that queue, and who carries such a wait as a delay into it is taken to have been there all the time.
+    Moment out = send_engine_.serve(ready, service_ps, packets).not_before(queue_pair_free_ps + service_ps);
     queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
     out.delay_ps += miss.latency_ps + send_pipeline_ps_;
     return fetch_b > 0 ? pcie_.dma_read(out, fetch_b, packets).done : out;
@@ -66,7 +68,7 @@ class Nic {
   Moment send_response(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return response_engine_.serve(ready, service_ps, packets_of(bytes, mtu_b_)).plus_delay(send_pipeline_ps_);
+    return response_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_}).plus_delay(send_pipeline_ps_);
   }
   Moment send_ack(Moment ready) {
     return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
@@ -114,7 +116,7 @@ class Nic {
 
   /// Writes `payload_b` and a completion behind it; when a CPU can see the completion.
   Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
-    return pcie_.dma_write_both(ready, payload_b, packets_of(payload_b, mtu_b_), kCqeBytes);
+    return pcie_.dma_write_both(ready, payload_b, {payload_b, mtu_b_}, kCqeBytes);
   }
 
   /// A completion behind a payload that is visible at `landed`.
@@ -180,7 +182,7 @@ class Nic {
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::uint32_t bytes,
                              std::int64_t service_ps) {
     const Miss miss = touch(context, recv_misses_);
-    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, packets_of(bytes, mtu_b_))
+    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, Packets{bytes, mtu_b_})
         .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 

@@ -120,6 +120,27 @@ TEST(Nic, OneQueuePairPassesTheEngineInOrder) {
   }
 }
 
+/// Who waits in front of the engine is not held: behind it, servers would work on without it.
+TEST(Nic, RequestsOfOneQueuePairQueueAsThoseOfMany) {
+  NicProfile profile = round_nic();
+  profile.queue_pair_gap_ns = 0;
+  const auto sent = [&](std::uint32_t queue_pairs) {
+    Sender sender(profile, queue_pairs);
+    std::vector<Moment> all;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+      const std::uint32_t qp = i % queue_pairs;
+      all.push_back(sender.nic.send_request(qp, sender.free_ps[qp], kStart, 1, 0));
+    }
+    return all;
+  };
+  const std::vector<Moment> one = sent(1), many = sent(16);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    EXPECT_EQ(one[i].queue_ps, many[i].queue_ps) << i;
+    EXPECT_EQ(one[i].held_ps, 0) << i;
+    if (i > 0) EXPECT_GT(one[i].queue_ps, one[i - 1].queue_ps);
+  }
+}
+
 TEST(Nic, AcksShareTheSendEngineResponsesDoNot) {
   EXPECT_EQ(ns(Nic(round_nic()).send_response(kStart, 0)), 6 + 150);
   EXPECT_EQ(ns(Nic(round_nic()).send_ack(kStart)), 3 + 150);

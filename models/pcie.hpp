@@ -49,7 +49,7 @@ class Pcie {
   };
 
   /// `packets`: of the message whose payload it is, which come and go one by one.
-  Read dma_read(Moment ready, std::uint32_t bytes, std::uint32_t packets = 1) {
+  Read dma_read(Moment ready, std::uint32_t bytes, Packets packets = {}) {
     const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = wire_ps(bytes, completion_b_);
     up_.owe(request_ps);
     const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
@@ -74,15 +74,14 @@ class Pcie {
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
-  Moment dma_write(Moment ready, std::uint32_t bytes, std::uint32_t packets = 1) {
+  Moment dma_write(Moment ready, std::uint32_t bytes, Packets packets = {}) {
     return up_.serve(ready, wire_ps(bytes, payload_b_), packets).plus_delay(dma_write_ps_);
   }
 
   /// A write that nobody looks for by itself.
   void dma_write_quietly(std::uint32_t bytes) { up_.owe(wire_ps(bytes, payload_b_)); }
   /// A write of `bytes` and one of a completion behind it: when the completion is visible.
-  Moment dma_write_both(Moment ready, std::uint32_t bytes, std::uint32_t packets,
-                        std::uint32_t completion_bytes) {
+  Moment dma_write_both(Moment ready, std::uint32_t bytes, Packets packets, std::uint32_t completion_bytes) {
     const std::int64_t payload_ps = bytes > 0 ? wire_ps(bytes, payload_b_) : 0;
     return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_), packets)
         .plus_delay(dma_write_ps_);

@@ -36,9 +36,9 @@ class Server {
   /// The same of a message: the server begins with its first packet, is done with the last no sooner than the
   /// last can be, and hands on each when it is done with it. (Packets of others that pass in between are
   /// left out: the message stands in the queue as a whole.)
-  Moment serve(Moment ready, std::int64_t service_ps, std::uint32_t packets) {
-    if (packets == 1) return serve(ready, service_ps);
-    const std::int64_t packet_ps = service_ps / packets;
+  Moment serve(Moment ready, std::int64_t service_ps, Packets packets) {
+    if (packets.is_one()) return serve(ready, service_ps);
+    const std::int64_t packet_ps = packets.each_ps(service_ps);
     Moment done = serve(ready.first(), service_ps);
     const std::int64_t first_ps = done.queue_ps - service_ps + packet_ps;
     done.queue_ps = std::max(done.queue_ps, ready.queue_ps + packet_ps);

@@ -79,15 +79,17 @@ TEST(Server, AJobHeldElsewhereIsRememberedThroughServersAndDelays) {
 }
 
 TEST(Server, APacketIsHandedOnBeforeTheNextIsHere) {
+  constexpr Packets kFour{.bytes = 4 * 1024, .mtu_b = 1024};
   Server slow, slower, fast;
-  const Moment begun = slow.serve({0, 0, 0}, 1000, 4);
+  const Moment begun = slow.serve({0, 0, 0}, 1000, kFour);
   EXPECT_EQ(begun.at(), 1000);
   EXPECT_EQ(begun.first().at(), 250);
-  const Moment waited = slower.serve(begun.plus_delay(10), 2000, 4);
+  const Moment waited = slower.serve(begun.plus_delay(10), 2000, kFour);
   EXPECT_EQ(waited.at(), 250 + 2000 + 10);
   EXPECT_EQ(waited.first().at(), 750 + 10);
-  EXPECT_EQ(fast.serve(waited, 400, 4).at(), 2250 + 100 + 10) << "the last packet comes no earlier";
-  EXPECT_EQ(fast.serve({0, 0, 0}, 400, 1).at(), 400 + 400) << "and the next message meets the work, no gaps";
+  EXPECT_EQ(fast.serve(waited, 400, kFour).at(), 2250 + 100 + 10) << "the last packet comes no earlier";
+  EXPECT_EQ(fast.serve({0, 0, 0}, 400, Packets{}).at(), 400 + 400)
+      << "and the next message meets the work, no gaps";
 }
 
 TEST(Server, APipelineOfIdleServersIsAsOneOfPackets) {
@@ -100,11 +102,28 @@ TEST(Server, APipelineOfIdleServersIsAsOneOfPackets) {
       std::int64_t free_ps = 0;
       for (std::int64_t& done : done_ps) done = free_ps = std::max(done, free_ps) + ps;
       Server server;
-      message = server.serve(message, ps * packets, packets);
+      message = server.serve(message, ps * packets, Packets{packets * 1024, 1024});
       RC_ASSERT(message.at() == done_ps.back());
       if (packets > 1) RC_ASSERT(message.first().at() == done_ps.front());
       RC_ASSERT(server.busy_ps() == ps * packets);
     }
+  }));
+}
+
+TEST(Server, ALongerMessageIsNeverSoonerThrough) {
+  EXPECT_TRUE(rc::check("whatever the stages, with one byte more", [] {
+    const auto bytes = *rc::gen::inRange<std::uint32_t>(1, 5000);
+    const auto ps_per_byte = *rc::gen::nonEmpty<std::vector<std::uint8_t>>();
+    constexpr std::uint32_t kMtu_b = 1000;
+    const auto through_ps = [&](std::uint32_t length) {
+      Moment message;
+      for (const std::int64_t ps : ps_per_byte) {
+        Server server;
+        message = server.serve(message, ps * length, Packets{length, kMtu_b});
+      }
+      return message.at();
+    };
+    RC_ASSERT(through_ps(bytes) <= through_ps(bytes + 1));
   }));
 }
 

@@ -37,8 +37,9 @@ class Fabric {
     models::Moment there;  // when it is at the far end
   };
 
-  /// Sends `bytes` in `packets` along a path from its entrance, each when it is `ready` there.
-  Crossing cross(Path path, std::uint32_t bytes, models::Moment ready, std::uint32_t packets = 1) {
+  /// Sends `bytes`, cut as its payload is, along a path from its entrance, each packet when it is `ready`
+  /// there.
+  Crossing cross(Path path, std::uint32_t bytes, models::Moment ready, models::Packets packets = {}) {
     models::Moment head = ready.first(), tail = ready, left = ready;
     std::int64_t latency_ps = 0, packet_ps = 0;
     double ps_per_byte = 0;
@@ -47,7 +48,7 @@ class Fabric {
       const std::int64_t service_ps = l.service_ps(bytes);
       // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail. A
       // NIC hands on whole packets.
-      packet_ps = packets == 1 ? service_ps : service_ps / packets;
+      packet_ps = packets.each_ps(service_ps);
       const std::int64_t entered_ps = tail.at() + (hop == 0 ? packet_ps : 0);
       tail = l.serve(head, service_ps);
       head = models::Moment{tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps}.plus_delay(l.latency_ps);
@@ -57,7 +58,7 @@ class Fabric {
       ps_per_byte = l.ps_per_byte;
       tail = tail.plus_delay(l.latency_ps);
     }
-    tail.spread_ps = packets == 1 ? 0 : std::max<std::int64_t>(0, tail.at() - head.at() - packet_ps);
+    tail.spread_ps = packets.is_one() ? 0 : std::max<std::int64_t>(0, tail.at() - head.at() - packet_ps);
     const auto room_ps = static_cast<std::int64_t>(kBufferBytes * ps_per_byte);
     return {left.not_before(tail.at() - latency_ps - room_ps), tail};
   }

@@ -46,12 +46,12 @@ TEST(Fabric, PacketsEnterAndLeaveOneByOne) {
   Star star(2);
   models::Moment ready{100'000, 0, 0};
   ready.spread_ps = 75'000;  // four of 1,000 B, one every 25 ns: faster than the link's 80
-  const models::Moment there = star.fabric.cross(star.fabric.path(0, 1), 4000, ready, 4).there;
+  const models::Moment there = star.fabric.cross(star.fabric.path(0, 1), 4000, ready, {4000, 1000}).there;
   EXPECT_EQ(there.first().at(), 25'000 + 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
   EXPECT_EQ(there.at(), 25'000 + 4000 * kBytePs + 2 * kCablePs + kSwitchPs);
   ready.spread_ps = 1'000'000;
   ready.queue_ps = 9'000'000;  // slower than the link, which is idle again
-  EXPECT_EQ(star.fabric.cross(star.fabric.path(0, 1), 4000, ready, 4).there.at(),
+  EXPECT_EQ(star.fabric.cross(star.fabric.path(0, 1), 4000, ready, {4000, 1000}).there.at(),
             9'000'000 + 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
 }
 

@@ -158,6 +158,18 @@ void Platform::finish(std::vector<s4u::Host*> hosts, int endpoints_per_node) {
   current_platform = this;
 }
 
+/// Where hosts are the routers.
+void Platform::add_ports(double bandwidth_bytes_per_s) {
+  first_port_ = static_cast<std::uint32_t>(links_.size());
+  for (std::size_t endpoint = 0; endpoint < hosts_.size(); ++endpoint) {
+    for (const char* way : {"out", "in"}) {
+      LinkInfo& port = links_.emplace_back();
+      port.name = fmt::format("port-{}-{}", endpoint, way);
+      port.bandwidth_bytes_per_s = bandwidth_bytes_per_s;
+    }
+  }
+}
+
 std::unique_ptr<Platform> Platform::star(const StarParameters& p) {
   assert(p.nodes > 0 && p.nics_per_node > 0 && p.link_gbps > 0 && p.cable_ps >= 0 && p.switch_ps >= 0);
   std::unique_ptr<Platform> platform(new Platform);
@@ -229,6 +241,7 @@ std::unique_ptr<Platform> Platform::of_cluster(const StarParameters& ports, std:
   if (has_switches) leave_by_cable(hosts, ports);
   hosts.resize(endpoints);
   platform->finish(std::move(hosts), ports.nics_per_node);
+  if (!has_switches) platform->add_ports(bytes_per_s(ports));
   return platform;
 }
 
@@ -285,7 +298,12 @@ std::vector<std::uint32_t> Platform::route(int from_endpoint, int to_endpoint) c
   std::vector<s4u::Link*> links;
   double latency_s = 0;
   host(from_endpoint)->route_to(host(to_endpoint), links, &latency_s);
+  const auto port = [&](int endpoint, std::uint32_t way) {
+    if (first_port_ > 0) route.push_back(first_port_ + 2 * static_cast<std::uint32_t>(endpoint) + way);
+  };
+  port(from_endpoint, 0);
   for (const s4u::Link* link : links) route.push_back(link_index_.at(link));
+  port(to_endpoint, 1);
   return route;
 }
 

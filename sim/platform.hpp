@@ -76,7 +76,9 @@ class Platform {
   static std::unique_ptr<Platform> fat_tree(const StarParameters& ports, const FatTree& tree);
 
   /// SimGrid's torus with its routing, one dimension after the other. Every hop takes the cable's latency and
-  /// that of the router behind it. What a port sends and what passes by share its router's links.
+  /// that of the router behind it. What a port sends and what passes by share its router's links; between
+  /// port and router there is a link without latency, of the port's rate, each way, which SimGrid does not
+  /// know (with network.model = simgrid a port sends as fast as all of its router's cables).
   static std::unique_ptr<Platform> torus(const StarParameters& ports, const Torus& torus);
 
   /// SimGrid's dragonfly with its minimal routing: at most one cable between groups on the way. Latencies are
@@ -98,8 +100,8 @@ class Platform {
   std::size_t links() const { return links_.size(); }
   const LinkInfo& link(std::uint32_t index) const { return links_[index]; }
 
-  /// Empty from an endpoint to itself. Asks SimGrid (under a microsecond in a star): look a pair up once,
-  /// keep it.
+  /// Indices of links, in the order a message crosses them. Empty from an endpoint to itself. Asks SimGrid
+  /// (under a microsecond in a star): look a pair up once, keep it.
   std::vector<std::uint32_t> route(int from_endpoint, int to_endpoint) const;
 
   /// `changed` is called after link(index) has changed its bandwidth or its state, by a profile in the XML
@@ -125,12 +127,14 @@ class Platform {
   static std::unique_ptr<Platform> of_cluster(const StarParameters& ports, std::size_t places,
                                               const MakeZone& make_zone, bool has_switches);
   void finish(std::vector<simgrid::s4u::Host*> hosts, int endpoints_per_node);
+  void add_ports(double bandwidth_bytes_per_s);
   void announce(const simgrid::s4u::Link& link);
   static void connect_signals();
 
   std::unique_ptr<EngineScope> engine_;
   std::vector<simgrid::s4u::Host*> hosts_;  // by endpoint
   int endpoints_per_node_ = 1;
+  std::uint32_t first_port_ = 0;  // the link out of endpoint 0, behind it the one in; 0: hosts have their own
   bool has_profiles_ = false;
   std::vector<LinkInfo> links_;
   std::unordered_map<const simgrid::s4u::Link*, std::uint32_t> link_index_;  // looked up, never iterated

@@ -283,8 +283,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_);
     return;
   }
-  const std::uint32_t packets = models::packets_of(has_payload ? f.length : 0, mtu_b_);
-  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, packets);
+  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, {has_payload ? f.length : 0, mtu_b_});
   if (completes) complete(f, qp, qp.port_.nic.write_completion(crossing.left).at());
   arrive_request(index, qp, crossing.there);
 }

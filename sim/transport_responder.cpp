@@ -32,7 +32,7 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
     return;
   }
   models::Nic& nic = origin.peer_port_->nic;
-  const std::uint32_t packets = models::packets_of(f.length, mtu_b_);
+  const models::Packets packets{f.length, mtu_b_};
   models::Moment in = nic.receive(origin.peer_context_, tail, is_write(f.opcode) ? f.length : 0);
   in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
   if (is_write(f.opcode)) {
@@ -318,7 +318,9 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   const models::Moment landed = nic.write_completion(done, landed_b);
   push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, landed.at());
   if (f.type == QpType::kRc) {
-    respond(index, target, landed);  // as for a WRITE, whose ACK is behind its payload
+    // As for a WRITE, whose ACK is behind its payload. How long that took to land is a delay to who hears of
+    // it now: in front of the servers on the way back stands what has come there by now.
+    respond(index, target, now().plus_delay(landed.at() - calendar_.now_ps()));
   } else {
     release(index);
   }
@@ -384,8 +386,8 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
     send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
     return;
   }
-  const std::uint32_t packets = with_data ? models::packets_of(f.length, mtu_b_) : 1;
-  const models::Moment tail = fabric_.cross(target.to_peer_, bytes, out, packets).there;
+  const models::Moment tail =
+      fabric_.cross(target.to_peer_, bytes, out, {with_data ? f.length : 0, mtu_b_}).there;
   SimQueuePair* origin = find(f.origin);
   if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
     target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());

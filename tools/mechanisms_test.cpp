@@ -85,6 +85,36 @@ TEST(Mechanism, MoreReadsOutstandingAreSlowerBecauseOfTheWqeCache) {
   EXPECT_GT(gained(cx3), 0.97);
 }
 
+/// Bursts may queue, but where a server is full no time of it is lost: by the closed form, a job takes it
+/// `100 ns`.
+TEST(Mechanism, AFullEngineLosesNothingToBursts) {
+  NicProfile engines = nic("ideal");
+  engines.send_wqe_ns = 100;
+  engines.send_ack_ns = 1;
+  engines.recv_packet_ns = 90;
+  engines.link_gbps = 1600;
+  const std::vector<std::string> window = {
+      "cluster.threads=8",       "workload.verb=write", "workload.inline=false", "workload.payload_b=64",
+      "workload.outstanding=32", "run.warmup_us=300",   "run.measure_us=600"};
+  EXPECT_NEAR(rate(engines, host("ideal-host"), window) / (1e9 / 101), 1, 0.02);
+}
+
+/// ACKs of SENDs are worked out when these arrive: a long queue there may not stand before later arrivals
+/// here.
+TEST(Mechanism, MoreThreadsThatSendAreNoSlower) {
+  NicProfile cx4 = nic("connectx-4");
+  cx4.recv_queue_cache_entries = kNever;
+  const auto sends = [&](int threads) {
+    return rate(
+        cx4, host("xeon-e5-2650v4"),
+        {"cluster.nodes=2", fmt::format("cluster.threads={}", threads), "workload.verb=send",
+         "workload.payload_b=8", "workload.outstanding=8", "run.warmup_us=200", "run.measure_us=400"});
+  };
+  const double few = sends(8), more = sends(12), many = sends(20);
+  EXPECT_GT(more, 0.99 * few);
+  EXPECT_GT(many, 0.99 * more);
+}
+
 TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
   const auto step = [](const HostProfile& host) {
     const auto writes = [&](int payload_b) {
