@@ -302,15 +302,15 @@ void add_measure_command(CLI::App& app, int& exit_code) {
           "the program")
       ->required()
       ->type_name("DIR");
-  const auto positive = CLI::Range(1, 1 << 20);
-  const auto several = [&](const char* flags, std::vector<int>& values, const char* what) {
+  const auto several = [&](const char* flags, std::vector<int>& values, const char* what,
+                           int most = 1 << 20) {
     return command->add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
         ->delimiter(',')
         ->type_name("N,...")
-        ->check(positive);
+        ->check(CLI::Range(1, most));
   };
   several("-s,--size", options->sizes, "Payloads in bytes");
-  several("--threads", options->threads, "Threads that post, of one rank")->check(CLI::Range(1, 256));
+  several("--threads", options->threads, "Threads that post, of one rank", 256);
   several("-t,--tx-depth", options->windows, "Requests in flight, of a thread");
   several("-q,--qp", options->queue_pairs, "Queue pairs of a thread");
   several("-l,--post_list", options->batches, "Requests a doorbell");
@@ -326,7 +326,7 @@ void add_measure_command(CLI::App& app, int& exit_code) {
                                "absent: {}",
                                options->signal_interval))
       ->type_name("N")
-      ->check(positive);
+      ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("-D,--duration", options->seconds,
                    fmt::format("Seconds a point; absent: {}", options->seconds))

@@ -75,7 +75,7 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
   for (const char* text :
        {"Payloads in bytes; absent: 8,64,1024,4096 ", "Threads that post, of one rank; absent: 1 ",
         "Requests in flight, of a thread; absent: 1,16 ", "Queue pairs of a thread; absent: 1 ",
-        "Requests a doorbell; absent: 1 ", "window 1; absent: 188 ", "half a window; absent: 100 ",
+        "Requests a doorbell; absent: 1 ", "time sends inline; absent: 188 ", "half a window; absent: 100 ",
         "Seconds a point; absent: 1 ", "absent: read,write,send,compare_swap,fetch_add,send_ud "}) {
     EXPECT_THAT(words, HasSubstr(text));
   }
