@@ -63,8 +63,8 @@ TEST(Pcie, AWriteBehindAnotherWaitsForNoSecondLatency) {
 }
 
 TEST(Pcie, APayloadAndItsCompletionAreTlpsOfTheirOwn) {
-  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 64, 1, 64).at(), (2 * 84 + 200) * kNs);
-  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 0, 1, 64).at(), (84 + 200) * kNs)
+  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 64, {}, 64).at(), (2 * 84 + 200) * kNs);
+  EXPECT_EQ(Pcie(round_nic()).dma_write_both({0, 0}, 0, {}, 64).at(), (84 + 200) * kNs)
       << "no payload, no TLP";
 }
 

@@ -111,7 +111,7 @@ void add_transactions(const TransactionsInput& input, json& result) {
 /// Coroutines do nothing but transactions, so that the latencies add up to their time (Little's law). Where
 /// they do not, transactions that the window does not see the end of are missing. What user aborts took is
 /// not known: anything up to as much as a commit of their type.
-void add_warning(const TransactionsInput& input, json& result) {
+void warn_of_length(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;
   const scenarios::Cluster& cluster = input.scenario->cluster;
   const double coroutines = static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads *
@@ -130,12 +130,23 @@ void add_warning(const TransactionsInput& input, json& result) {
   const double at_most = of_commits + user_aborts_us / time_us;
   if (at_most >= 1 - kTolerance && of_commits <= 1 + kTolerance) return;
   const bool missing = at_most < 1 - kTolerance;
-  result["warning"] = json::array(
-      {fmt::format("latencies add up to {:.0f} % of the coroutines' time: transactions {}; lengthen "
-                   "run.measure_us",
-                   100 * (missing ? at_most : of_commits),
-                   missing ? "longer than the window are missing from the latencies"
-                           : "begun long before the window are in the latencies")});
+  result["warning"].push_back(
+      fmt::format("latencies add up to {:.0f} % of the coroutines' time: transactions {}; lengthen "
+                  "run.measure_us",
+                  100 * (missing ? at_most : of_commits),
+                  missing ? "longer than the window are missing from the latencies"
+                          : "begun long before the window are in the latencies"));
+}
+
+/// Queues that fill need a few latencies until they are as long as they will be. Who asked for no warm-up
+/// wants to see the start.
+void warn_of_start(const RunInput& input, json& result) {
+  const double warmup_us = input.scenario->run.warmup_us, mean_us = result.at("latency_us").at("mean");
+  if (warmup_us == 0 || mean_us <= warmup_us) return;
+  result["warning"].push_back(
+      fmt::format("a latency of {:.3g} us is longer than the warm-up of {:.3g} us: what is measured is the "
+                  "start; lengthen run.warmup_us",
+                  mean_us, warmup_us));
 }
 
 json count_json(const VerbCounts::Count& count) {
@@ -421,7 +432,8 @@ json make_result(const TransactionsInput& input) {
   json result;
   add_run(input, result);
   add_transactions(input, result);
-  add_warning(input, result);
+  warn_of_start(input, result);
+  warn_of_length(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);
@@ -464,6 +476,7 @@ json make_result(const OperationsInput& input) {
   json result;
   add_run(input, result);
   add_operations(input, result);
+  warn_of_start(input, result);
   add_verbs(input, result);
   // Two machines that ping-pong are one pair, and equals.
   const bool one_machine = input.scenario->workload.value("pattern", "symmetric") != "symmetric" &&

@@ -174,5 +174,26 @@ TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {
   EXPECT_TRUE(make_result(input).contains("warning")) << "16 us of user aborts";
 }
 
+TEST(Warning, AWarmUpShorterThanALatencyIsTheStart) {
+  // Seven machines ask one NIC, whose queue takes long to fill.
+  const auto with_warmup = [&](const char* warmup) {
+    return run(R"({
+      "cluster": {"nodes": 8, "threads": 4, "nics_per_node": 1},
+      "workload": {"name": "primitive", "verb": "read", "pattern": "many_to_one", "outstanding": 64},
+      "run": {"measure_us": 100}
+    })",
+               {warmup});
+  };
+  const json early = with_warmup("run.warmup_us=5");
+  ASSERT_GT(early.at("latency_us").at("mean"), 5) << "of no use as a test";
+  ASSERT_EQ(early.at("warning").size(), 1U);
+  EXPECT_THAT(
+      early.at("warning")[0].get<std::string>(),
+      testing::HasSubstr("is longer than the warm-up of 5 us: what is measured is the start; lengthen "
+                         "run.warmup_us"));
+  EXPECT_FALSE(with_warmup("run.warmup_us=200").contains("warning"));
+  EXPECT_FALSE(with_warmup("run.warmup_us=0").contains("warning")) << "the start is what was asked for";
+}
+
 }  // namespace
 }  // namespace verbtwin::tools
