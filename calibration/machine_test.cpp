@@ -134,7 +134,7 @@ TEST_F(MachinesTest, MistakesAreToldWithTheirPlace) {
   EXPECT_THAT(refusal(), HasSubstr("did you mean \"send_wqe_ns\"?"));
   nic_ = machine("nic", "nic", models::nic_parameters());
   newer_["from"] = "later";
-  EXPECT_THAT(refusal(), HasSubstr("newer.json:25:10: /from: \"later\" is no machine of an earlier group"));
+  EXPECT_THAT(refusal(), HasSubstr("newer.json:18:10: /from: \"later\" is no machine of an earlier group"));
 }
 
 TEST_F(MachinesTest, WhatIsNoMachineIsTold) {
