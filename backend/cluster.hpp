@@ -85,18 +85,12 @@ class WorkerPort {
   /// The connected queue pair (RC unless use_queue_pairs() says UC) number `index` (< qps_per_peer) from this
   /// worker to NIC `nic` of `node` (which may be this worker's own: loopback). Made as use_queue_pairs()
   /// said, on first use where the binding can; owned by the binding.
-  virtual QueuePair& rc_queue_pair(int node, int nic, int index) = 0;
+  virtual QueuePair& connected_queue_pair(int node, int nic, int index) = 0;
 
   /// What this worker's connected queue pairs are made with: type (RC or UC), completion queues, depths; the
-  /// other attributes are the binding's. Called once, before the first rc_queue_pair(). A binding without UC
-  /// refuses it (UserError).
+  /// other attributes are the binding's. Called once, before the first connected_queue_pair(). A binding
+  /// without UC refuses it (UserError).
   virtual void use_queue_pairs(const QpInitAttributes& wanted) = 0;
-  /// RC queue pairs of the usual depths, with their completions in `cq`.
-  void use_cq(CompletionQueue& cq) {
-    QpInitAttributes wanted;
-    wanted.send_cq = wanted.recv_cq = &cq;
-    use_queue_pairs(wanted);
-  }
 
   /// This worker polls this part of its node's memory for what NICs write there. Only a binding that lets
   /// idle workers sleep needs to know.

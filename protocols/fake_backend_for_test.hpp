@@ -311,7 +311,7 @@ class FakeCluster {
     Cpu& cpu() override { return cpu_; }
     Device& device() override { return device_; }
     NodeMemory& memory() override { return cluster_.memory(node_); }
-    QueuePair& rc_queue_pair(int node, int, int) override {
+    QueuePair& connected_queue_pair(int node, int, int) override {
       queue_pairs_.push_back(
           std::make_unique<FakeQueuePair>(cluster_.fabric_, connected_, cluster_.memory(node).local()));
       cluster_.fabric_.connected_queue_pairs.push_back(queue_pairs_.back().get());

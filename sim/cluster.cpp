@@ -71,7 +71,7 @@ class Cluster::Worker final : public WorkerPort {
   Cpu& cpu() override { return core_; }
   Device& device() override { return device_; }
   NodeMemory& memory() override { return cluster_.memory(node_); }
-  QueuePair& rc_queue_pair(int node, int nic, int index) override {
+  QueuePair& connected_queue_pair(int node, int nic, int index) override {
     return cluster_.connect(*this, node, nic, index);
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {

@@ -230,7 +230,7 @@ ClusterParameters one_node() {
 /// A worker of a cluster of one node, writing to itself.
 struct Writer {
   explicit Writer(Cluster& cluster) : port(cluster.port(0, 0)), cq(port.device().create_cq(64)) {
-    port.use_cq(*cq);
+    port.use_queue_pairs({.send_cq = cq.get(), .recv_cq = cq.get()});
     worker.cpu = &port.cpu();
   }
   void write() {
@@ -241,7 +241,7 @@ struct Writer {
     wr.sge = {port.memory().local().data(), 8, port.memory().lkey()};
     wr.remote_addr = remote.addr + 64;
     wr.rkey = remote.rkey;
-    port.rc_queue_pair(0, 0, 0).post_send({&wr, 1});
+    port.connected_queue_pair(0, 0, 0).post_send({&wr, 1});
   }
   bool poll() {
     WorkCompletion wc;

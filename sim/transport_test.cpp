@@ -24,7 +24,7 @@ constexpr std::uint64_t kMicrosecondCycles = 2'000;
 class Sender final : public Steppable {
  public:
   Sender(Cluster& cluster, int thread) : port_(cluster.port(0, thread)), cq_(port_.device().create_cq(128)) {
-    port_.use_cq(*cq_);
+    port_.use_queue_pairs({.send_cq = cq_.get(), .recv_cq = cq_.get()});
   }
   bool step() override {
     if (begin) std::exchange(begin, {})(*this);
@@ -73,7 +73,7 @@ class Sender final : public Steppable {
     wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
     wr.remote_addr = remote.addr;
     wr.rkey = remote.rkey + key_off_by;
-    port_.rc_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+    port_.connected_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
   }
 
   WorkerPort& port_;
@@ -87,8 +87,8 @@ struct Senders {
       : cluster(its_parameters), first(cluster, 0), second(cluster, 1) {
     for (int thread = 0; thread < 2; ++thread) {
       WorkerPort& target = cluster.port(1, thread);
-      target_cqs.push_back(target.device().create_cq(128));
-      target.use_cq(*target_cqs.back());
+      CompletionQueue* cq = target_cqs.emplace_back(target.device().create_cq(128)).get();
+      target.use_queue_pairs({.send_cq = cq, .recv_cq = cq});
     }
   }
   static ClusterParameters parameters() {
@@ -146,7 +146,7 @@ std::int64_t alone_ns(Opcode opcode, double mtu_b) {
   WorkerPort& target = senders.cluster.port(1, 0);
   const std::span<std::byte> buffer = target.memory().local();
   const RecvWr recv{.wr_id = 0, .sge = {buffer.data(), 4096, target.memory().lkey()}};
-  target.rc_queue_pair(0, 0, 0).post_recv({&recv, 1});
+  target.connected_queue_pair(0, 0, 0).post_recv({&recv, 1});
   struct Receiver final : Steppable {
     explicit Receiver(CompletionQueue& queue) : cq(queue) {}
     bool step() override { return cq.poll({&wc, 1}) == 1; }

@@ -35,10 +35,10 @@ ObservedPort::ObservedPort(WorkerPort& below, Observer observer)
 
 ObservedPort::~ObservedPort() = default;
 
-QueuePair& ObservedPort::rc_queue_pair(int node, int nic, int index) {
+QueuePair& ObservedPort::connected_queue_pair(int node, int nic, int index) {
   auto& observed = connected_[{node, nic, index}];
   if (!observed) {
-    QueuePair& below = below_.rc_queue_pair(node, nic, index);
+    QueuePair& below = below_.connected_queue_pair(node, nic, index);
     observed = std::make_unique<ObservedQueuePair>(below, observer_, node, nic);
   }
   return *observed;

@@ -36,7 +36,7 @@ class ObservedPort final : public WorkerPort, private Device {
   Cpu& cpu() override { return below_.cpu(); }
   Device& device() override { return *this; }
   NodeMemory& memory() override { return below_.memory(); }
-  QueuePair& rc_queue_pair(int node, int nic, int index) override;
+  QueuePair& connected_queue_pair(int node, int nic, int index) override;
   void use_queue_pairs(const QpInitAttributes& wanted) override { below_.use_queue_pairs(wanted); }
   void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
   void wake(int thread) override { below_.wake(thread); }

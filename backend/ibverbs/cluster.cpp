@@ -54,7 +54,7 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   RealCpu& cpu() override { return cpu_; }
   IbvDevice& device() override { return device_; }
   NodeMemory& memory() override { return *this; }
-  QueuePair& rc_queue_pair(int node, int nic, int index) override {
+  QueuePair& connected_queue_pair(int node, int nic, int index) override {
     return *queue_pairs_[at(node, nic, index)];
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {

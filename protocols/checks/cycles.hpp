@@ -1,5 +1,7 @@
 // Dependencies between committed transactions and the cycles in them (Adya, "Weak Consistency", 1999, ch. 4):
 // a history is serializable if and only if its direct serialization graph has none.
+//
+// Pure functions, any thread.
 #pragma once
 
 #include <cstdint>

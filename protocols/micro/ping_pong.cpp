@@ -52,7 +52,7 @@ void PingPongThread::start(const Window& window, const std::atomic<bool>& stop) 
   stop_ = &stop;
   if (peer_ < 0) return;
   const int nic = port_.shape().nic_of_thread(port_.thread());
-  queue_pair_ = &port_.rc_queue_pair(peer_, nic, 0);
+  queue_pair_ = &port_.connected_queue_pair(peer_, nic, 0);
   remote_ = port_.memory().remote(peer_, nic);
   port_.watch({landing_end_ - options_.payload_b, options_.payload_b});
 }

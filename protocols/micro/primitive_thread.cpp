@@ -183,7 +183,7 @@ PrimitiveThread::Line& PrimitiveThread::line(int node, int index) {
     line.queue_pair = datagrams_.get();
   } else {
     const int nic = port_.shape().nic_of_thread(port_.thread());
-    line.queue_pair = &port_.rc_queue_pair(node, nic, index);
+    line.queue_pair = &port_.connected_queue_pair(node, nic, index);
     line.remote = port_.memory().remote(node, nic);
   }
   return line;

@@ -94,7 +94,7 @@ Channel& Worker::channel(int node, int nic, int index) {
   std::unique_ptr<Channel>& channel = channels_[static_cast<std::uint32_t>(number)];
   if (!channel) {
     auto made = std::make_unique<Channel>();
-    made->queue_pair = &port_.rc_queue_pair(node, nic, index);
+    made->queue_pair = &port_.connected_queue_pair(node, nic, index);
     made->remote = port_.memory().remote(node, nic);
     made->node = node;
     channel = std::move(made);

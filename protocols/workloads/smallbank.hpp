@@ -3,6 +3,8 @@
 //
 // Accounts are numbered over the whole cluster and dealt to partitions in turn. hot_fraction of them, the
 // lowest numbers, get hot_probability of the picks; the other picks go over the rest.
+//
+// Who makes it and which thread calls what: workload.hpp.
 #pragma once
 
 #include "protocols/registry.hpp"

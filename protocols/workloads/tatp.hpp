@@ -16,6 +16,8 @@
 // at any of 24 hours, and shares stay what they are however long a run is. (The text loads none to three of
 // them, each number as likely, that end 1 to 8 hours later: .148 at first, with a uniform end of 24 hours
 // asked for.) Shares of few subscribers scatter: NURand makes some popular.
+//
+// Who makes it and which thread calls what: workload.hpp.
 #pragma once
 
 #include "protocols/registry.hpp"

@@ -4,6 +4,8 @@
 //
 // A customer's rows live together; securities are dealt to partitions in turn. Who has how many accounts,
 // which securities and how many of each follows from the key.
+//
+// Who makes it and which thread calls what: workload.hpp.
 #pragma once
 
 #include "protocols/registry.hpp"

@@ -11,6 +11,8 @@
 // worker's commits may overtake each other) counts as ended by its own rules. A stripe that is used up is
 // gone through again. E scans an ordered index, whose leaves are reached by RPC: the next keys that exist,
 // and then their records; its inserts enter their key there.
+//
+// Who makes it and which thread calls what: workload.hpp.
 #pragma once
 
 #include "protocols/registry.hpp"
