@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {
@@ -35,8 +36,6 @@ scenarios::Catalog catalog() {
 class Experiments : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
     for (const char* folder : {"experiments", "published/train", "published/validation"}) {
       fs::create_directories(root_ / folder);
     }
@@ -68,7 +67,6 @@ class Experiments : public testing::Test {
                       {"set", {{"workload.inline", true}}}},
                      {{"where", {{"payload_b", 64}}}, {"set", {{"workload.outstanding", 2}}}}}}};
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   void write(const std::string& file, const std::string& text) { std::ofstream(root_ / file) << text; }
   ExperimentSet load() {
@@ -84,7 +82,8 @@ class Experiments : public testing::Test {
     return "accepted";
   }
 
-  fs::path root_;
+  TemporaryDirectory made_;
+  const fs::path root_ = made_.path();
   json experiment_;
 };
 

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
 #include "calibration/report.hpp"
@@ -198,14 +199,10 @@ TEST(Report, SaysWhatMechanismIsMissing) {
 class FitTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
     write("nic", "nic", models::nic_parameters(), {{"send_wqe_ns", 5}, {"send_ack_ns", 5}});
     write("host", "host", models::host_parameters(), {{"doorbell_ns", 100}});
     std::ofstream(root_ / "groups.json") << R"([{"name": "g", "machines": ["nic", "host"], "rounds": 8}])";
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   template <typename Table>
   void write(const std::string& name, const std::string& kind, const Table& table,
@@ -242,7 +239,8 @@ class FitTest : public testing::Test {
     return machines;
   }
 
-  fs::path root_;
+  TemporaryDirectory made_;
+  const fs::path root_ = made_.path();
 };
 
 TEST_F(FitTest, FindsWhatTheDataDetermineAndSaysWhatTheyDoNot) {

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {
@@ -33,9 +34,6 @@ json machine(const std::string& name, const std::string& kind, const Table& tabl
 class MachinesTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    fs::create_directories(root_);
     nic_ = machine("nic", "nic", models::nic_parameters());
     host_ = machine("host", "host", models::host_parameters());
     nic_["parameters"]["mtu_b"]["value"] = 4096;
@@ -57,7 +55,6 @@ class MachinesTest : public testing::Test {
                  {"source", "times 2"}}}}};
     groups_ = {{{"name", "g"}, {"machines", {"nic", "host", "newer"}}, {"rounds", 2}}};
   }
-  void TearDown() override { fs::remove_all(root_); }
 
   Machines read() {
     std::ofstream(root_ / "nic.json") << nic_.dump(1);
@@ -76,7 +73,8 @@ class MachinesTest : public testing::Test {
     return "accepted";
   }
 
-  fs::path root_;
+  TemporaryDirectory made_;
+  const fs::path root_ = made_.path();
   json nic_, host_, newer_, groups_;
 };
 

@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {
@@ -37,9 +37,6 @@ json host_json() {
 
 class ProfileFiles : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(dir_); }
-  void TearDown() override { fs::remove_all(dir_); }
-
   fs::path write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ / name) << text;
     return dir_ / name;
@@ -72,7 +69,8 @@ class ProfileFiles : public testing::Test {
     return start == std::string::npos ? error : error.substr(start + 2);
   }
 
-  const fs::path dir_ = fs::path(testing::TempDir()) / ("verbtwin-profiles-" + std::to_string(getpid()));
+  TemporaryDirectory made_;
+  const fs::path dir_ = made_.path();
 };
 
 TEST_F(ProfileFiles, EveryParameterIsRead) {

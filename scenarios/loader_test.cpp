@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "scenarios/catalog_test.hpp"
 
 namespace verbtwin::scenarios {
@@ -324,19 +324,16 @@ TEST(ScenarioErrors, NamesOfTheCatalog) {
 class ScenarioFiles : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directories(dir_);
     write("nic.json", "{}");
     write("cluster.xml", "<platform/>");
   }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
 
   std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(dir_ / name) << text;
-    return (dir_ / name).string();
+    return made_.write(name, text).string();
   }
 
-  const std::filesystem::path dir_ =
-      std::filesystem::path(testing::TempDir()) / ("verbtwin-loader-" + std::to_string(getpid()));
+  TemporaryDirectory made_;
+  const std::filesystem::path dir_ = made_.path();
 };
 
 TEST_F(ScenarioFiles, PathsAreRelativeToTheFile) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "scenarios/catalog_test.hpp"
 
@@ -18,13 +19,6 @@ namespace fs = std::filesystem;
 
 class Sweep : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "verbtwin-sweep-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
-
   std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {},
                                  const std::vector<Override>& flags = {}) {
     const fs::path file = directory_ / "s.json";
@@ -45,7 +39,8 @@ class Sweep : public testing::Test {
     return "accepted";
   }
 
-  fs::path directory_;
+  TemporaryDirectory made_;
+  const fs::path directory_ = made_.path();
 };
 
 TEST_F(Sweep, WithoutOneThereIsOnePoint) {

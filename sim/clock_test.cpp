@@ -16,6 +16,8 @@
 
 #include <unistd.h>
 
+#include "backend/temporary_directory_for_test.hpp"
+
 namespace verbtwin::sim {
 namespace {
 
@@ -217,17 +219,15 @@ TEST(ClockMessages, MayBeLeftInFlight) {
 /// Two hosts, one link "wire" with a profile. SimGrid cannot run anything after it: call in a death test's
 /// process.
 std::unique_ptr<Platform> wire_with_profile(const std::string& attribute, const std::string& profile) {
-  const auto directory =
-      std::filesystem::path(testing::TempDir()) / ("verbtwin-clock-" + std::to_string(getpid()));
-  std::filesystem::create_directories(directory);
-  std::ofstream(directory / (attribute + ".txt")) << profile;
-  std::ofstream(directory / (attribute + ".xml"))
-      << R"(<?xml version='1.0'?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+  const TemporaryDirectory directory;
+  directory.write(attribute + ".txt", profile);
+  const std::string xml =
+      R"(<?xml version='1.0'?><!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1"><zone id="z" routing="Full"><host id="a" speed="1Gf"/><host id="b" speed="1Gf"/>
-<link id="wire" bandwidth="10GBps" latency="100ns" )"
-      << attribute << "=\"" << attribute << R"(.txt"/><route src="a" dst="b"><link_ctn id="wire"/></route>
+<link id="wire" bandwidth="10GBps" latency="100ns" )" +
+      attribute + "=\"" + attribute + R"(.txt"/><route src="a" dst="b"><link_ctn id="wire"/></route>
 </zone></platform>)";
-  return Platform::from_xml(directory / (attribute + ".xml"), 2);
+  return Platform::from_xml(directory.write(attribute + ".xml", xml), 2);
 }
 
 void link_changes_at_its_instant() {

@@ -15,6 +15,7 @@
 #include <simgrid/s4u/Host.hpp>
 #include <simgrid/s4u/Link.hpp>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "sim/fabric.hpp"
 
@@ -41,13 +42,8 @@ std::vector<std::string> link_names(const Platform& platform, int from, int to) 
 }
 
 std::filesystem::path file_with(const std::string& name, const std::string& text) {
-  // Tests run side by side, each in a process of its own.
-  const auto directory =
-      std::filesystem::path(testing::TempDir()) / ("verbtwin-platform-" + std::to_string(getpid()));
-  std::filesystem::create_directories(directory);
-  const auto path = directory / name;
-  std::ofstream(path) << text;
-  return path;
+  static const TemporaryDirectory directory;
+  return directory.write(name, text);
 }
 
 std::string platform_xml(const std::string& body) {
@@ -322,11 +318,7 @@ TEST(PlatformXml, ARefusalLeavesNothingBehind) {
   }
 }
 
-void run_one_with_profiles() {
-  file_with("rate.txt", "0.1 5e9\n");
-  const auto file = file_with("rate.xml", zone_xml(R"(
-<link id="l" bandwidth="10GBps" latency="1us" bandwidth_file="rate.txt"/>)" +
-                                                   kRoutes));
+void run_one_with_profiles(const std::filesystem::path& file) {
   Platform::from_xml(file, 2);
   EXPECT_THROW(Platform::star({2, 1, 100, 0, 0}), UserError);
   EXPECT_THROW(Platform::from_xml(file, 2), UserError);
@@ -334,7 +326,11 @@ void run_one_with_profiles() {
 }
 
 TEST(PlatformXmlDeathTest, NothingMayFollowOneWithProfiles) {
-  EXPECT_EXIT(run_one_with_profiles(), testing::ExitedWithCode(0), "");
+  file_with("rate.txt", "0.1 5e9\n");
+  const auto file = file_with("rate.xml", zone_xml(R"(
+<link id="l" bandwidth="10GBps" latency="1us" bandwidth_file="rate.txt"/>)" +
+                                                   kRoutes));
+  EXPECT_EXIT(run_one_with_profiles(file), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
 #include "models/profile.hpp"
 #include "tools/child_process.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

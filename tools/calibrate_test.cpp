@@ -13,11 +13,11 @@
 #include <thread>
 #include <vector>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "calibration/experiment.hpp"
 #include "calibration/machine.hpp"
 #include "tools/catalog.hpp"
 #include "tools/child_process.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

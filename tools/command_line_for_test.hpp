@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "tools/child_process.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 

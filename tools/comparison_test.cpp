@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "tools/sweep.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "tools/child_process.hpp"
 #include "tools/launcher.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

@@ -14,9 +14,9 @@
 #include <fstream>
 #include <thread>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "tools/child_process.hpp"
 #include "tools/rank_options.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

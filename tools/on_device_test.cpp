@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "protocols/occ/options.hpp"
 #include "tools/child_process.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

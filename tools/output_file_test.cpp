@@ -10,8 +10,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
-#include "tools/temporary_directory.hpp"
 
 namespace verbtwin::tools {
 namespace {

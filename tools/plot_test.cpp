@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "backend/temporary_directory_for_test.hpp"
 #include "calibration/experiment.hpp"
 #include "tools/child_process.hpp"
 #include "tools/report_plots.hpp"
@@ -23,11 +24,8 @@ using testing::Pair;
 
 class PlotTest : public testing::Test {
  protected:
-  PlotTest() : directory_(fs::path(testing::TempDir()) / "verbtwin-plot") {
-    fs::remove_all(directory_);
-    fs::create_directories(directory_);
-  }
-  fs::path directory_;
+  TemporaryDirectory made_;
+  const fs::path directory_ = made_.path();
 };
 
 Panel two_curves() {

@@ -10,7 +10,7 @@
 #include <string>
 #include <system_error>
 
-namespace verbtwin::tools {
+namespace verbtwin {
 
 class TemporaryDirectory {
  public:
@@ -39,4 +39,4 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-}  // namespace verbtwin::tools
+}  // namespace verbtwin
