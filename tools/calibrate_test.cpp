@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -248,13 +249,19 @@ std::vector<double> predicted(double times) {
   return values;
 }
 
-/// What is fitted while queues still fill is the start of a run.
+/// What is fitted while queues still fill is the start of a run. A few move whatever the window: the convoys
+/// of a lock form and go.
 TEST(Experiments, DISABLED_NightlyWindowsAreLongEnough) {
   const std::vector<double> shipped = predicted(1), longer = predicted(3);
   ASSERT_EQ(shipped.size(), longer.size());
   ASSERT_GT(shipped.size(), 100U);
-  for (std::size_t i = 0; i < shipped.size(); ++i)
-    EXPECT_NEAR(shipped[i] / longer[i], 1, 0.02) << "point " << i;
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < shipped.size(); ++i) {
+    const double ratio = shipped[i] / longer[i];
+    EXPECT_NEAR(ratio, 1, 0.05) << "point " << i;
+    moved += std::abs(ratio - 1) > 0.02 ? 1 : 0;
+  }
+  EXPECT_LE(moved, shipped.size() / 50);
 }
 
 }  // namespace
