@@ -2,7 +2,8 @@
 //
 // A Cpu belongs to one worker thread and is used by that thread only. In simulation charge() advances the
 // core's clock by a price from the host profile; on a real machine the work itself takes the time and
-// charge() adds nothing (its prices are zero).
+// charge() adds nothing (its prices are zero). Work that nobody does but that should take time is
+// charge_ps(): it does on both.
 #pragma once
 
 #include <algorithm>
@@ -51,6 +52,8 @@ class Cpu {
   /// The worker's clock. Simulated: the instant the work charged so far ends.
   virtual std::int64_t now_ps() const = 0;
 
+  /// Work that takes so long: a simulated core's clock advances by it, a real core spins.
+  virtual void charge_ps(std::int64_t ps) = 0;
   void charge(Cost cost) { charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)]; }
   void charge(Cost cost, std::uint64_t times) {
     charged_ps_ += prices_.cost_ps[static_cast<std::size_t>(cost)] * static_cast<std::int64_t>(times);

@@ -137,7 +137,9 @@ TEST(Nic, RequestsOfOneQueuePairQueueAsThoseOfMany) {
   for (std::size_t i = 0; i < one.size(); ++i) {
     EXPECT_EQ(one[i].queue_ps, many[i].queue_ps) << i;
     EXPECT_EQ(one[i].held_ps, 0) << i;
-    if (i > 0) EXPECT_GT(one[i].queue_ps, one[i - 1].queue_ps);
+    if (i > 0) {
+      EXPECT_GT(one[i].queue_ps, one[i - 1].queue_ps);
+    }
   }
 }
 

@@ -28,6 +28,7 @@ class FakeCpu final : public Cpu {
  public:
   FakeCpu() : Cpu(prices()) {}
   std::int64_t now_ps() const override { return charged_ps_; }
+  void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
 
  private:
   static const CpuPrices& prices() {

@@ -274,8 +274,8 @@ Usage Cluster::usage() const {
   }
   if (sockets_) {
     usage.resources.push_back({"socket_interrupts", sockets_->interrupts_busy_ps()});
-    std::vector<std::int64_t> links_ps = sockets_->links_busy_ps();
-    if (!links_ps.empty()) usage.resources.push_back({"socket_link", std::move(links_ps)});
+    std::vector<std::int64_t> socket_links_ps = sockets_->links_busy_ps();
+    if (!socket_links_ps.empty()) usage.resources.push_back({"socket_link", std::move(socket_links_ps)});
   }
   usage.verbs = transport_->counts();
   return usage;

@@ -37,8 +37,8 @@ class Core final : public Cpu {
   std::int64_t step_start_ps() const { return step_start_ps_; }
   std::uint32_t index() const { return index_; }
 
-  /// Work that has no price of its own, and time spent waiting for a lock: it passes, but is no work.
-  void charge_ps(std::int64_t ps) { charged_ps_ += ps; }
+  void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
+  /// Time spent waiting for a lock: it passes, but is no work.
   void wait_ps(std::int64_t ps) {
     charged_ps_ += ps;
     busy_ps_ -= ps;

@@ -197,6 +197,51 @@ TEST(Micro, EveryTransportEchoes) {
   }
 }
 
+/// One server of four threads, three machines of which three threads each call it.
+json serve(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"workload.pattern=many_to_one", "workload.issuing_threads=3",
+                                  "cluster.coroutines=1", "cluster.nics_per_node=1"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return run(kEcho, all);
+}
+
+double per_operation(const json& result, const char* verb) {
+  return result.at("verbs").at(verb).at("count").get<double>() / result.at("operations").get<double>();
+}
+
+TEST(Micro, ResultsAreFetchedWhileTheServerIsFast) {
+  const json fetched = serve({"workload.transport=rf_rpc"});
+  EXPECT_EQ(fetched.at("machines"), 1);
+  EXPECT_GT(fetched.at("operations"), 200);
+  EXPECT_NEAR(per_operation(fetched, "write"), 1, 0.1);
+  EXPECT_NEAR(per_operation(fetched, "read"), 1, 0.1);
+  const json twice = serve({"workload.transport=rf_rpc", "workload.reply_b=512"});
+  EXPECT_NEAR(per_operation(twice, "read"), 2, 0.2) << "longer than fetch_b";
+  const json slower = serve({"workload.transport=rf_rpc", "workload.process_ns=5000"});
+  EXPECT_GT(per_operation(slower, "read"), 2) << "in vain";
+  const json replied = serve(
+      {"workload.transport=rf_rpc", "workload.process_ns=20000", "run.warmup_us=200", "run.measure_us=500"});
+  EXPECT_EQ(replied.at("verbs").at("read").at("count"), 0) << "asks for replies by then";
+  EXPECT_NEAR(per_operation(replied, "write"), 2, 0.3);
+}
+
+TEST(Micro, AServersTimeIsItsCoresWhateverCarriesTheCalls) {
+  for (const char* transport : {"ud_send", "rc_send", "rc_write_imm", "rc_write_poll", "herd", "rf_rpc"}) {
+    const json result = serve({fmt::format("workload.transport={}", transport), "workload.process_ns=4000",
+                               "run.warmup_us=200", "run.measure_us=500"});
+    EXPECT_LE(rate(result), 4 / 4e-6) << transport;
+    EXPECT_GT(rate(result), 0.8 * 4 / 4e-6) << transport;
+    EXPECT_EQ(result.at("bottleneck").at("resource"), "core") << transport;
+  }
+}
+
+TEST(Micro, BypassedServersTakeReadsOnly) {
+  const json result = serve({"workload.transport=server_bypass", "run.measure_us=400"});
+  EXPECT_GT(result.at("operations"), 200);
+  EXPECT_NEAR(per_operation(result, "read"), 3.2, 0.1);
+  EXPECT_EQ(result.at("verbs").at("write").at("count"), 0);
+}
+
 TEST(Micro, EachOptionOfMultiObjectBringsSomething) {
   const auto groups = [](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"workload.access=write", "cluster.nodes=4"});

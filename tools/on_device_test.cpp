@@ -329,6 +329,31 @@ TEST_F(OnDevice, CtrlCKeepsWhatThereIs) {
   for (const json& check : result().at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
 }
 
+/// The server's time is long here, and the first READ does not hold the result.
+TEST_F(OnDevice, ResultsAreFetched) {
+  std::ofstream(directory_ / "echo.json")
+      << json{{"name", "fetched"},
+              {"cluster", {{"nodes", 3}, {"threads", 1}, {"coroutines", 2}, {"nics_per_node", 1}}},
+              {"workload",
+               {{"name", "echo"},
+                {"transport", "rf_rpc"},
+                {"pattern", "many_to_one"},
+                {"reply_b", 300},
+                {"process_ns", 1000},
+                {"fetch_tries", 1000}}},
+              {"run", {{"warmup_us", 100'000}, {"measure_us", 1'000'000}}}};
+  ChildProcess run(directory_,
+                   {VERBTWIN_BINARY, "launch", "--local", "3", (directory_ / "echo.json").string(), "--quiet",
+                    "--out", (directory_ / "result").string()});
+  EXPECT_EQ(run.wait(), 0) << err();
+  const json r = result();
+  const double operations = r.at("operations");
+  EXPECT_GT(operations, 100);
+  EXPECT_EQ(r.at("operations_failed"), 0);
+  EXPECT_GE(r.at("verbs").at("read").at("count").get<double>(), 1.9 * operations);
+  EXPECT_NEAR(r.at("verbs").at("write").at("count").get<double>(), operations, 0.1 * operations + 8);
+}
+
 TEST_F(OnDevice, WhatNeverEndsIsCountedAndNamed) {
   std::ofstream(directory_ / "echo.json")
       << json{{"name", "echo"},

@@ -131,7 +131,7 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   return cells;
 }
 
-constexpr std::size_t kCellColumns = 12;
+constexpr std::size_t kCellColumns = 13;
 
 std::size_t columns_of(const std::string& path) {
   return std::max(kCellColumns, short_name(path).size());

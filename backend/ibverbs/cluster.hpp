@@ -38,6 +38,10 @@ class RealCpu final : public Cpu {
   std::int64_t now_ps() const override {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - origin_).count() * 1000;
   }
+  void charge_ps(std::int64_t ps) override {
+    const std::int64_t end_ps = now_ps() + ps;
+    while (now_ps() < end_ps) continue;
+  }
   void start_clock(std::chrono::steady_clock::time_point origin) { origin_ = origin; }
 
  private:

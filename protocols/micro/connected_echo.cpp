@@ -15,7 +15,6 @@ namespace verbtwin::protocols {
 
 namespace {
 
-constexpr std::uint32_t kReplyBit = 1U << 31;  // of what a message is; below it the call's coroutine
 constexpr std::uint32_t kSignalInterval = 32;
 
 /// What tells polled message number `number` from the one a ring earlier; never 0, as memory without one is.
@@ -38,15 +37,20 @@ std::uint64_t final_word(std::uint32_t number, std::uint32_t what) {
 ConnectedEchoLayout::ConnectedEchoLayout(const EchoOptions& options, const ClusterShape& shape,
                                          int coroutines) {
   using Transport = EchoOptions::Transport;
-  polled = options.transport == Transport::kRcWritePoll || options.transport == Transport::kHerd;
-  message_b = polled ? static_cast<std::uint32_t>(whole_words(options.payload_b)) + 8 : options.payload_b;
-  stride_b = whole_lines(message_b);
+  polled = options.transport != Transport::kRcSend && options.transport != Transport::kRcWriteImm;
+  const auto on_the_wire = [&](std::uint32_t bytes) {
+    return polled ? static_cast<std::uint32_t>(whole_words(bytes)) + 8 : bytes;
+  };
+  request_b = on_the_wire(options.payload_b);
+  reply_b = on_the_wire(options.reply_b);
+  stride_b = whole_lines(std::max(request_b, reply_b));
   ring = std::bit_ceil(2 * static_cast<std::uint32_t>(coroutines));
   const std::size_t rings_b = static_cast<std::size_t>(shape.nodes) * ring * stride_b;
   source_offset = 0;
   landing_offset = rings_b;
   recv_offset = 2 * rings_b;
-  total_b = recv_offset + ConnectedEcho::kRecvBuffers * whole_lines(kGrhBytes + message_b);
+  recv_b = whole_lines(kGrhBytes + std::max(request_b, reply_b));
+  total_b = recv_offset + ConnectedEcho::kRecvBuffers * recv_b;
 }
 
 ConnectedEcho::ConnectedEcho(const EchoOptions& options, int coroutines, Worker& worker,
@@ -54,15 +58,22 @@ ConnectedEcho::ConnectedEcho(const EchoOptions& options, int coroutines, Worker&
     : options_(options),
       worker_(worker),
       cpu_(worker.cpu()),
-      layout_(options, worker.port().shape(), coroutines),
-      memory_(memory.data()),
+      memory_(memory),
       memory_offset_(static_cast<std::size_t>(memory.data() - worker.port().memory().local().data())),
       lkey_(worker.port().memory().lkey()),
+      layout_(options, worker.port().shape(), coroutines),
       inline_max_b_(worker.port().device().attributes().max_inline_data),
       recvs_(layout_.ring + kRecvBatch),
       peers_(static_cast<std::size_t>(worker.port().shape().nodes)),
-      waiting_(static_cast<std::size_t>(coroutines)) {
+      waiting_(static_cast<std::size_t>(coroutines)),
+      server_time_us_(static_cast<std::size_t>(coroutines)) {
   assert(memory.size() >= layout_.total_b);
+  const WorkerPort& port = worker.port();
+  for (int node = 0; node < port.shape().nodes; ++node) {
+    if (options.calls(port.node(), node, port.thread(), port.shape()) ||
+        options.calls(node, port.node(), port.thread(), port.shape()))
+      partners_.push_back(node);
+  }
   worker_.set_messages(*this);
   if (layout_.polled) worker_.set_polled_memory(*this);
   if (replies_by_datagram()) make_datagram_queue_pair();
@@ -73,10 +84,10 @@ ConnectedEcho::~ConnectedEcho() = default;
 void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterShape& shape, int coroutines,
                                     const DeviceAttributes& device) {
   const ConnectedEchoLayout layout(options, shape, coroutines);
-  if (layout.message_b > device.mtu) {
-    throw UserError("/workload/payload_b", "a reply of herd is one datagram, and this device's hold " +
-                                               std::to_string(device.mtu) + " B: up to " +
-                                               std::to_string((device.mtu & ~7U) - 8) + " B are allowed");
+  if (layout.reply_b > device.mtu) {
+    throw UserError(options.reply_b == options.payload_b ? "/workload/payload_b" : "/workload/reply_b",
+                    "a reply of herd is one datagram, and this device's hold " + std::to_string(device.mtu) +
+                        " B: up to " + std::to_string((device.mtu & ~7U) - 8) + " B are allowed");
   }
   const std::uint32_t replies = replies_max(shape, layout.ring);
   if (replies > device.max_qp_wr) {
@@ -102,8 +113,7 @@ void ConnectedEcho::make_datagram_queue_pair() {
 
 void ConnectedEcho::connect() {
   WorkerPort& port = worker_.port();
-  for (int node = 0; node < port.shape().nodes; ++node) {
-    if (node == port.node()) continue;
+  for (const int node : partners_) {
     peer(node).channel = &worker_.channel(node, worker_.nic());
     if (replies_by_datagram()) {
       peer(node).address = port.ud_address(node, port.thread());
@@ -114,46 +124,67 @@ void ConnectedEcho::connect() {
   }
   if (replies_by_datagram()) post_recvs(port.node(), recvs_);
   if (layout_.polled) {
-    port.watch({memory_ + layout_.landing_offset, layout_.recv_offset - layout_.landing_offset});
+    port.watch(memory_.subspan(layout_.landing_offset, layout_.recv_offset - layout_.landing_offset));
   }
 }
 
-void ConnectedEcho::request(int node, int coroutine, WaitGroup& group) {
-  group.add();
-  waiting_[static_cast<std::size_t>(coroutine)] = &group;
-  send(node, static_cast<std::uint32_t>(coroutine));
+Task<WcStatus> ConnectedEcho::call(int node, int coroutine) {
+  request(node, static_cast<std::uint32_t>(coroutine), nullptr);
+  return reply_to(coroutine);
 }
 
-void ConnectedEcho::send(int node, std::uint32_t what) {
-  cpu_.charge(Cost::kRpcSend);
-  SendWr wr;
-  const bool shorter = (what & kReplyBit) != 0 && options_.reply_b < options_.payload_b;
-  wr.sge = {nullptr, shorter ? options_.reply_b : layout_.message_b, lkey_};
-  if (wr.sge.length <= inline_max_b_) wr.flags = kInline;
-  cpu_.charge(Cost::kCopyBlock, wr.sge.length / 64);
-  wr.imm_data = what;
-  if (replies_by_datagram() && (what & kReplyBit) != 0) {
+Task<WcStatus> ConnectedEcho::reply_to(int coroutine) {
+  WaitGroup replied(worker_);
+  replied.add();
+  waiting_[static_cast<std::size_t>(coroutine)] = &replied;
+  co_await replied;
+  co_return replied.status();
+}
+
+std::uint32_t ConnectedEcho::request(int node, std::uint32_t what, WaitGroup* sent) {
+  return send(node, message(what, layout_.request_b), sent);
+}
+
+void ConnectedEcho::answer(int node, std::uint32_t, std::uint32_t what, std::uint16_t took_us) {
+  const SendWr wr = message(kReplyBit | took_us * kServerTime_us | what % kCoroutines, layout_.reply_b);
+  if (replies_by_datagram()) {
     send_datagram(node, wr);
-    return;
+  } else {
+    send(node, wr, nullptr);
   }
+}
+
+SendWr ConnectedEcho::message(std::uint32_t what, std::uint32_t bytes) {
+  cpu_.charge(Cost::kRpcSend);
+  cpu_.charge(Cost::kCopyBlock, bytes / 64);
+  SendWr wr;
+  wr.sge = {nullptr, bytes, lkey_};
+  if (bytes <= inline_max_b_) wr.flags = kInline;
+  wr.imm_data = what;
+  return wr;
+}
+
+std::uint32_t ConnectedEcho::send(int node, SendWr wr, WaitGroup* sent) {
   const std::uint32_t number = peer(node).sent++;
   Channel& channel = *peer(node).channel;
-  wr.sge.addr = memory_ + layout_.source_offset + place(node, number);
+  wr.sge.addr = &memory_[layout_.source_offset + place(node, number, wr.sge.length)];
   wr.opcode = Opcode::kSendWithImm;
   if (options_.transport != EchoOptions::Transport::kRcSend) {
     wr.opcode = layout_.polled ? Opcode::kRdmaWrite : Opcode::kRdmaWriteWithImm;
-    wr.remote_addr =
-        channel.remote.addr + memory_offset_ + layout_.landing_offset + place(worker_.port().node(), number);
+    wr.remote_addr = channel.remote.addr + memory_offset_ + layout_.landing_offset +
+                     place(worker_.port().node(), number, wr.sge.length);
     wr.rkey = channel.remote.rkey;
   }
-  if (layout_.polled) store_word(wr.sge.addr + layout_.message_b - 8, final_word(number, what));
-  worker_.stage(channel, wr, nullptr);
+  if (layout_.polled) store_word(wr.sge.addr + wr.sge.length - 8, final_word(number, wr.imm_data));
+  worker_.stage(channel, wr, sent);
   if (!options_.doorbell_batching) worker_.ring(false);
+  return number;
 }
 
 /// Its source is a place in this worker's own ring, which no other message of its takes.
 void ConnectedEcho::send_datagram(int node, SendWr wr) {
-  wr.sge.addr = memory_ + layout_.source_offset + place(worker_.port().node(), datagrams_sent_++);
+  wr.sge.addr =
+      &memory_[layout_.source_offset + place(worker_.port().node(), datagrams_sent_++, wr.sge.length)];
   wr.opcode = Opcode::kSendWithImm;
   wr.wr_id = static_cast<std::uint64_t>(Worker::WrKind::kDatagram);
   wr.ah = peer(node).ah.get();
@@ -179,38 +210,41 @@ void ConnectedEcho::on_recv(const WorkCompletion& wc) {
     post_recvs(node, kRecvBatch);
     peer(node).consumed_recvs = 0;
   }
-  deliver(node, wc.imm_data);
+  deliver(node, 0, wc.imm_data);
 }
 
 bool ConnectedEcho::poll_memory() {
   bool any = false;
-  for (int node = 0; node < worker_.port().shape().nodes; ++node) {
-    if (node == worker_.port().node()) continue;
+  for (const int node : partners_) {
     cpu_.charge(Cost::kPollSlot);
     const std::uint32_t number = peer(node).received;
-    std::byte* message = memory_ + layout_.landing_offset + place(node, number);
-    const std::uint64_t word = atomic_word(message + layout_.message_b - 8).load(std::memory_order_acquire);
+    std::byte* last = &memory_[layout_.landing_offset + place(node, number, 8)];
+    const std::uint64_t word = atomic_word(last).load(std::memory_order_acquire);
     if (word >> 32 != mark(number)) continue;
     ++peer(node).received;
-    deliver(node, static_cast<std::uint32_t>(word));
+    deliver(node, number, static_cast<std::uint32_t>(word));
     any = true;
   }
   return any;
 }
 
-void ConnectedEcho::deliver(int node, std::uint32_t what) {
-  const bool reply = (what & kReplyBit) != 0;
+void ConnectedEcho::deliver(int node, std::uint32_t number, std::uint32_t what) {
+  const bool is_reply = (what & kReplyBit) != 0;
+  const std::int64_t taken_ps = cpu_.now_ps();
   cpu_.charge(Cost::kRpcReceive);
-  cpu_.charge(Cost::kCopyBlock, (reply ? options_.reply_b : options_.payload_b) / 64);
-  if (reply) {
-    waiting_[what & ~kReplyBit]->complete(WcStatus::kSuccess);
-  } else {
-    send(node, what | kReplyBit);
+  cpu_.charge(Cost::kCopyBlock, (is_reply ? options_.reply_b : options_.payload_b) / 64);
+  if (is_reply) {
+    const std::uint32_t coroutine = what % kCoroutines;
+    server_time_us_[coroutine] = static_cast<std::uint16_t>((what & ~kReplyBit) / kServerTime_us);
+    waiting_[coroutine]->complete(WcStatus::kSuccess);
+    return;
   }
+  if (options_.process_ps > 0) cpu_.charge_ps(options_.process_ps);
+  const std::int64_t took_us = (cpu_.now_ps() - taken_ps) / 1'000'000;
+  answer(node, number, what, static_cast<std::uint16_t>(std::min<std::int64_t>(took_us, kServerTimeMax_us)));
 }
 
 void ConnectedEcho::post_recvs(int node, std::uint32_t count) {
-  const std::size_t recv_b = whole_lines(kGrhBytes + layout_.message_b);
   QueuePair& queue_pair = replies_by_datagram() ? *datagrams_ : *peer(node).channel->queue_pair;
   std::array<RecvWr, 64> list;
   while (count > 0) {
@@ -218,8 +252,8 @@ void ConnectedEcho::post_recvs(int node, std::uint32_t count) {
     for (std::uint32_t i = 0; i < some; ++i) {
       list[i].wr_id =
           static_cast<std::uint64_t>(node) << 3 | static_cast<std::uint64_t>(Worker::WrKind::kRecv);
-      list[i].sge = {memory_ + layout_.recv_offset + i % kRecvBuffers * recv_b,
-                     static_cast<std::uint32_t>(recv_b), lkey_};
+      list[i].sge = {&memory_[layout_.recv_offset + i % kRecvBuffers * layout_.recv_b],
+                     static_cast<std::uint32_t>(layout_.recv_b), lkey_};
     }
     post_all(queue_pair, std::span<const RecvWr>(list).first(some));
     count -= some;

@@ -41,6 +41,7 @@ class TestRun {
     for (const auto& node : nodes_) sum += node->finished_ever();
     return sum;
   }
+  std::uint64_t operations_of(std::size_t node) const { return nodes_[node]->finished_ever(); }
   std::size_t unfinished() const {
     std::size_t sum = 0;
     for (const auto& node : nodes_) sum += node->unfinished();
@@ -174,7 +175,69 @@ TEST(Echo, PolledRingsAreTwoWritesEach) {
   }
 }
 
+bool is_read(const SendWr& wr) {
+  return wr.opcode == Opcode::kRdmaRead;
+}
+
+TEST(Echo, FetchedResultsAreAWriteAndReads) {
+  const TestRun one(echo_entry(), {{"transport", "rf_rpc"}, {"fetch_tries", 1000}}, 4);
+  EXPECT_GT(one.operations(), 100U);
+  EXPECT_EQ(one.posted() - one.posted(is_read), one.operations());
+  EXPECT_GE(one.posted(is_read), one.operations());
+  EXPECT_EQ(one.unfinished(), 0U);
+  const TestRun two(echo_entry(), {{"transport", "rf_rpc"}, {"fetch_tries", 1000}, {"reply_b", 300}}, 4);
+  EXPECT_GE(two.posted(is_read), 2 * two.operations()) << "longer than the first READ";
+  EXPECT_EQ(two.unfinished(), 0U);
+}
+
+TEST(Echo, BypassingTheServerIsReads) {
+  const TestRun run(echo_entry(), {{"transport", "server_bypass"}, {"reads_per_call", 2.5}}, 2);
+  EXPECT_GT(run.operations(), 100U);
+  EXPECT_EQ(run.posted(), run.posted(is_read));
+  // What is left of each worker's sum is less than a READ.
+  EXPECT_NEAR(static_cast<double>(run.posted()), 2.5 * static_cast<double>(run.operations()), 3);
+}
+
+TEST(Echo, RepliesAreOfAnyLength) {
+  for (const char* transport : {"ud_send", "rc_write_poll", "rf_rpc"}) {
+    for (const int reply_b : {1, 777}) {
+      const TestRun run(echo_entry(), {{"transport", transport}, {"payload_b", 100}, {"reply_b", reply_b}},
+                        3);
+      EXPECT_GT(run.operations(), 100U) << transport << reply_b;
+      EXPECT_EQ(run.unfinished(), 0U) << transport << reply_b;
+    }
+  }
+}
+
+TEST(Echo, TheOneServerCallsNobody) {
+  for (const char* transport : {"ud_send", "rc_write_poll", "rf_rpc", "server_bypass"}) {
+    const TestRun run(echo_entry(), {{"transport", transport}, {"pattern", "many_to_one"}}, 3);
+    EXPECT_GT(run.operations(), 100U) << transport;
+    EXPECT_EQ(run.operations_of(0), 0U) << transport;
+    EXPECT_GT(run.operations_of(1), 0U) << transport;
+    EXPECT_GT(run.operations_of(2), 0U) << transport;
+    EXPECT_EQ(run.unfinished(), 0U) << transport;
+  }
+}
+
+TEST(Echo, CallersAreSpreadOverTheServersThreads) {
+  EchoOptions options;
+  options.pattern = EchoOptions::Pattern::kManyToOne;
+  options.issuing_threads = 5;
+  const ClusterShape shape{8, 16, 1, 1};
+  for (int thread = 0; thread < shape.threads; ++thread) {
+    int callers = 0;
+    for (int node = 0; node < shape.nodes; ++node) callers += options.calls(node, 0, thread, shape) ? 1 : 0;
+    EXPECT_GE(callers, 2) << thread;
+    EXPECT_LE(callers, 3) << thread;
+    EXPECT_FALSE(options.calls(1, 2, thread, shape));
+  }
+}
+
 TEST(Echo, WhatDoesNotFitTogetherIsRefused) {
+  EXPECT_THROW(TestRun(echo_entry(), {{"issuing_threads", 2}}, 1), UserError) << "a machine has one thread";
+  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "server_bypass"}, {"process_ns", 1}}, 1), UserError);
+  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "herd"}, {"reply_b", 4096}}, 1), UserError);
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "rc_send"}, {"coalescing", true}}, 1), UserError);
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "herd"}, {"payload_b", 4096}}, 1), UserError);
 }

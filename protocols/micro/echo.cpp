@@ -8,6 +8,8 @@
 #include "backend/user_error.hpp"
 #include "protocols/micro/connected_echo.hpp"
 #include "protocols/micro/coroutine_thread.hpp"
+#include "protocols/micro/remote_fetch.hpp"
+#include "protocols/micro/server_bypass.hpp"
 #include "protocols/parameters.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
 #include "protocols/whole_lines.hpp"
@@ -18,6 +20,7 @@ namespace {
 
 using nlohmann::json;
 using Transport = EchoOptions::Transport;
+using Pattern = EchoOptions::Pattern;
 
 constexpr std::uint32_t kDatagramMaxBytes = 4096;
 constexpr std::uint32_t kHeadersMaxBytes = 64;
@@ -26,14 +29,18 @@ constexpr auto kTransport =
                                                 {"rc_send", Transport::kRcSend},
                                                 {"rc_write_imm", Transport::kRcWriteImm},
                                                 {"rc_write_poll", Transport::kRcWritePoll},
-                                                {"herd", Transport::kHerd}});
+                                                {"herd", Transport::kHerd},
+                                                {"rf_rpc", Transport::kRemoteFetch},
+                                                {"server_bypass", Transport::kServerBypass}});
+constexpr auto kPattern = std::to_array<parameters::Word<Pattern>>(
+    {{"symmetric", Pattern::kSymmetric}, {"many_to_one", Pattern::kManyToOne}});
 
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
   rpc.coalescing = options.coalescing;
   rpc.request_batching = options.doorbell_batching;
   rpc.response_batching = options.reply_batching;
-  rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.payload_b + kHeadersMaxBytes));
+  rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.longest_b() + kHeadersMaxBytes));
   rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;
   return rpc;
 }
@@ -42,36 +49,38 @@ RpcOptions rpc_options(const EchoOptions& options) {
 class UdEcho final : public EchoTransport {
  public:
   UdEcho(const EchoOptions& options, int coroutines, Worker& worker, std::span<std::byte> memory)
-      : payload_b_(options.payload_b),
-        reply_b_(options.reply_b),
+      : options_(options),
+        worker_(worker),
         rpc_(worker, coroutines, rpc_options(options), memory, worker.port().memory().lkey()),
-        landing_(options.payload_b),
-        replies_(static_cast<std::size_t>(coroutines)) {
+        landing_(options.reply_b) {
     rpc_.set_handler(0, serve, this);
   }
 
-  void request(int node, int coroutine, WaitGroup& group) override {
-    Reply& reply = replies_[static_cast<std::size_t>(coroutine)];
-    reply = Reply(group, landing_);
-    rpc_.call(node, 0, payload_b_, reply);
+  Task<WcStatus> call(int node, int) override {
+    WaitGroup replied(worker_);
+    Reply reply(replied, landing_);
+    rpc_.call(node, 0, options_.payload_b, reply);
+    co_await replied;
+    co_return replied.status();
   }
 
  private:
   static void serve(void* self, const RpcCall& call) {
     auto& echo = *static_cast<UdEcho*>(self);
-    echo.rpc_.reply(call.origin(), echo.reply_b_);
+    if (echo.options_.process_ps > 0) echo.worker_.cpu().charge_ps(echo.options_.process_ps);
+    echo.rpc_.reply(call.origin(), echo.options_.reply_b);
   }
 
-  std::uint32_t payload_b_, reply_b_;
+  const EchoOptions& options_;
+  Worker& worker_;
   UdRpc rpc_;
   std::vector<std::byte> landing_;  // of all replies: nobody looks at them
-  std::vector<Reply> replies_;
 };
 
 class Echo final : public Benchmark {
  public:
   Echo(const json& workload, const BenchmarkParameters& parameters)
-      : options_(EchoOptions::from_json(workload)),
+      : options_(EchoOptions::from_json(workload, parameters.shape)),
         parameters_(parameters),
         needs_(echo_needs(options_, parameters.shape, parameters.coroutines)) {
     needs_.memory_b = whole_lines(needs_.memory_b);
@@ -85,7 +94,9 @@ class Echo final : public Benchmark {
     Worker::check_device(device, needs_.completions, needs_.queue_pairs);
   }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override;
-  int machines() const override { return parameters_.shape.nodes; }
+  int machines() const override {
+    return options_.pattern == Pattern::kSymmetric ? parameters_.shape.nodes : 1;
+  }
 
   EchoOptions options_;
   BenchmarkParameters parameters_;
@@ -97,23 +108,28 @@ class EchoThread final : public CoroutineThread {
   EchoThread(const Echo& plan, WorkerPort& port)
       : CoroutineThread(port, plan.needs_.completions, plan.parameters_.coroutines, plan.parameters_.seed,
                         plan.needs_.queue_pairs),
+        options_(plan.options_),
         transport_(make_echo_transport(
             plan.options_, plan.parameters_.coroutines, worker_,
             port.memory().local().subspan(static_cast<std::size_t>(port.thread()) * plan.needs_.memory_b,
                                           plan.needs_.memory_b))) {}
 
+  bool is_passive() const override { return options_.transport == Transport::kServerBypass && !issues(); }
+
  private:
+  bool issues() const { return options_.issues(port_.node(), port_.thread(), port_.shape()); }
   void connect() override { transport_->connect(); }
   Task<void> run(int coroutine) override {
-    while (running()) {
+    while (issues() && running()) {
       const std::int64_t start_ps = cpu_.now_ps();
-      WaitGroup group(worker_);
-      transport_->request(pick_node(), coroutine, group);
-      co_await group;
-      count(start_ps, group.status());
+      const int node = options_.pattern == Pattern::kSymmetric ? pick_node() : 0;
+      auto call = transport_->call(node, coroutine);
+      const WcStatus status = co_await call;
+      count(start_ps, status);
     }
   }
 
+  const EchoOptions& options_;
   std::unique_ptr<EchoTransport> transport_;
 };
 
@@ -123,34 +139,42 @@ std::unique_ptr<BenchmarkThread> Echo::make_thread(WorkerPort& port) const {
 
 }  // namespace
 
-EchoOptions EchoOptions::from_json(const json& workload) {
+EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& shape) {
   EchoOptions o;
   const std::string name = workload.at("transport");
   o.transport = parameters::value_of(kTransport, name);
+  o.pattern = parameters::value_of(kPattern, workload.at("pattern"));
+  o.issuing_threads = workload.at("issuing_threads");
+  if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
   o.payload_b = workload.at("payload_b");
   o.reply_b = workload.at("reply_b");
   if (o.reply_b == 0) o.reply_b = o.payload_b;
+  o.process_ps = workload.at("process_ns").get<std::int64_t>() * 1000;
   o.doorbell_batching = workload.at("doorbell_batching");
   o.reply_batching = workload.at("reply_batching");
   o.coalescing = workload.at("coalescing");
   o.inline_max_b = workload.at("inline_max_b");
+  o.fetch_b = workload.at("fetch_b");
+  o.fetch_tries = workload.at("fetch_tries");
+  o.reads_per_call = workload.at("reads_per_call");
   if (o.coalescing && o.transport != Transport::kUdSend) {
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
   }
-  const bool polled = o.transport == Transport::kRcWritePoll || o.transport == Transport::kHerd;
-  if (o.reply_b > o.payload_b || (polled && o.reply_b != o.payload_b)) {
-    throw UserError("/workload/reply_b",
-                    "a reply of " + name + " is " +
-                        (polled ? "as long as its request: 0"
-                                : "no longer than its request: 0 to " + std::to_string(o.payload_b)) +
-                        " is allowed");
+  if (o.issuing_threads > shape.threads) {
+    throw UserError("/workload/issuing_threads", "a machine has " + std::to_string(shape.threads) +
+                                                     " threads: 0 to " + std::to_string(shape.threads) +
+                                                     " is allowed");
+  }
+  if (o.process_ps > 0 && o.transport == Transport::kServerBypass) {
+    throw UserError("/workload/process_ns",
+                    "the server's CPU has no part in calls of server_bypass: 0 is allowed");
   }
   const bool datagrams = o.transport == Transport::kUdSend || o.transport == Transport::kHerd;
-  if (datagrams && o.payload_b + kHeadersMaxBytes > kDatagramMaxBytes) {
-    throw UserError("/workload/payload_b", "a message of " + name + " is one datagram: up to " +
-                                               std::to_string(kDatagramMaxBytes - kHeadersMaxBytes) +
-                                               " B are allowed");
+  if (datagrams && o.longest_b() + kHeadersMaxBytes > kDatagramMaxBytes) {
+    throw UserError(o.payload_b == o.longest_b() ? "/workload/payload_b" : "/workload/reply_b",
+                    "a message of " + name + " is one datagram: up to " +
+                        std::to_string(kDatagramMaxBytes - kHeadersMaxBytes) + " B are allowed");
   }
   return o;
 }
@@ -162,8 +186,16 @@ EchoNeeds echo_needs(const EchoOptions& options, const ClusterShape& shape, int 
     needs.completions = UdRpc::completions(shape, coroutines, rpc_options(options));
     return needs;
   }
+  if (options.transport == Transport::kServerBypass) {
+    needs.memory_b = FetchedPlaces::memory_bytes(options.reply_b, shape, coroutines);
+    needs.queue_pairs.max_send_wr = static_cast<std::uint32_t>(coroutines) + 64;
+    needs.completions = static_cast<std::uint32_t>(coroutines) + 64;
+    return needs;
+  }
   const ConnectedEchoLayout layout(options, shape, coroutines);
-  needs.memory_b = layout.total_b;
+  needs.memory_b = options.transport == Transport::kRemoteFetch
+                       ? RemoteFetch::memory_bytes(options, shape, coroutines)
+                       : layout.total_b;
   if (options.transport == Transport::kHerd) needs.queue_pairs.type = QpType::kUc;
   needs.queue_pairs.max_recv_wr = layout.ring + ConnectedEcho::kRecvBatch;
   needs.queue_pairs.max_send_wr = 2 * layout.ring + 64;
@@ -179,10 +211,11 @@ void echo_check_device(const EchoOptions& options, const ClusterShape& shape, in
     ConnectedEcho::check_datagrams(options, shape, coroutines, device);
   } else if (options.transport == Transport::kUdSend) {
     const std::uint32_t most_b = UdRpc::message_max_b(device.mtu);
-    if (options.payload_b > most_b) {
-      throw UserError("/workload/payload_b", "a message of ud_send is one datagram, and this device's hold " +
-                                                 std::to_string(device.mtu) + " B: up to " +
-                                                 std::to_string(most_b) + " B are allowed");
+    if (options.longest_b() > most_b) {
+      throw UserError(options.payload_b == options.longest_b() ? "/workload/payload_b" : "/workload/reply_b",
+                      "a message of ud_send is one datagram, and this device's hold " +
+                          std::to_string(device.mtu) + " B: up to " + std::to_string(most_b) +
+                          " B are allowed");
     }
     UdRpc::check_device(shape, coroutines, rpc_options(options), device);
   }
@@ -193,18 +226,33 @@ std::unique_ptr<EchoTransport> make_echo_transport(const EchoOptions& options, i
   if (options.transport == Transport::kUdSend) {
     return std::make_unique<UdEcho>(options, coroutines, worker, memory);
   }
+  if (options.transport == Transport::kRemoteFetch) {
+    return std::make_unique<RemoteFetch>(options, coroutines, worker, memory);
+  }
+  if (options.transport == Transport::kServerBypass) {
+    return std::make_unique<ServerBypass>(options, coroutines, worker, memory);
+  }
   return std::make_unique<ConnectedEcho>(options, coroutines, worker, memory);
 }
 
 RegistryEntry echo_entry() {
   using namespace parameters;
   json p;
-  p["transport"] =
-      choice("ud_send", kTransport,
-             "ud_send: FaSST's RPC; rc_send; rc_write_imm; rc_write_poll: WRITE into rings that the "
-             "CPU polls; herd: UC WRITE into polled rings, replies by UD SEND");
+  p["transport"] = choice(
+      "ud_send", kTransport,
+      "ud_send: FaSST's RPC; rc_send; rc_write_imm; rc_write_poll: WRITE into rings that the "
+      "CPU polls, replies likewise (server-reply); herd: UC WRITE into polled rings, replies by UD SEND; "
+      "rf_rpc: requests as rc_write_poll, clients READ the results from the server's memory; "
+      "server_bypass: READs only, no server CPU");
+  p["pattern"] = choice("symmetric", kPattern,
+                        "every machine calls all others; the first machine serves the others, which call it");
+  p["issuing_threads"] =
+      number(0, 0, 256,
+             "threads of each machine that call, each its own index at the server; many_to_one: "
+             "those of one machine behind those of the one before; 0: all");
   p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send, herd: up to 4032");
-  p["reply_b"] = number(0, 0, 65536, "bytes of a reply, at most those of a request; 0: as many as a request");
+  p["reply_b"] = number(0, 0, 65536, "bytes of a reply; 0: as many as a request; ud_send, herd: up to 4032");
+  p["process_ns"] = number(0, 0, 1'000'000, "what a server's handler takes of its core for each call");
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "
                                 "pair");
@@ -212,6 +260,15 @@ RegistryEntry echo_entry() {
   p["coalescing"] = flag(false, "ud_send: messages to one destination share a packet");
   p["inline_max_b"] =
       inline_limit("ud_send: longer packets are fetched by DMA even where the NIC would take them inline");
+  p["fetch_b"] =
+      number(256, 16, 65536,
+             "rf_rpc: bytes of the first READ of a result; one that is longer, with 16 B of frame, takes a "
+             "second READ");
+  p["fetch_tries"] =
+      number(5, 0, 1000,
+             "rf_rpc: READs in vain that a call may take; after two calls in a row that took more the "
+             "client asks for replies, until the server is faster");
+  p["reads_per_call"] = real(3.2, 1, 64, "server_bypass: READs of a call, one after another, on the average");
   return {"echo",
           "RPCs with an empty handler over the transport of choice; cluster.coroutines calls in flight per "
           "thread",

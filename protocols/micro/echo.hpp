@@ -1,10 +1,11 @@
 // echo: RPCs with an empty handler, to compare what carries them (Wei et al., OSDI 2018, figure 3b; Kalia et
-// al., SIGCOMM 2014 and OSDI 2016): every worker is client and server, every coroutine has one call in flight
-// to a random other machine.
+// al., SIGCOMM 2014 and OSDI 2016; RF-RPC, TPDS 2019): a coroutine has one call in flight, to a random other
+// machine or to the one server.
 //
 // See the entry's schema for the parameters. EchoTransport belongs to one worker and its thread.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
@@ -15,21 +16,45 @@ namespace verbtwin::protocols {
 
 struct EchoOptions {
   enum class Transport : std::uint8_t {
-    kUdSend,       // FaSST's: UdRpc
-    kRcSend,       // SEND_WITH_IMM both ways
-    kRcWriteImm,   // WRITE_WITH_IMM into the peer's message ring both ways
-    kRcWritePoll,  // WRITE into the peer's message ring both ways, whose head the peer's CPU polls (FaRM)
-    kHerd,         // requests by UC WRITE into a polled ring, replies by UD SEND (HERD)
+    kUdSend,        // FaSST's: UdRpc
+    kRcSend,        // SEND_WITH_IMM both ways
+    kRcWriteImm,    // WRITE_WITH_IMM into the peer's message ring both ways
+    kRcWritePoll,   // WRITE into the peer's message ring both ways, whose head the peer's CPU polls (FaRM)
+    kHerd,          // requests by UC WRITE into a polled ring, replies by UD SEND (HERD)
+    kRemoteFetch,   // requests as kRcWritePoll, results fetched by READ (RF-RPC)
+    kServerBypass,  // READs only: the server's CPU has no part in it
   };
+  enum class Pattern : std::uint8_t { kSymmetric, kManyToOne };
+
   Transport transport = Transport::kUdSend;
+  Pattern pattern = Pattern::kSymmetric;
+  int issuing_threads = 0;
   std::uint32_t payload_b = 0;
-  std::uint32_t reply_b = 0;  // at most payload_b
+  std::uint32_t reply_b = 0;
+  std::int64_t process_ps = 0;  // of a handler
   bool doorbell_batching = true;
   bool reply_batching = true;      // ud_send
   bool coalescing = false;         // ud_send
   std::uint32_t inline_max_b = 0;  // ud_send: of a packet
+  std::uint32_t fetch_b = 0;       // rf_rpc
+  std::uint32_t fetch_tries = 0;   // rf_rpc
+  double reads_per_call = 0;       // server_bypass
 
-  static EchoOptions from_json(const nlohmann::json& workload);
+  static EchoOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);
+
+  std::uint32_t longest_b() const { return std::max(payload_b, reply_b); }
+  bool is_server_of_all(int node) const { return pattern == Pattern::kManyToOne && node == 0; }
+  /// The thread of this index calls: on each machine those behind the one before's, so that a server's
+  /// threads, each of which serves its own index, share the callers evenly.
+  bool issues(int node, int thread, const ClusterShape& shape) const {
+    const int behind = ((thread - node * issuing_threads) % shape.threads + shape.threads) % shape.threads;
+    return !is_server_of_all(node) && behind < issuing_threads;
+  }
+  /// Thread `thread` of `from` may call its peer on `to`.
+  bool calls(int from, int to, int thread, const ClusterShape& shape) const {
+    return from != to && issues(from, thread, shape) &&
+           (pattern == Pattern::kSymmetric || is_server_of_all(to));
+  }
 };
 
 /// How requests and replies get to a peer: the thread of this worker's index on another machine.
@@ -38,8 +63,8 @@ class EchoTransport {
   virtual ~EchoTransport() = default;
   /// Finds the peers; every thread of the cluster exists.
   virtual void connect() {}
-  /// Calls `node` for `coroutine`, which has no other call in flight; `group` completes with the reply.
-  virtual void request(int node, int coroutine, WaitGroup& group) = 0;
+  /// Calls `node` for `coroutine`, which has no other call in flight; ends with the reply.
+  virtual Task<WcStatus> call(int node, int coroutine) = 0;
 };
 
 /// What a transport needs of its worker: registered memory, and room in its completion queue.
