@@ -1,7 +1,6 @@
 // verbtwin run: runs one scenario, or every point of its sweep, simulated or as a rank of a real run; shows
 // the results and keeps them.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -23,19 +22,16 @@
 #include "scenarios/sweep.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
-#include "tools/ibverbs_run.hpp"
 #include "tools/output_file.hpp"
 #include "tools/plot.hpp"
-#include "tools/progress.hpp"
 #include "tools/rank_options.hpp"
-#include "tools/side_by_side.hpp"
-#include "tools/simulate.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
 #include "tools/sweep.hpp"
 #include "tools/sweep_plot.hpp"
 #include "tools/sweep_points.hpp"
 #include "tools/verb_trace.hpp"
+#include "tools/watched_runs.hpp"
 
 namespace verbtwin::tools {
 
@@ -108,26 +104,6 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   return points;
 }
 
-nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
-                           const StopSignals& signals, bool show_progress, VerbTrace* trace = nullptr) {
-  RunControl control;
-  control.stop = &signals.stop();
-  control.trace = trace;
-  std::optional<Progress> progress;
-  if (show_progress) {
-    progress.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
-    control.progress = [&progress](double simulated_us, double total_us, std::uint64_t committed) {
-      progress->update(simulated_us, total_us, committed);
-    };
-  }
-  try {
-    if (scenario.backend == "sim") return simulate(scenario, control);
-    return run_on_ibverbs(scenario, complete_rank(flags, scenario.cluster.nodes), control);
-  } catch (const UserError& error) {
-    throw UserError("", scenarios::describe(scenario, error));
-  }
-}
-
 int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
@@ -135,8 +111,7 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   std::optional<VerbTrace> trace;
   if (options.trace) trace.emplace(*options.trace);
   const nlohmann::json result =
-      run_watched(scenario, options.rank, signals, !options.quiet && isatty(STDERR_FILENO) != 0,
-                  trace ? &*trace : nullptr);
+      run_watched(scenario, options.rank, signals, !options.quiet, trace ? &*trace : nullptr);
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   const std::string text = result.dump(2) + "\n";
@@ -232,44 +207,14 @@ class SweepOutput {
   std::vector<SweepRow> rows_;
 };
 
-/// What goes wrong in a run does not tell which of many it was; a UserError has its place.
-template <typename Run>
-nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, const Run& run) {
-  try {
-    return run();
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw std::runtime_error(describe_point(number, point) + ": " + error.what());
-  }
-}
-
-void run_points(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points,
-                const StopSignals& signals, SweepOutput& output) {
-  const bool show_progress = !options.quiet && isatty(STDERR_FILENO) != 0;
-  // Nothing may follow a platform with profiles in its process.
-  const bool apart = std::ranges::any_of(
-      points, [](const auto& point) { return !point.scenario.cluster.network.platform.empty(); });
-  if (options.jobs > 1 || apart) {
-    run_side_by_side(
-        points, options.jobs, signals.stop(), show_progress,
-        [&](std::size_t number, nlohmann::json result) { output.add(number, std::move(result)); });
-    return;
-  }
-  for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
-    output.add(i, named(i, points[i], [&] {
-                 return run_watched(points[i].scenario, options.rank, signals, show_progress);
-               }));
-  }
-}
-
 /// A signal ends the sweep with the points it interrupts.
 int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   const StopSignals signals;
   if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
   SweepOutput output(options, points);
   try {
-    run_points(options, points, signals, output);
+    run_points(points, options.rank, options.jobs, signals, !options.quiet,
+               [&](std::size_t number, nlohmann::json result) { output.add(number, std::move(result)); });
   } catch (...) {
     output.keep();
     throw;

@@ -1,0 +1,222 @@
+// verbtwin plan: the smallest cluster that meets goals, for everything else that the scenario sweeps.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/sweep.hpp"
+#include "tools/commands.hpp"
+#include "tools/output_file.hpp"
+#include "tools/plan.hpp"
+#include "tools/stop_signals.hpp"
+#include "tools/sweep.hpp"
+#include "tools/sweep_points.hpp"
+#include "tools/text.hpp"
+#include "tools/watched_runs.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr const char* kPlanFile = "plan.json";
+constexpr const char* kPointsFile = "points.csv";
+constexpr const char* kNodes = "cluster.nodes";
+
+struct PlanOptions {
+  std::string scenario;
+  std::vector<std::string> overrides, goals;
+  std::optional<int> low;
+  int high = 256;
+  int jobs = 1;
+  std::optional<std::string> out;
+  bool json = false, quiet = false;
+};
+
+/// The scenario's points with so many machines.
+std::vector<scenarios::SweepPoint> points_with(const PlanOptions& options, int nodes, const char* flag) {
+  return load_runnable_points(options.scenario, options.overrides,
+                              {scenarios::flag_override(kNodes, flag, std::to_string(nodes))});
+}
+
+class Planner {
+ public:
+  Planner(const PlanOptions& options, std::vector<Goal> goals) : options_(options), goals_(std::move(goals)) {
+    const std::vector<scenarios::SweepPoint> points =
+        load_runnable_points(options.scenario, options.overrides);
+    low_ = options.low.value_or(0);
+    for (const auto& [settings, scenario] : points) {
+      refuse_others(settings, scenario);
+      if (!options.low) low_ = std::max({low_, 2, scenario.cluster.replicas});
+    }
+    if (low_ > options.high) {
+      throw UserError("", fmt::format("--to {}: the search begins at {} machines; allowed: {} or more",
+                                      options.high, low_, low_));
+    }
+    // What the largest or the smallest cluster would be refused for is told before anything runs.
+    points_with(options, options.high, "--to");
+    points_with(options, low_, "--from");
+    for (const auto& [settings, scenario] : points) {
+      alternatives_.push_back({settings, SizeSearch(goals_, low_, options.high), {}});
+    }
+  }
+
+  int run() {
+    const StopSignals signals;
+    if (options_.out) {
+      std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
+      prepare_output_directory(*options_.out, kPlanFile);
+    }
+    if (table()) print(wanted() + sweep_table_head(settings_of(0, low_)));
+    try {
+      while (!signals.stop() && run_next(signals)) continue;
+    } catch (...) {
+      keep();
+      throw;
+    }
+    keep();
+    if (options_.json) {
+      print(plan().dump(2) + "\n");
+    } else if (table()) {
+      print("\n" + render_plan(alternatives_, goals_, low_, options_.high));
+      if (options_.out) print(fmt::format("wrote {}\n", file(kPlanFile).string()));
+    }
+    if (violated_) return kExitCheckFailed;
+    if (signals.stop()) return kExitSignal + signals.signal_number();
+    return best_of(alternatives_, goals_) ? kExitDone : kExitFailure;
+  }
+
+ private:
+  using Settings = std::vector<std::pair<std::string, nlohmann::json>>;
+
+  static void refuse_others(const Settings& settings, const scenarios::Scenario& scenario) {
+    if (std::ranges::find(settings, kNodes, &Settings::value_type::first) != settings.end()) {
+      throw UserError("",
+                      "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");
+    }
+    if (scenario.backend != "sim")
+      throw UserError("", "plan simulates clusters that are not there: --set backend=sim is allowed");
+    if (scenario.protocol.is_null()) {
+      throw UserError("", fmt::format("workload {} is a micro-benchmark, whose rate is per machine: plan is "
+                                      "for transactions",
+                                      scenario.workload.at("name").get<std::string>()));
+    }
+  }
+
+  bool table() const { return !options_.quiet && !options_.json; }
+  std::filesystem::path file(const char* name) const { return std::filesystem::path(*options_.out) / name; }
+  Settings settings_of(std::size_t alternative, int nodes) const {
+    Settings settings = alternatives_[alternative].settings;
+    settings.emplace_back(kNodes, nodes);
+    return settings;
+  }
+
+  std::string wanted() const {
+    std::vector<std::string> goals;
+    for (const Goal& goal : goals_) goals.push_back(describe(goal));
+    return fmt::format(
+        "{:<13}{}\n\n", "wanted",
+        wrap(fmt::format("{}, of {} to {} machines", fmt::join(goals, ", "), low_, options_.high), 13, 78));
+  }
+
+  /// One size of each alternative that wants one. False: none does.
+  bool run_next(const StopSignals& signals) {
+    std::vector<scenarios::SweepPoint> points;
+    std::vector<std::size_t> whose;
+    for (std::size_t i = 0; i < alternatives_.size(); ++i) {
+      const std::optional<int> nodes = alternatives_[i].search.next();
+      if (!nodes) continue;
+      scenarios::SweepPoint point = std::move(points_with(options_, *nodes, "--to")[i]);
+      point.settings = settings_of(i, *nodes);
+      points.push_back(std::move(point));
+      whose.push_back(i);
+    }
+    run_points(points, {}, options_.jobs, signals, !options_.quiet,
+               [&](std::size_t number, nlohmann::json result) {
+                 add(alternatives_[whose[number]], points[number].settings, std::move(result));
+               });
+    return !points.empty();
+  }
+
+  void add(Alternative& alternative, const Settings& settings, nlohmann::json result) {
+    violated_ = violated_ || exit_code_of(result, 0) == kExitCheckFailed;
+    rows_.push_back({settings, result});
+    if (table()) print(sweep_table_line(rows_.back()));
+    if (result.value("partial", false)) return;
+    const int nodes = settings.back().second.get<int>();
+    alternative.search.add(nodes, result);
+    alternative.results[nodes] = std::move(result);
+  }
+
+  nlohmann::json plan() const { return plan_json(alternatives_, goals_, low_, options_.high); }
+  void keep() const {
+    if (!options_.out) return;
+    write_file_whole(file(kPlanFile), plan().dump(2) + "\n");
+    write_file_whole(file(kPointsFile), sweep_csv(rows_));
+  }
+
+  const PlanOptions& options_;
+  std::vector<Goal> goals_;
+  int low_ = 0;
+  std::vector<Alternative> alternatives_;
+  std::vector<SweepRow> rows_;
+  bool violated_ = false;
+};
+
+int plan(const PlanOptions& options) {
+  std::vector<Goal> goals;
+  for (const std::string& text : options.goals) goals.push_back(parse_goal(text));
+  return Planner(options, std::move(goals)).run();
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "Find the smallest cluster that meets goals");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  command
+      ->add_option(
+          "--goal", options->goals,
+          "What the cluster has to reach: committed_per_s>=VALUE decides its size; "
+          "latency_us.p99<=VALUE (mean, p50, p90, p999, max) and abort_ratio<=VALUE must hold there; "
+          "may be repeated")
+      ->required()
+      ->allow_extra_args(false)
+      ->type_name("NAME>=VALUE");
+  command->add_option("--from", options->low, "Fewest machines to try; without it as many as replicas")
+      ->type_name("N")
+      ->check(CLI::Range(2, 4096));
+  command->add_option("--to", options->high, "Most machines to try")
+      ->type_name("N")
+      ->check(CLI::Range(2, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Settings of the scenario's sweep that run side by side, each in a process of its own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256));
+  command->add_option("--out", options->out, "Directory for plan.json and points.csv; created if absent")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "Print the plan as JSON");
+  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->footer(
+      "Example:\n"
+      "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
+      "'latency_us.p99<=40'\n"
+      "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found.\n"
+      "Exit code 1: no cluster meets the goals.");
+  command->callback([options, &exit_code] { exit_code = plan(*options); });
+}
+
+}  // namespace verbtwin::tools

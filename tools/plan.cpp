@@ -1,0 +1,256 @@
+#include "tools/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "backend/user_error.hpp"
+#include "scenarios/text.hpp"
+#include "tools/sweep.hpp"
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double kStepMost = 4;  // times as many machines: a small cluster may say little about a large one
+
+struct Quantity {
+  const char* path;
+  enum class Unit : std::uint8_t { kPerSecond, kMicroseconds, kShare } unit;
+};
+constexpr std::array<Quantity, 8> kQuantities = {{{"committed_per_s", Quantity::Unit::kPerSecond},
+                                                  {"latency_us.mean", Quantity::Unit::kMicroseconds},
+                                                  {"latency_us.p50", Quantity::Unit::kMicroseconds},
+                                                  {"latency_us.p90", Quantity::Unit::kMicroseconds},
+                                                  {"latency_us.p99", Quantity::Unit::kMicroseconds},
+                                                  {"latency_us.p999", Quantity::Unit::kMicroseconds},
+                                                  {"latency_us.max", Quantity::Unit::kMicroseconds},
+                                                  {"abort_ratio", Quantity::Unit::kShare}}};
+
+std::vector<std::string> quantity_names() {
+  std::vector<std::string> names;
+  for (const Quantity& quantity : kQuantities) names.emplace_back(quantity.path);
+  return names;
+}
+
+std::string with_unit(const std::string& path, double value) {
+  const auto* found = std::ranges::find(kQuantities, path, &Quantity::path);
+  switch (found->unit) {
+    case Quantity::Unit::kPerSecond:
+      return format_si(value) + "/s";
+    case Quantity::Unit::kMicroseconds:
+      return format_us(value) + " us";
+    case Quantity::Unit::kShare:
+      break;
+  }
+  return format_percent(value);
+}
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  throw UserError("", fmt::format("--goal {}: {}", scenarios::one_line(text), why));
+}
+
+/// "protocol=farm, coroutines=4"; a run's windows say nothing of a cluster.
+std::string describe_settings(const Alternative& alternative) {
+  std::vector<std::string> words;
+  for (const auto& [path, value] : alternative.settings) {
+    if (path.starts_with("run.")) continue;
+    words.push_back(fmt::format("{}={}", short_name(path), scenarios::one_line(text_of(value))));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
+  std::vector<std::string> words;
+  for (const Goal& goal : missed(goals, result))
+    words.push_back(fmt::format("{} is {}", goal.path, with_unit(goal.path, goal.of(result))));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string describe_met(const std::vector<Goal>& goals, const json& result) {
+  std::vector<std::string> words;
+  for (const Goal& goal : goals)
+    words.push_back(fmt::format("{} {}", goal.path, with_unit(goal.path, goal.of(result))));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+struct Outcome {
+  bool meets;
+  std::string words;
+};
+
+Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals, int high) {
+  if (alternative.search.next()) return {false, "not searched to the end"};
+  const json* answer = alternative.answer();
+  if (answer == nullptr) {
+    return {false, fmt::format("at {} machines {}", high,
+                               describe_missed(goals, alternative.results.rbegin()->second))};
+  }
+  const int nodes = *alternative.search.found();
+  if (!missed(goals, *answer).empty()) {
+    return {false, fmt::format("{} reach the rate, and {}", format_counted(nodes, "machine"),
+                               describe_missed(goals, *answer))};
+  }
+  std::string words =
+      fmt::format("{}: {}, limited by {}", format_counted(nodes, "machine"), describe_met(goals, *answer),
+                  text_of(value_at(*answer, "bottleneck.resource")));
+  const auto below = alternative.results.find(nodes - 1);
+  if (below != alternative.results.end()) {
+    words += fmt::format("; with {}, {}", nodes - 1, describe_missed(goals, below->second));
+  }
+  return {true, words};
+}
+
+}  // namespace
+
+double Goal::of(const json& result) const {
+  const json& value = value_at(result, path);
+  return value.is_number() ? value.get<double>() : 0.0;
+}
+
+bool Goal::met_by(const json& result) const {
+  return at_least ? of(result) >= bound : of(result) <= bound;
+}
+
+Goal parse_goal(const std::string& text) {
+  const std::size_t at = text.find_first_of("<>");
+  if (at == std::string::npos || at + 1 >= text.size() || text[at + 1] != '=') {
+    refuse(text, "a goal is NAME>=VALUE or NAME<=VALUE, as committed_per_s>=100e6");
+  }
+  Goal goal{text.substr(0, at), text[at] == '>', 0};
+  const std::vector<std::string> names = quantity_names();
+  if (std::ranges::find(names, goal.path) == names.end()) {
+    refuse(text, fmt::format("unknown quantity \"{}\"; allowed: {}{}", scenarios::one_line(goal.path),
+                             fmt::join(names, ", "), scenarios::did_you_mean(goal.path, names)));
+  }
+  const char* begin = text.data() + at + 2;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(begin, end, goal.bound);
+  if (error != std::errc() || stop != end || !std::isfinite(goal.bound) || goal.bound < 0) {
+    refuse(text, "the value is no number; allowed: 0 or more, as 100e6");
+  }
+  const bool rate = goal.path == "committed_per_s";
+  if (rate != goal.at_least) {
+    refuse(text, rate ? "a rate is wanted at least: >= is allowed"
+                      : fmt::format("{} is allowed at most: <= is allowed", goal.path));
+  }
+  return goal;
+}
+
+std::string describe(const Goal& goal) {
+  return fmt::format("{} {} {}", goal.path, goal.at_least ? ">=" : "<=", with_unit(goal.path, goal.bound));
+}
+
+std::vector<Goal> missed(const std::vector<Goal>& goals, const json& result) {
+  std::vector<Goal> all;
+  std::ranges::copy_if(goals, std::back_inserter(all),
+                       [&](const Goal& goal) { return !goal.met_by(result); });
+  return all;
+}
+
+SizeSearch::SizeSearch(const std::vector<Goal>& goals, int low, int high) : low_(low), high_(high) {
+  std::ranges::copy_if(goals, std::back_inserter(rates_), &Goal::at_least);
+}
+
+int SizeSearch::guess(int nodes) const {
+  const double size = std::ceil(nodes * std::min(growth_.at(nodes), kStepMost));
+  return static_cast<int>(std::min<double>(size, high_));
+}
+
+std::optional<int> SizeSearch::next() const {
+  if (low_ > high_ || low_ == enough_) return std::nullopt;
+  if (growth_.empty()) return low_;
+  if (!enough_) return std::max(low_, guess(low_ - 1));
+  if (between_ % 2 == 1) return low_ + (*enough_ - low_) / 2;
+  return std::clamp(guess(*enough_), low_, *enough_ - 1);
+}
+
+void SizeSearch::add(int nodes, const json& result) {
+  double growth = 0;
+  for (const Goal& goal : rates_) {
+    const double rate = goal.of(result);
+    growth = std::max(growth, rate > 0 ? goal.bound / rate : std::numeric_limits<double>::infinity());
+  }
+  growth_[nodes] = growth;
+  if (enough_) ++between_;
+  if (std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
+    enough_ = nodes;
+  } else {
+    low_ = nodes + 1;
+  }
+}
+
+const json* Alternative::answer() const {
+  const std::optional<int> nodes = search.found();
+  return nodes && !search.next() ? &results.at(*nodes) : nullptr;
+}
+
+std::optional<std::size_t> best_of(const std::vector<Alternative>& alternatives,
+                                   const std::vector<Goal>& goals) {
+  std::optional<std::size_t> best;
+  std::pair<int, double> least;  // machines, and the rate with its sign turned
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    const json* answer = alternatives[i].answer();
+    if (answer == nullptr || !missed(goals, *answer).empty()) continue;
+    const std::pair machines(*alternatives[i].search.found(), -rate_per_s(*answer));
+    if (best && least <= machines) continue;
+    best = i;
+    least = machines;
+  }
+  return best;
+}
+
+json plan_json(const std::vector<Alternative>& alternatives, const std::vector<Goal>& goals, int low,
+               int high) {
+  json plan = {{"format", "verbtwin-plan"}, {"version", 1}, {"nodes_low", low}, {"nodes_high", high}};
+  plan["goals"] = json::array();
+  for (const Goal& goal : goals) {
+    plan["goals"].push_back({{"quantity", goal.path}, {goal.at_least ? "at_least" : "at_most", goal.bound}});
+  }
+  plan["alternatives"] = json::array();
+  for (const Alternative& alternative : alternatives) {
+    json& one = plan["alternatives"].emplace_back();
+    one["settings"] = json::object();
+    for (const auto& [path, value] : alternative.settings) one["settings"][path] = value;
+    one["runs"] = json::array();
+    for (const auto& [nodes, result] : alternative.results) one["runs"].push_back(result);
+    one["nodes"] = nullptr;
+    one["missed"] = json::array();
+    const json* answer = alternative.answer();
+    if (answer == nullptr) continue;
+    one["nodes"] = *alternative.search.found();
+    for (const Goal& goal : missed(goals, *answer)) one["missed"].push_back(goal.path);
+  }
+  const std::optional<std::size_t> best = best_of(alternatives, goals);
+  plan["best"] = best ? json(*best) : json();
+  return plan;
+}
+
+std::string render_plan(const std::vector<Alternative>& alternatives, const std::vector<Goal>& goals, int low,
+                        int high) {
+  const std::optional<std::size_t> best = best_of(alternatives, goals);
+  std::string text;
+  for (std::size_t i = 0; i < alternatives.size(); ++i) {
+    const Outcome outcome = outcome_of(alternatives[i], goals, high);
+    const std::string settings = describe_settings(alternatives[i]);
+    const std::string line =
+        settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
+    text += fmt::format("{:<13}{}\n",
+                        best == i       ? "smallest"
+                        : outcome.meets ? "or"
+                                        : "not",
+                        wrap(line, 13, 78));
+  }
+  if (!best) text += fmt::format("no cluster of {} to {} machines meets the goals\n", low, high);
+  return text;
+}
+
+}  // namespace verbtwin::tools
