@@ -82,6 +82,11 @@ std::string describe_met(const std::vector<Goal>& goals, const json& result) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+bool is_partial(const std::vector<Alternative>& alternatives) {
+  return std::ranges::any_of(
+      alternatives, [](const Alternative& alternative) { return alternative.search.next().has_value(); });
+}
+
 struct Outcome {
   bool meets;
   std::string words;
@@ -230,6 +235,7 @@ json plan_json(const std::vector<Alternative>& alternatives, const std::vector<G
     for (const Goal& goal : missed(goals, *answer)) one["missed"].push_back(goal.path);
   }
   const std::optional<std::size_t> best = best_of(alternatives, goals);
+  plan["partial"] = is_partial(alternatives);
   plan["best"] = best ? json(*best) : json();
   return plan;
 }
@@ -243,13 +249,15 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
     const std::string settings = describe_settings(alternatives[i]);
     const std::string line =
         settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
-    text += fmt::format("{:<13}{}\n",
-                        best == i       ? "smallest"
-                        : outcome.meets ? "or"
-                                        : "not",
-                        wrap(line, 13, 78));
+    const char* verdict = outcome.meets ? "or" : "not";
+    if (best == i) verdict = "smallest";
+    text += fmt::format("{:<13}{}\n", verdict, wrap(line, 13, 78));
   }
-  if (!best) text += fmt::format("no cluster of {} to {} machines meets the goals\n", low, high);
+  if (is_partial(alternatives)) {
+    text += "PARTIAL: the search was ended early\n";
+  } else if (!best) {
+    text += fmt::format("no cluster of {} to {} machines meets the goals\n", low, high);
+  }
   return text;
 }
 

@@ -163,6 +163,17 @@ TEST_F(Plan, OfTwoOfASizeTheFasterWins) {
   EXPECT_EQ(best_of(alternatives_, goals_), 1U);
 }
 
+TEST_F(Plan, WhatIsNotSearchedToTheEndIsSaid) {
+  add("good", 10, 2);
+  alternatives_.push_back({{{"protocol.name", "begun"}}, SizeSearch(goals_, 3, 64), {}});
+  const std::string text = render_plan(alternatives_, goals_, 3, 64);
+  EXPECT_THAT(text, HasSubstr("\nnot          protocol=begun: not searched to the end\nPARTIAL: "));
+  EXPECT_EQ(plan_json(alternatives_, goals_, 3, 64).at("partial"), true);
+  alternatives_.pop_back();
+  EXPECT_EQ(plan_json(alternatives_, goals_, 3, 64).at("partial"), false);
+  EXPECT_THAT(render_plan(alternatives_, goals_, 3, 64), testing::Not(HasSubstr("PARTIAL")));
+}
+
 TEST_F(Plan, NoneIsSaid) {
   add("small", 0.5, 0.1);
   EXPECT_EQ(best_of(alternatives_, goals_), std::nullopt);
