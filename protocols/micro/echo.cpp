@@ -172,9 +172,9 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
   }
   const bool datagrams = o.transport == Transport::kUdSend || o.transport == Transport::kHerd;
   if (datagrams && o.longest_b() + kHeadersMaxBytes > kDatagramMaxBytes) {
-    throw UserError(o.payload_b == o.longest_b() ? "/workload/payload_b" : "/workload/reply_b",
-                    "a message of " + name + " is one datagram: up to " +
-                        std::to_string(kDatagramMaxBytes - kHeadersMaxBytes) + " B are allowed");
+    throw UserError(o.longest_pointer(), "a message of " + name + " is one datagram: up to " +
+                                             std::to_string(kDatagramMaxBytes - kHeadersMaxBytes) +
+                                             " B are allowed");
   }
   return o;
 }
@@ -212,7 +212,7 @@ void echo_check_device(const EchoOptions& options, const ClusterShape& shape, in
   } else if (options.transport == Transport::kUdSend) {
     const std::uint32_t most_b = UdRpc::message_max_b(device.mtu);
     if (options.longest_b() > most_b) {
-      throw UserError(options.payload_b == options.longest_b() ? "/workload/payload_b" : "/workload/reply_b",
+      throw UserError(options.longest_pointer(),
                       "a message of ud_send is one datagram, and this device's hold " +
                           std::to_string(device.mtu) + " B: up to " + std::to_string(most_b) +
                           " B are allowed");

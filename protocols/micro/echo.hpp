@@ -43,6 +43,9 @@ struct EchoOptions {
   static EchoOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);
 
   std::uint32_t longest_b() const { return std::max(payload_b, reply_b); }
+  const char* longest_pointer() const {
+    return payload_b == longest_b() ? "/workload/payload_b" : "/workload/reply_b";
+  }
   bool is_server_of_all(int node) const { return pattern == Pattern::kManyToOne && node == 0; }
   /// The thread of this index calls: on each machine those behind the one before's, so that a server's
   /// threads, each of which serves its own index, share the callers evenly.
