@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -35,15 +36,17 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-Child begin(std::size_t item, const std::function<std::string(std::size_t)>& work) {
+/// No child, and errno: it cannot be begun.
+std::optional<Child> begin(std::size_t item, const std::function<std::string(std::size_t)>& work) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   const pid_t pid = fork();
   if (pid < 0) {
     const int error = errno;
     close(ends[0]);
     close(ends[1]);
-    throw std::system_error(error, std::generic_category(), "fork");
+    errno = error;
+    return std::nullopt;
   }
   if (pid == 0) {
     std::string answer;
@@ -61,7 +64,7 @@ Child begin(std::size_t item, const std::function<std::string(std::size_t)>& wor
     _exit(0);
   }
   close(ends[1]);
-  return {pid, ends[0], item, {}};
+  return Child{pid, ends[0], item, {}};
 }
 
 /// Reads what is there; false at the end, when the child is gone.
@@ -86,17 +89,34 @@ ForkedResult end(Child& child) {
 }
 
 /// The children that run; none outlives it.
-struct Running {
+class Running {
+ public:
   Running() = default;
-  ~Running() {
+  ~Running() { end_all(); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void begin_one(std::size_t item, const std::function<std::string(std::size_t)>& work) {
+    std::optional<Child> child = begin(item, work);
+    if (!child) {
+      const int error = errno;
+      end_all();  // before the exception: it may be files that are short, and a sanitizer needs some to look
+                  // at it
+      throw std::system_error(error, std::generic_category(), "cannot begin a process");
+    }
+    children.push_back(std::move(*child));
+  }
+
+  std::vector<Child> children;
+
+ private:
+  void end_all() {
     for (Child& child : children) {
       kill(child.pid, SIGKILL);
       end(child);
     }
+    children.clear();
   }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  std::vector<Child> children;
 };
 
 }  // namespace
@@ -111,8 +131,7 @@ std::vector<ForkedResult> in_processes(
   std::size_t next = 0;
   while (next < items || !running.empty()) {
     if (!going_on()) return {};
-    while (next < items && running.size() < static_cast<std::size_t>(jobs))
-      running.push_back(begin(next++, work));
+    while (next < items && running.size() < static_cast<std::size_t>(jobs)) all.begin_one(next++, work);
     std::vector<pollfd> waiting;
     for (const Child& child : running) waiting.push_back({child.pipe, POLLIN, 0});
     constexpr int kLookForStopMs = 100;
