@@ -91,6 +91,12 @@ std::string overview(const ReportInput& input) {
   return text;
 }
 
+/// "nic_send 97 %"; where the limit is not what is most in use, "round_trips, core 62 %".
+std::string limit_of(const Prediction& prediction) {
+  const std::string busiest = fmt::format("{} {:.0f} %", prediction.busiest, prediction.utilization * 100);
+  return prediction.bottleneck == prediction.busiest ? busiest : prediction.bottleneck + ", " + busiest;
+}
+
 std::string points_table(const ReportInput& input, const Experiment& experiment,
                          const Predictions& predictions) {
   std::string text =
@@ -105,10 +111,9 @@ std::string points_table(const ReportInput& input, const Experiment& experiment,
     if (!point.limits.empty()) {
       said = names_limit(point, prediction) ? "yes" : fmt::format("no: {}", fmt::join(point.limits, " or "));
     }
-    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} {:.0f} % |", point.series, point.x,
+    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} |", point.series, point.x,
                         point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "", error * 100,
-                        std::abs(error) > kFarOff ? "**" : "", prediction.bottleneck,
-                        prediction.utilization * 100) +
+                        std::abs(error) > kFarOff ? "**" : "", limit_of(prediction)) +
             said_column(input, said);
   }
   return text;
