@@ -21,6 +21,7 @@ class ScenarioSource {
       : document_(std::move(document)), overrides_(std::move(overrides)) {}
 
   const Document& document() const { return *document_; }
+  const std::shared_ptr<const Document>& shared_document() const { return document_; }
   const std::vector<Override>& overrides() const { return overrides_; }
 
   /// The override that set the value at `pointer` or something around it; null where the file did.
@@ -418,6 +419,12 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
 Scenario load_scenario(const fs::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog) {
   return load_scenario(Document::read(file), overrides, catalog);
+}
+
+Scenario with_override(const Scenario& scenario, Override override, const Catalog& catalog) {
+  std::vector<Override> overrides = scenario.source->overrides();
+  overrides.push_back(std::move(override));
+  return resolve_scenario(scenario.source->shared_document(), std::move(overrides), catalog);
 }
 
 std::string describe(const Scenario& scenario, const UserError& error) {

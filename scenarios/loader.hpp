@@ -30,6 +30,9 @@ Scenario load_scenario(Document document, const std::vector<std::string>& overri
 Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<Override> overrides,
                           const Catalog& catalog);
 
+/// The same scenario with one more override, which wins.
+Scenario with_override(const Scenario& scenario, Override override, const Catalog& catalog);
+
 /// The one line to show for an error that was found after loading, while the run was put together: its
 /// pointer becomes a place in the file or the override that set the value.
 std::string describe(const Scenario& scenario, const UserError& error);

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
+#include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/output_file.hpp"
 #include "tools/plan.hpp"
@@ -43,19 +45,16 @@ struct PlanOptions {
   bool json = false, quiet = false;
 };
 
-/// The scenario's points with so many machines.
-std::vector<scenarios::SweepPoint> points_with(const PlanOptions& options, int nodes, const char* flag) {
-  return load_runnable_points(options.scenario, options.overrides,
-                              {scenarios::flag_override(kNodes, flag, std::to_string(nodes))});
+scenarios::Override machines(int nodes, const char* flag) {
+  return scenarios::flag_override(kNodes, flag, std::to_string(nodes));
 }
 
 class Planner {
  public:
   Planner(const PlanOptions& options, std::vector<Goal> goals) : options_(options), goals_(std::move(goals)) {
-    const std::vector<scenarios::SweepPoint> points =
-        load_runnable_points(options.scenario, options.overrides);
+    points_ = load_runnable_points(options.scenario, options.overrides);
     low_ = options.low.value_or(0);
-    for (const auto& [settings, scenario] : points) {
+    for (const auto& [settings, scenario] : points_) {
       refuse_others(settings, scenario);
       if (!options.low) low_ = std::max({low_, 2, scenario.cluster.replicas});
     }
@@ -64,9 +63,9 @@ class Planner {
                                       options.high, low_, low_));
     }
     // What the largest or the smallest cluster would be refused for is told before anything runs.
-    points_with(options, options.high, "--to");
-    points_with(options, low_, "--from");
-    for (const auto& [settings, scenario] : points) {
+    load_runnable_points(options.scenario, options.overrides, {machines(options.high, "--to")});
+    load_runnable_points(options.scenario, options.overrides, {machines(low_, "--from")});
+    for (const auto& [settings, scenario] : points_) {
       alternatives_.push_back({settings, SizeSearch(goals_, low_, options.high), {}});
     }
   }
@@ -136,9 +135,8 @@ class Planner {
     for (std::size_t i = 0; i < alternatives_.size(); ++i) {
       const std::optional<int> nodes = alternatives_[i].search.next();
       if (!nodes) continue;
-      scenarios::SweepPoint point = std::move(points_with(options_, *nodes, "--to")[i]);
-      point.settings = settings_of(i, *nodes);
-      points.push_back(std::move(point));
+      points.push_back(
+          {settings_of(i, *nodes), with_override(points_[i].scenario, machines(*nodes, "--to"), catalog_)});
       whose.push_back(i);
     }
     run_points(points, {}, options_.jobs, signals, !options_.quiet,
@@ -167,8 +165,10 @@ class Planner {
 
   const PlanOptions& options_;
   std::vector<Goal> goals_;
+  const scenarios::Catalog catalog_ = make_catalog();
+  std::vector<scenarios::SweepPoint> points_;  // as the file has them
   int low_ = 0;
-  std::vector<Alternative> alternatives_;
+  std::vector<Alternative> alternatives_;  // by point
   std::vector<SweepRow> rows_;
   bool violated_ = false;
 };

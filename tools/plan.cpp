@@ -122,7 +122,7 @@ double Goal::of(const json& result) const {
 }
 
 bool Goal::met_by(const json& result) const {
-  return at_least ? of(result) >= bound : of(result) <= bound;
+  return at_least ? of(result) >= bound : rate_per_s(result) > 0 && of(result) <= bound;
 }
 
 Goal parse_goal(const std::string& text) {

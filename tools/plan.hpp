@@ -27,6 +27,7 @@ struct Goal {
   double bound;
 
   double of(const nlohmann::json& result) const;
+  /// Never, where nothing was committed: there are no latencies then.
   bool met_by(const nlohmann::json& result) const;
 };
 

@@ -40,6 +40,7 @@ TEST(Goal, IsAQuantityAndItsBound) {
   const Goal latency = parse_goal("latency_us.p99<=40");
   EXPECT_TRUE(latency.met_by(result_with(1, 40)));
   EXPECT_FALSE(latency.met_by(result_with(1, 40.1)));
+  EXPECT_FALSE(latency.met_by(result_with(0, 0))) << "nothing was committed";
 }
 
 TEST(Goal, WhatIsNoneIsRefused) {

@@ -63,6 +63,9 @@ class Benchmark {
   virtual int machines() const = 0;
 };
 
+/// The parameter of this name, all threads where it is 0. Throws UserError where a machine has fewer.
+int issuing_threads_of(const nlohmann::json& workload, const ClusterShape& shape);
+
 std::vector<RegistryEntry> benchmark_entries();
 /// `workload` is the resolved object of a scenario and names one of benchmark_entries().
 std::unique_ptr<Benchmark> make_benchmark(const nlohmann::json& workload,

@@ -70,8 +70,7 @@ class ConnectedEcho : public EchoTransport, public MessageLayer, public PolledMe
 
   /// Returns the request's number among the messages to `node`. With a group it is signalled.
   std::uint32_t request(int node, std::uint32_t what, WaitGroup* sent);
-  /// Waits for the reply to a request of this coroutine, which says how long the server took.
-  Task<WcStatus> reply_to(int coroutine);
+  /// How long the server took for this coroutine's last reply.
   std::uint16_t server_time_us(int coroutine) const {
     return server_time_us_[static_cast<std::size_t>(coroutine)];
   }
@@ -89,6 +88,7 @@ class ConnectedEcho : public EchoTransport, public MessageLayer, public PolledMe
   bool replies_by_datagram() const { return options_.transport == EchoOptions::Transport::kHerd; }
   bool takes_recvs() const { return !layout_.polled || replies_by_datagram(); }
   void make_datagram_queue_pair();
+  Task<WcStatus> reply_to(int coroutine);
   SendWr message(std::uint32_t what, std::uint32_t bytes);
   std::uint32_t send(int node, SendWr wr, WaitGroup* sent);
   void send_datagram(int node, SendWr wr);

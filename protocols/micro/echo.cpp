@@ -144,8 +144,6 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
   const std::string name = workload.at("transport");
   o.transport = parameters::value_of(kTransport, name);
   o.pattern = parameters::value_of(kPattern, workload.at("pattern"));
-  o.issuing_threads = workload.at("issuing_threads");
-  if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
   o.payload_b = workload.at("payload_b");
   o.reply_b = workload.at("reply_b");
   if (o.reply_b == 0) o.reply_b = o.payload_b;
@@ -161,11 +159,7 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
   }
-  if (o.issuing_threads > shape.threads) {
-    throw UserError("/workload/issuing_threads", "a machine has " + std::to_string(shape.threads) +
-                                                     " threads: 0 to " + std::to_string(shape.threads) +
-                                                     " is allowed");
-  }
+  o.issuing_threads = issuing_threads_of(workload, shape);
   if (o.process_ps > 0 && o.transport == Transport::kServerBypass) {
     throw UserError("/workload/process_ns",
                     "the server's CPU has no part in calls of server_bypass: 0 is allowed");

@@ -134,8 +134,6 @@ PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const Cluster
   o.mode = value_of(kMode, workload.at("mode"));
   o.one_word = value_of(kOneWord, workload.at("words"));
   o.target_b = workload.at("target_kib").get<std::uint64_t>() << 10;
-  o.issuing_threads = workload.at("issuing_threads");
-  if (o.issuing_threads == 0) o.issuing_threads = shape.threads;
   check_verb(o, verb);
   if (o.mode == Mode::kPingPong) check_ping_pong(o, shape);
   if (o.doorbell_batch > o.outstanding) {
@@ -144,11 +142,7 @@ PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const Cluster
                                                     std::to_string(o.outstanding) + ": 1 to " +
                                                     std::to_string(o.outstanding) + " is allowed");
   }
-  if (o.issuing_threads > shape.threads) {
-    throw UserError("/workload/issuing_threads", "a machine has " + std::to_string(shape.threads) +
-                                                     " threads: 0 to " + std::to_string(shape.threads) +
-                                                     " is allowed");
-  }
+  o.issuing_threads = issuing_threads_of(workload, shape);
   return o;
 }
 
