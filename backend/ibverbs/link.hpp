@@ -39,7 +39,13 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Once all that was sent so far is out.
   void close_when_sent();
 
-  std::deque<Frame>& inbox() { return inbox_; }
+  const std::deque<Frame>& inbox() const { return inbox_; }
+  /// The first of the inbox, which is not empty.
+  Frame take_frame() {
+    Frame frame = std::move(inbox_.front());
+    inbox_.pop_front();
+    return frame;
+  }
   bool sent_all() const { return outbox_.empty() || lost_; }
   bool lost() const { return lost_; }
   /// Bytes of frames in both directions so far: what grows is alive.

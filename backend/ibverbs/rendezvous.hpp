@@ -28,6 +28,8 @@
 
 namespace verbtwin::ibverbs {
 
+class Links;
+
 struct RendezvousOptions {
   int rank = 0;
   int ranks = 1;
@@ -68,13 +70,9 @@ class Rendezvous {
   /// Throws RankFailure if a rank was lost or gave up; does not wait.
   void check(std::string_view phase);
   /// The same, and where the run is told to stop: for what else belongs to the meeting.
-  void check_meeting(std::string_view phase) {
-    const std::atomic<bool>* stop = options().stop;
-    if (stop != nullptr && stop->load()) throw RankFailure("stopped while " + std::string(phase));
-    check(phase);
-  }
+  void check_meeting(std::string_view phase);
 
-  const RendezvousOptions& options() const;
+  const RendezvousOptions& options() const { return options_; }
   /// This machine's address towards the other ranks, in numbers.
   std::string local_address() const;
 
@@ -82,8 +80,14 @@ class Rendezvous {
   void give_up(const std::string& why) noexcept;
 
  private:
-  class Hub;
-  std::unique_ptr<Hub> hub_;
+  void await_frames(std::string_view phase, std::chrono::milliseconds patience);
+  void look_for_failure(std::string_view phase);
+  [[noreturn]] void fail(std::string why);
+  std::string take(std::size_t rank, std::string_view phase);
+
+  RendezvousOptions options_;
+  std::unique_ptr<Links> links_;
+  std::string listened_at_;  // by rank 0
 };
 
 }  // namespace verbtwin::ibverbs

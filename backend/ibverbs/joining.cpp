@@ -1,0 +1,326 @@
+#include "backend/ibverbs/joining.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstring>
+
+#include "backend/ibverbs/hello.hpp"
+#include "backend/ibverbs/links.hpp"
+#include "backend/ibverbs/rendezvous.hpp"
+#include "backend/user_error.hpp"
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Clock = Links::Clock;
+
+/// What a rank says first. Fixed in size: nothing in it decides what memory is taken.
+struct Hello {
+  TokenText token{};
+  std::array<char, 32> version{};
+  std::uint64_t digest = 0;
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+};
+
+double seconds(std::chrono::milliseconds span) {
+  return std::chrono::duration<double>(span).count();
+}
+
+std::string place(const RendezvousOptions& options) {
+  return fmt::format("--rendezvous {}:{}", options.host, options.port);
+}
+
+tcp::resolver::results_type resolve(const RendezvousOptions& options, Links& links) {
+  boost::system::error_code error;
+  tcp::resolver resolver(links.io());
+  auto found = resolver.resolve(options.host, std::to_string(options.port), error);
+  if (error) throw UserError("", fmt::format("{}: {}", place(options), error.message()));
+  return found;
+}
+
+/// Rank 0's side. Shared with the handler of its acceptor, which may be called when it is over.
+class Gathering : public std::enable_shared_from_this<Gathering> {
+ public:
+  Gathering(const RendezvousOptions& options, Links& links)
+      : options_(options), links_(links), acceptor_(links.io()) {}
+
+  std::string run() {
+    const Closing closing{*this};
+    listen();
+    accept_next();
+    const auto over = [&] {
+      look_at_guests();
+      return links_.stopped() || missing().empty();
+    };
+    if (!links_.wait(over, Clock::now() + options_.timeout) || !missing().empty()) refuse_late();
+    return listening_at_;
+  }
+
+ private:
+  struct Guest {  // connected, not yet known
+    std::shared_ptr<Link> link;
+    Clock::time_point deadline;
+  };
+  struct Closing {
+    Gathering& gathering;
+    ~Closing() {
+      boost::system::error_code error;
+      gathering.acceptor_.close(error);
+      for (const Guest& guest : gathering.guests_) guest.link->close();
+    }
+  };
+  static constexpr std::size_t kGuestsMax = 64;
+
+  void listen() {
+    const tcp::endpoint endpoint = place_to_listen();
+    listening_at_ = endpoint.address().to_string();
+    boost::system::error_code error;
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+    if (error) throw UserError("", fmt::format("{}: cannot listen: {}", place(options_), error.message()));
+  }
+
+  /// Of the addresses that the host's name has here, one that other machines reach too, if there is one:
+  /// Debian gives a machine's own name 127.0.1.1.
+  tcp::endpoint place_to_listen() {
+    const auto found = resolve(options_, links_);
+    const auto reached = [](const auto& entry) { return !entry.endpoint().address().is_loopback(); };
+    const auto chosen = std::find_if(found.begin(), found.end(), reached);
+    return chosen == found.end() || means_this_machine() ? found.begin()->endpoint() : chosen->endpoint();
+  }
+  /// The host was given as a loopback address or "localhost".
+  bool means_this_machine() const {
+    boost::system::error_code no_number;
+    const auto address = asio::ip::make_address(options_.host, no_number);
+    return no_number ? options_.host == "localhost" : address.is_loopback();
+  }
+  std::string why_unreached() const {
+    boost::system::error_code no_number;
+    const auto address = asio::ip::make_address(listening_at_, no_number);
+    if (no_number || !address.is_loopback() || means_this_machine()) return "";
+    return fmt::format(
+        "; {} is {} on rank 0's machine, which no other machine reaches: give --rendezvous "
+        "with an address of its network",
+        options_.host, listening_at_);
+  }
+
+  std::vector<std::size_t> missing() const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 1; rank < links_.ranks(); ++rank) {
+      if (!links_[rank]) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+
+  [[noreturn]] void refuse_late() {
+    if (links_.stopped()) {
+      const std::string why = fmt::format("stopped before rank {} had joined", fmt::join(missing(), ", "));
+      links_.give_up(why);
+      throw RankFailure(why);
+    }
+    const std::string why =
+        fmt::format("rank {} did not join within {:.0f} s{}{}", fmt::join(missing(), ", "),
+                    seconds(options_.timeout), last_refusal_, why_unreached());
+    links_.give_up(why);
+    throw UserError("", fmt::format("{}: {}", place(options_), why));
+  }
+
+  /// Who does not fit waits in the system's queue until a guest has left.
+  void accept_next() {
+    accepting_ = guests_.size() < kGuestsMax;
+    if (!accepting_) return;
+    const auto accepted = [self = shared_from_this()](const boost::system::error_code& error,
+                                                      tcp::socket socket) {
+      if (!self->acceptor_.is_open()) return;
+      if (!error) self->welcome(std::move(socket));
+      self->accept_next();
+    };
+    acceptor_.async_accept(accepted);
+  }
+
+  void welcome(tcp::socket socket) {
+    auto link = std::make_shared<Link>(std::move(socket), sizeof(Hello));
+    link->remember_address();
+    link->start();
+    guests_.push_back({std::move(link), Clock::now() + Rendezvous::kHelloTimeout});
+  }
+
+  void look_at_guests() {
+    std::vector<std::shared_ptr<Link>> ready;
+    for (Guest& guest : guests_) {
+      if (!guest.link->inbox().empty()) {
+        ready.push_back(std::move(guest.link));
+      } else if (guest.link->lost() || Clock::now() >= guest.deadline) {
+        guest.link->close();
+        guest.link = nullptr;
+      }
+    }
+    std::erase_if(guests_, [](const Guest& guest) { return guest.link == nullptr; });
+    // No longer among the guests: greeting one may end the run, and that lets others in.
+    for (const auto& link : ready) greet(link);
+    if (!accepting_) accept_next();
+  }
+
+  void greet(std::shared_ptr<Link> link) {
+    const Frame frame = link->take_frame();
+    Hello hello;
+    const bool is_hello = frame.kind == Frame::Kind::kHello && frame.body.size() == sizeof hello;
+    if (!is_hello) return link->close();
+    std::memcpy(&hello, frame.body.data(), sizeof hello);
+    hello.version.back() = '\0';
+    if (!same_token(hello.token, token_text(options_.token))) {
+      return refuse(link, "the token (VERBTWIN_TOKEN) is not this run's", "a wrong token");
+    }
+    if (std::string_view(hello.version.data()) != options_.version) {
+      end_all(link, fmt::format("rank {} runs verbtwin {}, rank 0 runs {}", hello.rank, hello.version.data(),
+                                options_.version));
+    }
+    if (hello.ranks != options_.ranks) {
+      end_all(link, fmt::format("rank {} was told of {} ranks, rank 0 of {}", hello.rank, hello.ranks,
+                                options_.ranks));
+    }
+    if (hello.digest != options_.digest) {
+      end_all(link, fmt::format("rank {} runs another scenario than rank 0 ({:016x}, {:016x})", hello.rank,
+                                hello.digest, options_.digest));
+    }
+    const bool in_range = hello.rank >= 1 && hello.rank < options_.ranks;
+    if (!in_range || is_here(static_cast<std::size_t>(hello.rank))) {
+      return refuse(link, fmt::format("there is a rank {} already", hello.rank),
+                    fmt::format("a second rank {}", hello.rank));
+    }
+    link->admit();
+    links_[static_cast<std::size_t>(hello.rank)] = std::move(link);
+  }
+
+  /// Who was lost before all had met may join again.
+  bool is_here(std::size_t rank) const { return links_[rank] != nullptr && !links_[rank]->lost(); }
+
+  void refuse(const std::shared_ptr<Link>& link, const std::string& why, const std::string& what) {
+    last_refusal_ = fmt::format("; {} from {} was refused", what, link->address());
+    link->send({Frame::Kind::kRefused, 0, why});
+    link->close_when_sent();
+  }
+
+  /// This run cannot be: whoever has joined hears why.
+  [[noreturn]] void end_all(const std::shared_ptr<Link>& link, const std::string& why) {
+    refuse(link, why, "");
+    links_.wait([&] { return link->lost(); }, Clock::now() + std::chrono::seconds(1));
+    links_.give_up(why);
+    throw UserError("", why);
+  }
+
+  const RendezvousOptions& options_;
+  Links& links_;
+  tcp::acceptor acceptor_;
+  std::vector<Guest> guests_;
+  bool accepting_ = false;
+  std::string last_refusal_;
+  std::string listening_at_;
+};
+
+/// The side of every other rank.
+class Joining {
+ public:
+  Joining(const RendezvousOptions& options, Links& links)
+      : options_(options), links_(links), deadline_(Clock::now() + options.timeout) {}
+
+  void run() {
+    const auto endpoints = resolve(options_, links_);
+    while (!ask(endpoints)) {
+      // Hung up on before any answer: rank 0 has gone, or strangers keep it busy.
+      if (Clock::now() >= deadline_) no_answer();
+      pause();
+    }
+    const Frame frame = links_[0]->take_frame();
+    if (frame.kind != Frame::Kind::kWelcome) {
+      throw UserError("", fmt::format("{}: {}", place(options_), frame.body.substr(0, 1000)));
+    }
+  }
+
+ private:
+  /// True: rank 0 has said something.
+  bool ask(const tcp::resolver::results_type& endpoints) {
+    while (const boost::system::error_code error = connect(endpoints)) {
+      if (Clock::now() >= deadline_) {
+        throw UserError("", fmt::format("{}: rank 0 does not answer within {:.0f} s ({})", place(options_),
+                                        seconds(options_.timeout), error.message()));
+      }
+      pause();
+    }
+    Link& link = *links_[0];
+    link.start();
+    const Hello hello = {token_text(options_.token), fixed_text<32>(options_.version), options_.digest,
+                         options_.rank, options_.ranks};
+    link.send({Frame::Kind::kHello, 0, {reinterpret_cast<const char*>(&hello), sizeof hello}});
+    const auto over = [&] { return links_.stopped() || !link.inbox().empty() || link.lost(); };
+    // Rank 0 waits for all; it tells when it gives up waiting.
+    if (!links_.wait(over, deadline_ + Rendezvous::kHelloTimeout)) no_answer();
+    throw_if_stopped();
+    return !link.inbox().empty();
+  }
+
+  boost::system::error_code connect(const tcp::resolver::results_type& endpoints) {
+    struct Attempt {
+      tcp::socket socket;
+      bool over = false;
+      boost::system::error_code error;
+    };
+    const auto attempt = std::make_shared<Attempt>(Attempt{tcp::socket(links_.io()), false, {}});
+    asio::async_connect(attempt->socket, endpoints,
+                        [attempt](const boost::system::error_code& error, const tcp::endpoint&) {
+                          attempt->over = true;
+                          attempt->error = error;
+                        });
+    if (!links_.wait([&] { return links_.stopped() || attempt->over; }, deadline_)) {
+      return asio::error::timed_out;
+    }
+    throw_if_stopped();
+    if (!attempt->error) links_[0] = std::make_shared<Link>(std::move(attempt->socket), Link::kDataMaxBytes);
+    return attempt->error;
+  }
+
+  /// Between two attempts.
+  void pause() {
+    links_.wait([this] { return links_.stopped(); }, Clock::now() + std::chrono::milliseconds(100));
+    throw_if_stopped();
+  }
+
+  void throw_if_stopped() const {
+    if (links_.stopped()) throw RankFailure("stopped before all ranks had joined");
+  }
+
+  [[noreturn]] void no_answer() const {
+    throw UserError("", fmt::format("{}: rank 0 does not answer as a verbtwin run", place(options_)));
+  }
+
+  const RendezvousOptions& options_;
+  Links& links_;
+  const Clock::time_point deadline_;
+};
+
+}  // namespace
+
+std::string gather(const RendezvousOptions& options, Links& links) {
+  if (options.ranks == 1) return "";
+  std::string listened_at = std::make_shared<Gathering>(options, links)->run();
+  for (std::size_t rank = 1; rank < links.ranks(); ++rank) links[rank]->send({Frame::Kind::kWelcome, 0, ""});
+  links.flush(options.timeout);
+  return listened_at;
+}
+
+void join(const RendezvousOptions& options, Links& links) {
+  Joining(options, links).run();
+}
+
+}  // namespace verbtwin::ibverbs
