@@ -14,11 +14,10 @@ Fabric::Fabric(Platform& platform)
 void Fabric::update(std::uint32_t link) {
   const LinkInfo& info = platform_.link(link);
   // Verbs are lost and sent again then, which nothing here does.
-  if (!info.on || info.bandwidth_bytes_per_s <= 0) {
-    throw UserError("/cluster/network/platform",
-                    "link '" + info.name +
-                        "' is down, or has no bandwidth left: not simulated; allowed: "
-                        "profiles that leave every link some");
+  if (!info.on) {
+    throw UserError(
+        "/cluster/network/platform",
+        "link '" + info.name + "' is down: not simulated; allowed: profiles that leave every link up");
   }
   links_[link].ps_per_byte = 1e12 / info.bandwidth_bytes_per_s;
   links_[link].latency_ps = info.latency_ps;

@@ -2,29 +2,21 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <iterator>
-#include <new>
 #include <numeric>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <simgrid/s4u.hpp>
 
 #include "backend/user_error.hpp"
+#include "sim/platform_file.hpp"
 
 namespace verbtwin::sim {
 
@@ -33,8 +25,7 @@ namespace s4u = simgrid::s4u;
 namespace {
 
 constexpr double kPsPerSecond = 1e12;
-constexpr double kHostFlops = 1e9;  // SimGrid wants a speed; no computation runs on it
-constexpr const char* kPointer = "/cluster/network/platform";
+constexpr double kHostFlops = 1e9;                 // SimGrid wants a speed; no computation runs on it
 constexpr const char* kLoopback = "__loopback__";  // SimGrid's name of it
 
 Platform* current_platform = nullptr;
@@ -42,6 +33,10 @@ std::vector<s4u::Host*> hosts_created;  // in the order of their creation, which
 
 /// A profile's events outlive the engine, and the next one would apply them to links that are gone.
 bool profile_events_left = false;
+
+void refuse_if(const std::string& wrong) {
+  if (!wrong.empty()) throw UserError(kPlatformPointer, wrong);
+}
 
 template <typename T>
 T& simgrid_variable(const char* name) {
@@ -92,6 +87,10 @@ class Platform::EngineScope {
     engine_ = std::make_unique<s4u::Engine>(&count, const_cast<char**>(arguments));
     sigaction(SIGINT, &on_interrupt, nullptr);  // SimGrid puts its own there
     connect_signals();
+    // Not among those: what it is told of hosts is forgotten with the engine.
+    s4u::Host::on_state_change_cb([](const s4u::Host& host) {
+      if (current_platform != nullptr) current_platform->check(host);
+    });
     hosts_created.clear();
   }
   EngineScope(const EngineScope&) = delete;
@@ -105,6 +104,8 @@ class Platform::EngineScope {
     std::erase_if(hosts, [&](s4u::Host* host) { return !seen.insert(host).second; });
     return hosts;
   }
+
+  void run_until(double time_s) { engine_->run_until(time_s); }
 
   /// SimGrid's own sealing, at the first run, works once per process.
   void seal() {
@@ -132,7 +133,7 @@ void Platform::connect_signals() {
 Platform::Platform() {
   assert(current_platform == nullptr && "SimGrid has one engine per process: one Platform at a time");
   if (profile_events_left) {
-    throw UserError(kPointer,
+    throw UserError(kPlatformPointer,
                     "SimGrid cannot run another platform in a process that has run one with profiles");
   }
   engine_ = std::make_unique<EngineScope>();
@@ -307,15 +308,24 @@ std::vector<std::uint32_t> Platform::route(int from_endpoint, int to_endpoint) c
   return route;
 }
 
+/// What follows is thrown through SimGrid, which would not survive it: it aborts where it shares a bandwidth
+/// that is no number, and where a message starts between hosts of which one is off.
 void Platform::announce(const s4u::Link& link) {
   const auto found = link_index_.find(&link);
   if (found == link_index_.end()) return;  // the pair that a split-duplex link is
+  refuse_if(what_is_wrong_with(link));
   changes_.push_back({found->second, link.get_bandwidth(), link.is_on()});
   if (announced_) {
     announced_();
   } else {
     apply_next_change();
   }
+}
+
+void Platform::check(const s4u::Host& host) const {
+  const bool is_node =
+      std::any_of(hosts_.begin(), hosts_.end(), [&](const s4u::Host* node) { return node == &host; });
+  if (is_node) refuse_if(what_is_wrong_with(host));
 }
 
 void Platform::apply_next_change() {
@@ -326,140 +336,19 @@ void Platform::apply_next_change() {
   if (changed_) changed_(change.link);
 }
 
-// Loading a user's XML. SimGrid 3.32 throws for most mistakes, aborts for some (a missing profile, an actor),
-// crashes where two hosts have no route, and its parser cannot be used again after a parse error. So a forked
-// child loads the file and looks every route up first; this process loads only what the child got through.
-namespace {
-
-/// In memory shared with the child.
-struct Probe {
-  bool passed;
-  bool routing;  // looking up the route between hosts `from` and `to`
-  char from[128];
-  char to[128];
-  char message[512];
-};
-
-void copy_text(char* out, std::size_t size, const std::string& text) {
-  out[text.copy(out, size - 1)] = '\0';
-}
-
-/// Runs in the child.
-template <typename Load>
-void probe_platform(Probe& probe, std::size_t nodes, const Load& load) try {
-  const std::vector<s4u::Host*> hosts = load();
-  if (hosts.size() < nodes) {
-    const std::string text = fmt::format("it has {} hosts, the cluster needs {}", hosts.size(), nodes);
-    return copy_text(probe.message, sizeof probe.message, text);
-  }
-  probe.routing = true;
-  std::vector<s4u::Link*> links;
-  for (std::size_t from = 0; from < nodes; ++from) {
-    copy_text(probe.from, sizeof probe.from, hosts[from]->get_cname());
-    for (std::size_t to = 0; to < nodes; ++to) {
-      if (from == to) continue;
-      copy_text(probe.to, sizeof probe.to, hosts[to]->get_cname());
-      links.clear();
-      double latency_s = 0;
-      hosts[from]->route_to(hosts[to], links, &latency_s);
-      if (links.empty()) return;
-    }
-  }
-  probe.passed = true;
-} catch (const std::exception& error) {
-  copy_text(probe.message, sizeof probe.message, error.what());
-}
-
-/// What the child and SimGrid wrote to standard error, read to its end.
-template <typename Body>
-std::string run_in_child(const Body& body) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error(fmt::format("pipe: {}", std::strerror(errno)));
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
-  if (child == 0) {
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], STDERR_FILENO);
-    dup2(ends[1], STDOUT_FILENO);
-    body();
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string output;
-  char buffer[4096];
-  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) != 0;) {
-    if (got > 0) output.append(buffer, static_cast<std::size_t>(got));
-    if (got < 0 && errno != EINTR) break;
-  }
-  close(ends[0]);
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return output;
-}
-
-/// The first line, printable, without SimGrid's own preamble.
-std::string first_line(std::string text) {
-  text.resize(std::min(text.find('\n'), text.size()));
-  for (const char* preamble : {"CRITICAL] ", "Parse error at "}) {
-    const std::size_t found = text.find(preamble);
-    if (found != std::string::npos) text.erase(0, found + std::strlen(preamble));
-  }
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
-
-std::string why_not(const Probe& probe, const std::string& output) {
-  if (probe.message[0] != '\0') return first_line(probe.message);
-  if (probe.routing) return fmt::format("no route from host '{}' to host '{}'", probe.from, probe.to);
-  return output.empty() ? "SimGrid crashes on it" : first_line(output);
-}
-
-void check_file(const std::filesystem::path& file) {
-  const auto refuse = [&](const char* why) {
-    throw UserError(kPointer, fmt::format("platform {}: {}", file.string(), why));
-  };
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) refuse("no such file");
-  if (!std::filesystem::is_regular_file(file, ignored)) refuse("not a file");
-  if (access(file.c_str(), R_OK) != 0) refuse("cannot be read");
-  if (file.extension() != ".xml") refuse("not a SimGrid platform (.xml)");  // SimGrid would execute a .so
-}
-
-/// SimGrid does not tell. A mention that is none costs no more than the next platform in this process.
-bool mentions_profiles(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  const std::string text(std::istreambuf_iterator<char>(in), {});
-  const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
-  return has("_file") || has("<trace") || has("<profile");
-}
-
-}  // namespace
-
 std::unique_ptr<Platform> Platform::from_xml(const std::filesystem::path& file, int nodes) {
   assert(nodes > 0);
-  check_file(file);
-  void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
-  auto* probe = new (shared) Probe{};
-  const std::size_t node_count = static_cast<std::size_t>(nodes);
-  const std::string output = run_in_child([&] {
-    probe_platform(*probe, node_count, [&] {
-      auto* engine = new EngineScope;  // never ended: it may be in no state to
-      return engine->load(file);
-    });
+  const auto node_count = static_cast<std::size_t>(nodes);
+  const PlatformFile text = read_platform_file(file);
+  try_platform(file, node_count, [&] {
+    auto* engine = new EngineScope;  // never ended: it may be in no state to
+    return PlatformTrial{engine->load(file), [engine](double time_s) { engine->run_until(time_s); }};
   });
-  const std::string why = probe->passed ? std::string() : why_not(*probe, output);
-  munmap(shared, sizeof(Probe));
-  if (!why.empty()) throw UserError(kPointer, fmt::format("platform {}: {}", file.string(), why));
-
   std::unique_ptr<Platform> platform(new Platform);
+  platform->has_profiles_ = text.has_profiles;
   std::vector<s4u::Host*> hosts = platform->engine_->load(file);
   hosts.resize(node_count);
   platform->finish(std::move(hosts), 1);
-  platform->has_profiles_ = mentions_profiles(file);
   return platform;
 }
 

@@ -86,7 +86,9 @@ class Platform {
   static std::unique_ptr<Platform> dragonfly(const StarParameters& ports, const Dragonfly& dragonfly);
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
-  /// for anything SimGrid cannot load, for too few hosts and for nodes that no route connects.
+  /// for anything SimGrid cannot load, for too few hosts, for nodes that no route connects, and for links and
+  /// profiles that are none (platform_file.hpp). So does a profile, later, when it turns a node's host off or
+  /// gives a link such a bandwidth: while SimGrid runs.
   static std::unique_ptr<Platform> from_xml(const std::filesystem::path& file, int nodes);
 
   ~Platform();
@@ -97,6 +99,9 @@ class Platform {
   int endpoint(int node, int nic) const;
   simgrid::s4u::Host* host(int endpoint) const { return hosts_[static_cast<std::size_t>(endpoint)]; }
 
+  /// Whether SimGrid may have events of its own.
+  bool has_profiles() const { return has_profiles_; }
+
   std::size_t links() const { return links_.size(); }
   const LinkInfo& link(std::uint32_t index) const { return links_[index]; }
 
@@ -105,8 +110,7 @@ class Platform {
   std::vector<std::uint32_t> route(int from_endpoint, int to_endpoint) const;
 
   /// `changed` is called after link(index) has changed its bandwidth or its state, by a profile in the XML
-  /// (or by SimGrid's own calls). SimGrid announces no change of latency: a latency profile has no effect on
-  /// link().
+  /// (or by SimGrid's own calls). SimGrid announces no change of latency: from_xml() refuses profiles of it.
   void on_link_change(std::function<void(std::uint32_t link)> changed) { changed_ = std::move(changed); }
 
   /// For the Clock. SimGrid announces a change when its own clock passes it; `announced` is called then, and
@@ -129,6 +133,7 @@ class Platform {
   void finish(std::vector<simgrid::s4u::Host*> hosts, int endpoints_per_node);
   void add_ports(double bandwidth_bytes_per_s);
   void announce(const simgrid::s4u::Link& link);
+  void check(const simgrid::s4u::Host& host) const;
   static void connect_signals();
 
   std::unique_ptr<EngineScope> engine_;

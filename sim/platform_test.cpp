@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -311,6 +312,72 @@ TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
               EndsWith("no route from host 'zebra' to host 'mole'"));
 }
 
+TEST(PlatformXml, LinksThatAreNoneAreRefused) {
+  const auto bandwidth = [](const std::string& text) {
+    return refusal(zone_xml("<link id=\"l\" latency=\"1us\" bandwidth=\"" + text + "\"/>" + kRoutes));
+  };
+  EXPECT_THAT(bandwidth("NaN"),
+              EndsWith(": link 'l' has a bandwidth of nan B/s; allowed: 1 kB/s to 1e15 B/s"));
+  for (const char* text : {"inf", "1e-6Bps", "0Bps", "-5Gbps", "999Bps", "1.1e15Bps"})
+    EXPECT_THAT(bandwidth(text), HasSubstr("link 'l' has a bandwidth of ")) << text;
+  for (const char* text : {"1kBps", "1e15Bps"}) EXPECT_EQ(bandwidth(text), "(accepted)") << text;
+
+  const auto latency = [](const std::string& text) {
+    return refusal(zone_xml("<link id=\"l\" bandwidth=\"1GBps\" latency=\"" + text + "\"/>" + kRoutes));
+  };
+  EXPECT_THAT(latency("-10us"), EndsWith(": link 'l' has a latency of -1e-05 s; allowed: 0 to 1 s"));
+  for (const char* text : {"NaN", "inf", "1e300s", "1.01s"})
+    EXPECT_THAT(latency(text), HasSubstr("link 'l' has a latency of ")) << text;
+  for (const char* text : {"0us", "1s"}) EXPECT_EQ(latency(text), "(accepted)") << text;
+}
+
+TEST(PlatformXml, WhatNamesALinkStaysShort) {
+  const std::string name(1000, 'l');
+  EXPECT_THAT(refusal(zone_xml("<link id=\"" + name + "\" bandwidth=\"0Bps\" latency=\"1us\"/>")),
+              EndsWith("l' has a bandwidth of 0 B/s; allowed: 1 kB/s to 1e15 B/s"));
+}
+
+/// A zone whose wire, or its first host, has a profile.
+std::string with_profile(const std::string& kind, const std::string& text, bool of_the_host = false) {
+  const std::string file = kind + ".txt", attribute = " " + kind + "=\"" + file + "\"";
+  file_with(file, text);
+  std::string xml = zone_xml(kRoutes);
+  return xml.insert(xml.find(of_the_host ? " speed" : " bandwidth"), attribute);
+}
+
+TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
+  const auto value = [](const std::string& text) {
+    try {
+      Platform::from_xml(file_with("value.xml", with_profile("bandwidth_file", text)), 2);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("(accepted)");
+  };
+  EXPECT_THAT(value("# rates\n0 nan\n"),
+              EndsWith("/bandwidth_file.txt:2: a profile's value of nan; allowed: 0 and more"));
+  EXPECT_THAT(value("0.1 -5\n"), HasSubstr("bandwidth_file.txt:1: a profile's value of -5; allowed: "));
+  EXPECT_THAT(value("0 0\n"), EndsWith("link 'wire' has a bandwidth of 0 B/s; allowed: 1 kB/s to 1e15 B/s"));
+  EXPECT_THAT(
+      refusal(zone_xml("<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\" state_file=\"/dev/zero\"/>")),
+      EndsWith("/dev/zero: not a file"));
+  EXPECT_THAT(
+      refusal(with_profile("state_file", "0 0\n", true)),
+      EndsWith("host 'zebra' is off: not simulated; allowed: profiles that leave every node's host on"));
+  EXPECT_THAT(refusal(with_profile("latency_file", "0.1 1\n")),
+              EndsWith("it has a profile of latencies: not simulated; allowed: profiles of bandwidths"));
+  EXPECT_THAT(refusal(zone_xml(R"(<trace_connect kind="LATENCY" trace="t" element="wire"/>)")),
+              HasSubstr("profile of latencies"));
+  EXPECT_EQ(refusal(zone_xml("<!-- no latency_file -->" + kRoutes)), "(accepted)");
+}
+
+TEST(PlatformXml, ProfilesThatNeverEndAreRefused) {
+  EXPECT_THAT(refusal(with_profile("bandwidth_file", "PERIODICITY 0\n0 5e9\n")),
+              HasSubstr("SimGrid does not come to the end of it in 2 s: a profile may change too often"));
+  EXPECT_THAT(refusal(with_profile("state_file", "LOOPAFTER 1e-15\n0 1\n")),
+              HasSubstr("SimGrid does not come to the end of its first microsecond in 2 s"));
+}
+
 TEST(PlatformXml, ARefusalLeavesNothingBehind) {
   for (int again = 0; again < 3; ++again) {
     EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
@@ -323,6 +390,33 @@ void run_one_with_profiles(const std::filesystem::path& file) {
   EXPECT_THROW(Platform::star({2, 1, 100, 0, 0}), UserError);
   EXPECT_THROW(Platform::from_xml(file, 2), UserError);
   _exit(testing::Test::HasFailure() ? 1 : 0);
+}
+
+/// What the user is told when a profile's event comes, while SimGrid runs; in a process of its own.
+void expect_refused_on_the_way(const std::string& xml, const char* says) {
+  const auto file = file_with("on_the_way.xml", xml);
+  const auto run = [&] {
+    const auto platform = Platform::from_xml(file, 2);
+    try {
+      simgrid::s4u::Engine::get_instance()->run_until(1e-3);
+      ADD_FAILURE() << "accepted";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.pointer(), "/cluster/network/platform");
+      EXPECT_THAT(error.what(), HasSubstr(says));
+      EXPECT_LT(simgrid::s4u::Engine::get_clock(), 0.9e-3);
+    }
+    std::fflush(stdout);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+TEST(PlatformXmlDeathTest, ProfilesThatTurnIntoNonsenseAreRefusedThen) {
+  expect_refused_on_the_way(with_profile("bandwidth_file", "0.0005 0\n"),
+                            "link 'wire' has a bandwidth of 0 B/s");
+  expect_refused_on_the_way(with_profile("bandwidth_file", "0.0005 1e16\n"),
+                            "'wire' has a bandwidth of 1e+16");
+  expect_refused_on_the_way(with_profile("state_file", "0 1\n0.0005 0\n", true), "host 'zebra' is off");
 }
 
 TEST(PlatformXmlDeathTest, NothingMayFollowOneWithProfiles) {
