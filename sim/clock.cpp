@@ -69,8 +69,9 @@ bool Clock::run_until(std::int64_t until_ps, const std::function<bool()>& keep_g
 
 std::int64_t Clock::window_end_ps(std::int64_t until_ps) const {
   const std::int64_t end_ps = calendar_.now_ps() + kWindowPs;
-  // A run_until() of SimGrid returns at the first completion only within 10 us of its goal.
-  if (in_flight_ > 0) return std::min(end_ps, until_ps);
+  // A run_until() of SimGrid returns at the first completion only within 10 us of its goal, and after all
+  // events of profiles on the way, which may be as many as the time is long.
+  if (in_flight_ > 0 || platform_.has_profiles()) return std::min(end_ps, until_ps);
   const std::int64_t next_ps = calendar_.empty() ? until_ps : calendar_.next_ps();
   return std::min(std::max(end_ps, next_ps), until_ps);
 }

@@ -5,10 +5,10 @@
 // alternates between SimGrid and the Calendar on the caller's stack, and exceptions from handlers pass
 // through it.
 //
-// Without messages SimGrid goes first, in windows of 1 us (or to the next event, if that is later), and the
-// Calendar catches up; a link that changed meanwhile changes in the Calendar at its exact instant. With
-// messages (the `network.model = simgrid` of a scenario: slow, small clusters) the pump stops at every event,
-// start and arrival.
+// Without messages SimGrid goes first, in windows of 1 us (or to the next event, if that is later and there
+// are no profiles), and the Calendar catches up; a link that changed meanwhile changes in the Calendar at its
+// exact instant. With messages (the `network.model = simgrid` of a scenario: slow, small clusters) the pump
+// stops at every event, start and arrival.
 //
 // One Clock per Platform and Calendar, both new when it is made, both outliving it. One thread.
 #pragma once

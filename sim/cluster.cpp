@@ -226,6 +226,18 @@ void Cluster::begin_window() {
   for (const auto& port : ports_) port->nic.begin_window();
 }
 
+std::int64_t Cluster::round_trip_ps() const {
+  constexpr double kSmall_b = 256;
+  std::int64_t longest_ps = 0;
+  for (std::uint32_t index = 0; index < platform_->links(); ++index) {
+    const LinkInfo& link = platform_->link(index);
+    if (link.is_loopback) continue;
+    const double service_ps = kSmall_b * 1e12 / link.bandwidth_bytes_per_s;
+    longest_ps = std::max(longest_ps, 2 * (link.latency_ps + static_cast<std::int64_t>(service_ps)));
+  }
+  return longest_ps;
+}
+
 Usage Cluster::usage() const {
   using models::Nic;
   const auto of_nics = [this](auto busy_ps_of) {

@@ -79,6 +79,9 @@ class Cluster final : private EventHandler {
   /// What usage() says is the most of several counts from here on.
   void begin_window();
 
+  /// Of a small message that meets no other, there and back, over the slowest link alone.
+  std::int64_t round_trip_ps() const;
+
  private:
   class Node;
   class Worker;

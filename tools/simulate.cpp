@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -145,12 +146,14 @@ class Simulation {
     sim::Calendar& calendar = cluster_.calendar();
     const bool stopped_before = stopping_.load();
     std::uint64_t finished = finished_ever(), finished_at = calendar.executed();
+    std::int64_t finished_ps = calendar.now_ps();
     bool in_vain = false;
     const auto going_on = [&] {
       if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed)) stopping_.store(true);
       if (const std::uint64_t now = finished_ever(); now != finished) {
         finished = now;
         finished_at = calendar.executed();
+        finished_ps = calendar.now_ps();
       }
       in_vain = calendar.executed() - finished_at > kEventsInVain || stopping_.load() != stopped_before;
       return !in_vain;
@@ -159,8 +162,9 @@ class Simulation {
     while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps &&
            !in_vain) {
       const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
-      cluster_.clock().run_until(next_ps + us_to_ps(1), going_on);
+      cluster_.clock().run_until(std::min(next_ps + us_to_ps(1), until_ps), going_on);
     }
+    const bool out_of_time = !in_vain && calendar.now_ps() >= until_ps;
     // A protocol's requests do not fail here unless it, or the simulator, is wrong.
     const std::uint64_t failed = cluster_.transport().failed();
     if (failed > 0 && !scenario_.protocol.is_null()) {
@@ -168,6 +172,12 @@ class Simulation {
     }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
+    if (unfinished > 0 && (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
+      throw std::runtime_error(fmt::format(
+          "{} {} never finished in the {:.3g} simulated ms that were waited for the next: the network's "
+          "latencies may be too long, or its links too slow",
+          unfinished, what_is_run(scenario_), static_cast<double>(calendar.now_ps() - finished_ps) / 1e9));
+    }
     if (unfinished > 0 && !calendar.empty()) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished: they were still being tried again, and none of them came to its end",

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -389,6 +390,18 @@ TEST(Simulate, AUsersPlatformRunsAndItsLatencyCounts) {
   };
   const double near = p50("100ns"), far = p50("5us");
   EXPECT_GT(far, near + 4 * 10) << "a transaction crosses the network a few times, 10 us each way";
+}
+
+TEST(Simulate, ANetworkTooFarForTheLastTransactionsIsNamed) {
+  const TemporaryDirectory directory;
+  const std::string platform = directory.write("three.xml", three_hosts("900ms")).string();
+  try {
+    run(kContended, {"cluster.network.platform=" + platform});
+    ADD_FAILURE() << "finished";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("that were waited for the next: the network's latencies may be too long"));
+  }
 }
 
 // --- Stopping ---
