@@ -169,7 +169,7 @@ TEST_F(CommandLine, RanksOfARealRun) {
             "verbtwin launch: where? allowed: either --local N or --hosts FILE");
   EXPECT_EQ(refusal({"launch", scenario_, "--local", "7"}),
             "7 ranks, but the scenario has 3 nodes, one rank each; allowed: 3, or --set cluster.nodes=7");
-  EXPECT_THAT(refusal({"launch", scenario_, "--hosts", "/no/such/file"}), HasSubstr("cannot be read"));
+  EXPECT_THAT(refusal({"launch", scenario_, "--hosts", "/no/such/file"}), HasSubstr("no such file"));
 }
 
 TEST_F(CommandLine, OutputDirectoriesThatCannotBe) {
@@ -355,6 +355,27 @@ TEST_F(CommandLine, APlatformWithProfilesIsSwept) {
   const Ended ended = verbtwin({"run", sweep, "--jobs", "1"});
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
   EXPECT_THAT(ended.out, HasSubstr("rates.xml"));
+}
+
+TEST_F(CommandLine, ProfilesOfASlowNetworkHoldUpNoSignalAndTheEnd) {
+  // Messages take seconds, in each of which a link changes ten million times.
+  write("rate.txt", "PERIODICITY 2e-7\n0 1000\n1e-7 2000\n");
+  const std::string platform = write("slow.xml", R"(<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="z" routing="Full">
+<host id="a" speed="1Gf"/><host id="b" speed="1Gf"/><host id="c" speed="1Gf"/>
+<link id="wire" bandwidth="1kBps" latency="100ns" bandwidth_file="rate.txt"/>
+<route src="a" dst="b"><link_ctn id="wire"/></route><route src="a" dst="c"><link_ctn id="wire"/></route>
+<route src="b" dst="c"><link_ctn id="wire"/></route></zone></platform>)");
+  const auto exit_code = [&](const char* interrupt_after_s, const char* measure_us) {
+    return ChildProcess(directory_, {"/usr/bin/timeout", "--signal=INT", "--kill-after=20", interrupt_after_s,
+                                     VERBTWIN_BINARY, "run", scenario_, "--quiet", "--set",
+                                     "cluster.network.platform=" + platform, "--set",
+                                     std::string("run.measure_us=") + measure_us})
+        .wait();
+  };
+  EXPECT_EQ(exit_code("60", "100"), 1) << "ends, with transactions that do not";
+  EXPECT_EQ(exit_code("1", "5e7"), 124) << "interrupted, not killed";
 }
 
 TEST_F(CommandLine, TcpOverAnotherLinkThanItsProfilesIsRefusedByCheck) {

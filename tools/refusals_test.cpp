@@ -56,7 +56,7 @@ TEST_F(Refusals, MeasureKeepsTheFormerMeasurement) {
     EXPECT_EQ(read_text(in("measurement.json")), "former");
     return line;
   };
-  EXPECT_EQ(refused({"--hosts", "/no/such"}), "--hosts /no/such: cannot be read");
+  EXPECT_EQ(refused({"--hosts", "/no/such"}), "--hosts /no/such: no such file");
   constexpr const char* kSeconds = ": allowed: 0.001 to 1000 seconds (see verbtwin measure --help)";
   for (const std::string seconds : {"nan", "inf", "0", "1001", "x"})
     EXPECT_EQ(refused({"-D", seconds}), "verbtwin measure: --duration " + seconds + kSeconds);
@@ -66,6 +66,22 @@ TEST_F(Refusals, MeasureKeepsTheFormerMeasurement) {
                      HasSubstr("; did you mean \"read\"?")));
   EXPECT_EQ(refused({"-s", "0"}),
             "verbtwin measure: --size 0: allowed: an integer, 1 to 1048576 (see verbtwin measure --help)");
+}
+
+TEST_F(Refusals, AFileOfHostsIsOne) {
+  const auto refused = [&](const std::string& file) {
+    return refusal({"launch", scenario_, "--hosts", file});
+  };
+  EXPECT_EQ(refused("/dev/zero"), "--hosts /dev/zero: the file is too large; allowed: 1 MiB");
+  EXPECT_EQ(refused(directory_.string()), "--hosts DIR: is a directory; a file is expected");
+  const std::string none = ": no hosts; allowed: one host a line";
+  EXPECT_EQ(refused("/dev/null"), "--hosts /dev/null" + none);
+  EXPECT_EQ(refused(write("hosts", "\xEF\xBB\xBF# nobody\r\n\r\n")), "--hosts DIR/hosts" + none);
+  EXPECT_EQ(refused(write("hosts", std::string("a\0b\n", 4))).find('\0'), std::string::npos);
+  EXPECT_THAT(refused(write("hosts", "one\ntwo three\n")), HasSubstr("\"two three\" is no host"));
+  // Read: only their number is wrong.
+  EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBFone\r\ntwo # the second\r\n")), StartsWith("2 ranks, but"));
+  EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBF-one\r\n")), HasSubstr(": \"-one\" is no host"));
 }
 
 TEST_F(Refusals, MeasureSaysItsDefaults) {
