@@ -4,11 +4,9 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,25 +33,6 @@ struct LaunchOptions {
   std::string seed, out;
   bool json = false, quiet = false;
 };
-
-/// One host a line; what follows a # is a comment.
-std::vector<std::string> read_hosts(const std::string& file) {
-  std::ifstream in(file);
-  if (!in) throw UserError("", fmt::format("--hosts {}: cannot be read", file));
-  std::vector<std::string> hosts;
-  for (std::string line; std::getline(in, line);) {
-    line.erase(std::min(line.find('#'), line.size()));
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos) continue;
-    const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
-    if (host.starts_with("-") || host.find_first_of(" \t\r") != std::string::npos) {
-      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file, host));
-    }
-    hosts.push_back(host);
-  }
-  if (hosts.empty()) throw UserError("", fmt::format("--hosts {}: no hosts; allowed: one host a line", file));
-  return hosts;
-}
 
 void check_nodes(const LaunchOptions& options, int ranks) {
   std::vector<std::string> overrides = options.overrides;

@@ -21,10 +21,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <system_error>
 #include <utility>
 
+#include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/rank_options.hpp"
@@ -234,6 +236,24 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
 }
 
 }  // namespace
+
+std::vector<std::string> read_hosts(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) throw UserError("", fmt::format("--hosts {}: cannot be read", file));
+  std::vector<std::string> hosts;
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    if (host.starts_with("-") || host.find_first_of(" \t\r") != std::string::npos) {
+      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file, host));
+    }
+    hosts.push_back(host);
+  }
+  if (hosts.empty()) throw UserError("", fmt::format("--hosts {}: no hosts; allowed: one host a line", file));
+  return hosts;
+}
 
 std::string make_token() {
   std::array<unsigned char, 16> bytes{};
