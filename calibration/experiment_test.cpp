@@ -147,9 +147,9 @@ TEST_F(Experiments, EveryNumberOfACellIsRunOrNamed) {
   const auto leave_out = [](int part) {
     return json{{"data", "raw.csv"}, {"rows", {{"verb", "read"}}}, {"part", part}, {"reason", "a test"}};
   };
-  write("experiments/left-out.json", json{leave_out(0)}.dump());
+  write("experiments/left-out.json", json::array({leave_out(0)}).dump());
   EXPECT_THAT(refusal(), HasSubstr("raw.csv:3: no experiment runs part 2 of this row"));
-  write("experiments/left-out.json", json{leave_out(0), leave_out(2)}.dump());
+  write("experiments/left-out.json", json::array({leave_out(0), leave_out(2)}).dump());
   const ExperimentSet set = load();
   EXPECT_EQ(set.experiments[0].points[0].published, 20);
   ASSERT_THAT(set.left_out, SizeIs(2));

@@ -20,11 +20,8 @@ namespace {
 using nlohmann::json;
 using scenarios::Document;
 
-/// A measured value: what is 0 has no ratio to anything.
-json measured() {
-  json value = scenarios::json_schema::positive();
-  value["maximum"] = 1e15;
-  return value;
+json number(const json& least, const json& most) {
+  return {{"type", "number"}, {"minimum", least}, {"maximum", most}};
 }
 
 /// Other keys are allowed and not read.
@@ -33,8 +30,12 @@ const json& measurement_schema() {
   using namespace scenarios::json_schema;
   const json name = text(0, 1000), boolean = {{"type", "boolean"}};
   const auto known = [](json properties) { return open(object(std::move(properties))); };
-  const json device =
-      known({{"device", name}, {"link_layer", name}, {"link_gbps", measured()}, {"mtu", whole(256, 4096)}});
+  const json device = known({{"device", name},
+                             {"link_layer", one_of({"InfiniBand", "Ethernet"})},
+                             {"link_gbps", number(1, 1600)},  // as a profile's
+                             {"mtu", whole(256, 4096)}});
+  // From what a clock can tell to the longest measurement that there is, with room on both sides.
+  const json per_s = number(0.001, 100'000'000'000), us = number(0.01, 1'000'000'000);
   const json end = known({{"host", name}, {"cpu", name}, {"devices", list_of(device, 1, 64)}});
   const json point = known({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
                             {"transport", one_of({"rc", "ud"})},
@@ -46,8 +47,8 @@ const json& measurement_schema() {
                             {"signal_interval", whole(1, kMost)},
                             {"inline", boolean},
                             {"mode", one_of({"pipelined", "ping_pong"})},
-                            {"operations_per_s", measured()},
-                            {"latency_us", known({{"p50", measured()}})}});
+                            {"operations_per_s", per_s},
+                            {"latency_us", known({{"p50", us}})}});
   static const json schema = known({{"format", exactly("verbtwin-measurement")},
                                     {"version", exactly(1)},
                                     {"partial", boolean},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <system_error>
 
 #include "backend/user_error.hpp"
@@ -45,7 +46,8 @@ json parameters_schema(std::span<const models::Parameter<Profile>> table) {
   using namespace scenarios::json_schema;
   json properties = json::object();
   for (const auto& p : table) {
-    const json value = {{"type", "number"}, {"minimum", bound(p.min)}, {"maximum", bound(p.max)}};
+    const char* type = std::string_view(p.unit) == "count" ? "integer" : "number";
+    const json value = {{"type", type}, {"minimum", bound(p.min)}, {"maximum", bound(p.max)}};
     const json uncertainty = {{"type", "number"}, {"minimum", 0}, {"maximum", bound(kUncertaintyMax)}};
     properties[p.name] = object(
         {{"value", value}, {"unit", exactly(p.unit)}, {"source", text()}, {"uncertainty", uncertainty}});

@@ -4,8 +4,8 @@
 // {"format": "verbtwin-nic-profile", "verbtwin-host-profile" or "verbtwin-socket-profile", "version": 1,
 //  "name": "connectx-4", "description": "...",
 //  "parameters": {"send_wqe_ns": {"value": 7.0, "unit": "ns", "source": "...", "uncertainty": 0.2}, ...}}
-// `uncertainty` is relative: 0.2 is plus or minus 20 %. Every parameter of the table must stand in the file,
-// and no other.
+// `uncertainty` is relative: 0.2 is plus or minus 20 %. Counts are whole numbers. Every parameter of the
+// table must stand in the file, and no other.
 //
 // Free functions, callable from any thread. Errors are UserErrors of one line, "file:line:column: /pointer:
 // ...".

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "backend/temporary_directory_for_test.hpp"
@@ -15,11 +16,16 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 template <typename Profile>
+double middle(const models::Parameter<Profile>& p) {
+  const double value = (p.min + p.max) / 2;
+  return std::string(p.unit) == "count" ? std::floor(value) : value;
+}
+
+template <typename Profile>
 json profile_json(const char* format, const char* name, std::span<const models::Parameter<Profile>> table) {
   json parameters;
   for (const auto& p : table) {
-    parameters[p.name] = {
-        {"value", (p.min + p.max) / 2}, {"unit", p.unit}, {"source", "a test"}, {"uncertainty", 0.2}};
+    parameters[p.name] = {{"value", middle(p)}, {"unit", p.unit}, {"source", "a test"}, {"uncertainty", 0.2}};
   }
   return {{"format", format},
           {"version", 1},
@@ -80,8 +86,8 @@ TEST_F(ProfileFiles, EveryParameterIsRead) {
   const models::HostProfile host = load_host_profile((dir_ / "h.json").string());
   EXPECT_EQ(nic.name, "Test NIC");
   EXPECT_EQ(host.name, "Test host");
-  for (const auto& p : models::nic_parameters()) EXPECT_EQ(nic.*p.value, (p.min + p.max) / 2) << p.name;
-  for (const auto& p : models::host_parameters()) EXPECT_EQ(host.*p.value, (p.min + p.max) / 2) << p.name;
+  for (const auto& p : models::nic_parameters()) EXPECT_EQ(nic.*p.value, middle(p)) << p.name;
+  for (const auto& p : models::host_parameters()) EXPECT_EQ(host.*p.value, middle(p)) << p.name;
 }
 
 TEST_F(ProfileFiles, ANameThatIsNotThereIsRefusedWithThoseThatAre) {
@@ -132,7 +138,9 @@ TEST_F(ProfileFiles, ErrorsNameTheirPlace) {
 TEST_F(ProfileFiles, ParametersAreHeldToTheTable) {
   json p = nic_json();
   p["parameters"].erase("mmio_ns");
-  EXPECT_EQ(nic_message(p), "/parameters: missing key \"mmio_ns\"; allowed: object");
+  EXPECT_EQ(nic_message(p),
+            "/parameters: missing key \"mmio_ns\"; allowed: object; in it \"source\" (string of 1 to 10000 "
+            "characters), \"uncertainty\" (number, 0 to 10), \"unit\" (ns), \"value\" (number, 0 to 10000)");
   p["parameters"]["mmoi_ns"] = p["parameters"]["dma_read_ns"];
   EXPECT_THAT(nic_message(p), testing::StartsWith("/parameters/mmoi_ns: unknown key \"mmoi_ns\"; allowed: "));
   EXPECT_THAT(nic_message(p), testing::EndsWith("; did you mean \"mmio_ns\"?"));
@@ -157,6 +165,17 @@ TEST_F(ProfileFiles, ParametersAreHeldToTheTable) {
   p = nic_json();
   p["parameters"]["mtu_b"] = 4096;
   EXPECT_EQ(nic_message(p), "/parameters/mtu_b: wrong type: integer 4096; allowed: object");
+}
+
+TEST_F(ProfileFiles, CountsAreWholeNumbers) {
+  json p = nic_json();
+  p["parameters"]["atomic_locks"]["value"] = 4096.5;
+  EXPECT_EQ(nic_message(p),
+            "/parameters/atomic_locks/value: wrong type: number 4096.5; allowed: integer, 1 to 65536");
+  p["parameters"]["atomic_locks"]["value"] = 4096.0;
+  EXPECT_EQ(nic_message(p), "accepted");
+  p["parameters"]["mmio_ns"]["value"] = 0.5;
+  EXPECT_EQ(nic_message(p), "accepted") << "a time need not be one";
 }
 
 TEST_F(ProfileFiles, OtherFormatsAndVersionsAreRefused) {

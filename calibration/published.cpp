@@ -133,6 +133,16 @@ double PublishedTable::positive(const PublishedRow& row, const std::string& colu
   return value;
 }
 
+int PublishedTable::count(const PublishedRow& row, const std::string& column, int most) const {
+  const double value = number(row, column);
+  if (!(value >= 1 && value <= most) || value != std::trunc(value)) {
+    refuse(row.line,
+           fmt::format("column {}: {}; allowed: a whole number, 1 to {}", scenarios::in_quotes(column),
+                       scenarios::one_line(cell(row, column), 60), most));
+  }
+  return static_cast<int>(value);
+}
+
 std::size_t PublishedTable::parts(const PublishedRow& row, const std::string& column) const {
   const std::string& text = cell(row, column);
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '/')) + 1;

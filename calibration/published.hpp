@@ -43,6 +43,8 @@ class PublishedTable {
   double number(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
   /// The same of what cannot be 0 or less.
   double positive(const PublishedRow& row, const std::string& column, std::size_t part = 0) const;
+  /// The same of what is counted, from 1 to `most`.
+  int count(const PublishedRow& row, const std::string& column, int most) const;
   /// How many numbers such a cell holds.
   std::size_t parts(const PublishedRow& row, const std::string& column) const;
   /// "x.csv:7", for messages.

@@ -12,7 +12,6 @@ namespace verbtwin::calibration {
 namespace {
 
 constexpr std::array kConcurrency = {1, 2, 4, 6, 8, 10, 12, 14, 16};
-constexpr int kMachines = 16;  // of figure 14
 
 std::string protocol_of(const std::string& series) {
   static const std::map<std::string, std::string> kNames = {
@@ -30,8 +29,8 @@ std::vector<PublishedPoint> published_end_to_end() {
     const auto point = static_cast<std::size_t>(table.number(row, "point"));
     if (point < 1 || point > kConcurrency.size()) continue;
     points.push_back({table.cell(row, "workload"), protocol_of(table.cell(row, "series")),
-                      kConcurrency[point - 1], kMachines, table.number(row, "mtps_per_machine"),
-                      table.number(row, "latency_p50_us")});
+                      kConcurrency[point - 1], PublishedCluster().nodes,
+                      table.number(row, "mtps_per_machine"), table.number(row, "latency_p50_us")});
   }
   return points;
 }

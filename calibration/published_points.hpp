@@ -10,6 +10,15 @@
 
 namespace verbtwin::calibration {
 
+/// The machines of figures 12 to 14 of OSDI 2018, as the first lines of their files have them.
+struct PublishedCluster {
+  int nodes = 16;  // of figures 13 and 14
+  int threads = 24;
+  int nics_per_node = 2;
+  int replicas = 3;
+  const char* nic = "connectx-4";
+};
+
 /// One published point of a system's curve.
 struct PublishedPoint {
   std::string workload;  // "smallbank", "tpcc-new-order"

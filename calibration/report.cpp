@@ -246,6 +246,7 @@ std::string report_markdown(const ReportInput& input) {
       "x, where {} values differ by more than 4 %.\n\n",
       published ? "Published measurements" : "A measurement", what, what, what, errors.median * 100,
       errors.worst * 100, what);
+  if (!input.note.empty()) text += fmt::format("{}\n\n", input.note);
   text += overview(input);
   text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {

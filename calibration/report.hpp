@@ -22,6 +22,7 @@ struct ReportInput {
   std::vector<nlohmann::json> profiles;              // the documents used, in the order to show them
   std::vector<std::string> pictures{};               // by experiment, as paths from the report; empty: none
   Reference reference = Reference::kPublished;
+  std::string note{};  // what has to be known of all of it: a sentence, or nothing
 };
 
 /// [{"set", "experiment", "series", "x", "published", "simulated", "error"}]: error is simulated / published

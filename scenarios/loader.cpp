@@ -253,6 +253,17 @@ void check_emulation(const ScenarioSource& source, const json& resolved) {
   }
 }
 
+/// What can only be asked of simulated NICs. Profiles and the network need not be: they say what the real
+/// ones are compared with.
+void check_backend(const ScenarioSource& source, const json& resolved) {
+  const json& tear_ns = resolved.at("cluster").at("tear_ns");
+  if (resolved.at("backend") == "sim" || tear_ns == 0) return;
+  source.refuse(
+      Finding{"/cluster/tear_ns", "out of range: " + tear_ns.dump() +
+                                      "; allowed with \"backend\" ibverbs: 0, because real NICs are "
+                                      "not told how to write"});
+}
+
 /// The socket profile of a protocol that speaks TCP; others have none.
 std::string sockets_of(const ScenarioSource& source, json& resolved, const Catalog& catalog) {
   json& name = resolved.at("cluster").at("sockets");
@@ -410,6 +421,7 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
   check_at_most(*source, resolved, given, "nics_per_node", "threads");
   check_ramp_fields(*source, resolved, family_of(catalog.protocols, protocol) == "ramp");
   check_emulation(*source, resolved);
+  check_backend(*source, resolved);
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
   if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);

@@ -287,6 +287,15 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
             "them");
 }
 
+TEST(ScenarioErrors, RealNicsAreNotToldToTear) {
+  const std::string tearing = R"({"nodes": 16, "tear_ns": 500})";
+  EXPECT_EQ(error_of_cluster(tearing), "accepted");
+  EXPECT_EQ(error_of_cluster(tearing, {"backend=ibverbs"}),
+            "s.json:4:39: /cluster/tear_ns: out of range: 500; allowed with \"backend\" ibverbs: 0, because "
+            "real NICs are not told how to write");
+  EXPECT_EQ(error_of_cluster(tearing, {"backend=ibverbs", "cluster.tear_ns=0"}), "accepted");
+}
+
 TEST(ScenarioErrors, EmulationMustMakeSense) {
   EXPECT_EQ(error_of_cluster(R"({"nodes": 16, "emulate_nodes": 40})"),
             "s.json:4:45: /cluster/emulate_nodes: 40 machines cannot be dealt evenly to 16; allowed: 0, or a "

@@ -26,6 +26,7 @@ bool is_utf8(const std::string& text) {
 }
 
 json typed_value(const Override& override, const json& schema) {
+  if (override.given) return *override.given;
   const std::string& text = override.value;
   std::optional<json> parsed;
   std::string syntax_error;

@@ -74,6 +74,49 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
   return entry;
 }
 
+/// "cluster" holds "cluster.nodes".
+bool holds(const std::string& whole, const std::string& part) {
+  return part.starts_with(whole + ".");
+}
+
+/// Whether a value says what stands at the path "nodes" or "network.topology" in it.
+bool says(json value, std::string path) {
+  path += '.';
+  for (std::size_t dot; (dot = path.find('.')) != std::string::npos; path.erase(0, dot + 1)) {
+    if (!value.is_object()) return false;
+    json member = value.value(path.substr(0, dot), json());
+    value = std::move(member);
+  }
+  return !value.is_null();
+}
+
+/// Two axes that set one field: only the second would count.
+void refuse_overlaps(const Document& document, const std::vector<Entry>& entries) {
+  std::vector<const Entry::Key*> before;  // as they are applied
+  const auto refuse_second = [&](const Entry::Key& first, const Entry::Key& second, const char* remedy) {
+    refuse(document, second.pointer,
+           in_quotes(second.name) + " sets what " + in_quotes(first.name) + " sweeps already (" +
+               document.place(first.pointer, Anchor::kKey) + "); allowed: " + remedy,
+           Anchor::kKey);
+  };
+  for (const Entry& entry : entries) {
+    for (const Entry::Key& key : entry.keys) {
+      for (const Entry::Key* other : before) {
+        if (holds(key.name, other->name)) {
+          refuse_second(*other, key, "one of them, or the whole in an entry before its part");
+        }
+        if (!holds(other->name, key.name)) continue;
+        const std::string part = key.name.substr(other->name.size() + 1);
+        const auto said = [&](const json& value) { return says(value, part); };
+        if (std::ranges::any_of(*other->values, said)) {
+          refuse_second(*other, key, "one of them, or values of the whole that leave its part out");
+        }
+      }
+      before.push_back(&key);
+    }
+  }
+}
+
 std::vector<Entry> entries_of(const Document& document) {
   std::vector<Entry> entries;
   if (!document.root().is_object() || !document.root().contains("sweep")) return entries;
@@ -88,7 +131,31 @@ std::vector<Entry> entries_of(const Document& document) {
       refuse(document, kSweep, "more than " + std::to_string(kSweepPointsMax) + " points");
     }
   }
+  refuse_overlaps(document, entries);
   return entries;
+}
+
+/// How long a point runs may be set for all points where it moves with what tells them apart.
+bool is_only_length(const Entry& entry, const Entry::Key& key) {
+  const auto length = [](const Entry::Key& k) {
+    return k.name == "run.warmup_us" || k.name == "run.measure_us";
+  };
+  return length(key) && !std::ranges::all_of(entry.keys, length);
+}
+
+/// Points that differ in nothing: what the sweep varies is set from outside.
+void refuse_swept(const std::vector<Entry>& entries, const std::vector<Override>& overrides) {
+  for (const Override& override : overrides) {
+    const std::string path = override.pointer + "/";
+    for (const Entry& entry : entries) {
+      for (const Entry::Key& key : entry.keys) {
+        if (!(parse_override(key.name + "=").pointer + "/").starts_with(path)) continue;
+        if (is_only_length(entry, key)) continue;
+        throw UserError("", override.place() + ": the scenario sweeps " + one_line(key.name, 120) +
+                                "; allowed: fields that it does not sweep");
+      }
+    }
+  }
 }
 
 /// What a sweep's value sets, told as a place in the file where it is wrong.
@@ -96,6 +163,7 @@ Override override_of(const std::shared_ptr<const Document>& document, const Entr
                      std::size_t number) {
   const json& value = key.values->at(number);
   Override override = parse_override(key.name + "=" + text_of(value));
+  override.given = value;
   override.document = document;
   override.document_pointer = child_pointer(key.pointer, std::to_string(number));
   return override;
@@ -135,6 +203,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     }
   }
   given.insert(given.end(), flags.begin(), flags.end());
+  refuse_swept(entries, given);
   std::vector<SweepPoint> points;
   std::vector<std::size_t> at(entries.size(), 0);
   for (;;) {

@@ -74,11 +74,55 @@ TEST_F(Sweep, NullLeavesAFieldAsItIs) {
 }
 
 TEST_F(Sweep, WhatAnOverrideSetsHoldsAtEveryPoint) {
-  for (const SweepPoint& point :
-       points(R"([{"cluster.nodes": [3, 5]}])", {"cluster.nodes=8", "run.seed=7"})) {
-    EXPECT_EQ(point.scenario.cluster.nodes, 8);
+  for (const SweepPoint& point : points(R"([{"cluster.nodes": [3, 5], "run.measure_us": [10, 20]}])",
+                                        {"cluster.threads=8", "run.seed=7", "run.measure_us=30"})) {
+    EXPECT_EQ(point.scenario.cluster.threads, 8);
     EXPECT_EQ(point.scenario.run.seed, 7U);
+    EXPECT_EQ(point.scenario.run.measure_us, 30) << "how long points run is not what tells them apart";
   }
+}
+
+TEST_F(Sweep, WhatIsSweptIsNotSetFromOutside) {
+  const std::string nodes = R"([{"cluster.nodes": [3, 5]}])";
+  EXPECT_EQ(
+      refusal(nodes, {"run.seed=7", "cluster.nodes=8"}),
+      "--set cluster.nodes=8: the scenario sweeps cluster.nodes; allowed: fields that it does not sweep");
+  EXPECT_THAT(refusal(nodes, {R"(cluster={"nodes":8})"}), HasSubstr("the scenario sweeps cluster.nodes;"));
+  EXPECT_THAT(refusal(R"([{"run.seed": [1, 2]}])", {}, {flag_override("run.seed", "--seed", "8")}),
+              testing::StartsWith("--seed 8: the scenario sweeps run.seed;"));
+  EXPECT_THAT(refusal(R"([{"run.measure_us": [10, 20]}])", {"run.measure_us=30"}),
+              HasSubstr("the scenario sweeps run.measure_us;"))
+      << "the only thing that tells its points apart";
+  EXPECT_EQ(refusal(R"([{"cluster": [{"nodes": 4}, {"nodes": 5}]}])", {"cluster.threads=3"}), "accepted");
+  EXPECT_EQ(refusal(R"([{"cluster.nodes": [3, 5]}])", {"cluster.nodes_per_rack=3"}).find("sweeps"),
+            std::string::npos)
+      << "another field whose name begins so";
+}
+
+TEST_F(Sweep, AValueHasTheTypeThatItsFieldWants) {
+  EXPECT_THAT(refusal("[{\"cluster.nodes\": [3,\n\"4\"]}]"),
+              HasSubstr("s.json:6:1: /cluster/nodes: wrong type: string \"4\"; allowed: integer, 1 to 4096"));
+  EXPECT_THAT(refusal(R"([{"name": [4]}])"), HasSubstr("/name: wrong type: integer 4; allowed: string"));
+  EXPECT_THAT(refusal(R"([{"protocol.name": [3]}])"), HasSubstr("/protocol/name: wrong type: integer 3"));
+  EXPECT_THAT(refusal(R"([{"cluster.network": ["{}"]}])"), HasSubstr("/cluster/network: wrong type: string"));
+  EXPECT_EQ(points(R"([{"cluster.nodes": [3e0, 5]}])")[0].scenario.cluster.nodes, 3) << "a whole number";
+}
+
+TEST_F(Sweep, AFieldIsSweptOnceAlsoAsPartOfAnother) {
+  EXPECT_EQ(refusal("[{\"cluster.nodes\": [3, 5]},\n{\"cluster\": [{\"nodes\": 4}]}]")
+                .substr(directory_.string().size()),
+            "/s.json:6:2: /sweep/1/cluster: \"cluster\" sets what \"cluster.nodes\" sweeps already (" +
+                directory_.string() +
+                "/s.json:5:12); allowed: one of them, or the whole in an entry before its part");
+  EXPECT_THAT(refusal(R"([{"cluster": [{"threads": 1}, {"nodes": 4}], "cluster.nodes": [3, 5]}])"),
+              HasSubstr("/sweep/0/cluster.nodes: \"cluster.nodes\" sets what \"cluster\" sweeps already"));
+  EXPECT_THAT(refusal(R"([{"cluster": [{"nodes": 4, "network": {"topology": "star"}}]},
+                          {"cluster.network.topology": ["fat_tree"]}])"),
+              HasSubstr("allowed: one of them, or values of the whole that leave its part out"));
+  const auto all = points(R"([{"cluster": [{"threads": 3}]}, {"cluster.nodes": [3, 5]}])");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[1].scenario.cluster.nodes, 5);
+  EXPECT_EQ(all[1].scenario.cluster.threads, 3);
 }
 
 TEST_F(Sweep, AWrongValueIsToldWithItsPlaceInTheFile) {

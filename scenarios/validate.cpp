@@ -142,6 +142,18 @@ std::string length_range(const json& schema, const char* min_name, const char* m
 
 void check_into(std::vector<Finding>& findings, json& value, const json& schema, const std::string& pointer);
 
+/// Of a small object without an example: what has to be in it, as `; in it "unit" (ns), "value" (...)`.
+std::string members(const json& schema) {
+  std::string text;
+  for (const json& name : schema.value("required", json::array())) {
+    const auto key = name.get<std::string>();
+    const json member = schema.at("properties").value(key, json::object());
+    if (fits_type(json::object(), member) || fits_type(json::array(), member)) return "";
+    text += (text.empty() ? "; in it " : ", ") + in_quotes(key) + " (" + allowed(member) + ")";
+  }
+  return text;
+}
+
 void check_members(std::vector<Finding>& findings, json& object, const json& schema,
                    const std::string& pointer) {
   const json* properties = keyword(schema, "properties");
@@ -161,8 +173,8 @@ void check_members(std::vector<Finding>& findings, json& object, const json& sch
     if (object.contains(key)) continue;
     const json property = properties->value(key, json::object());
     std::string takes = properties->contains(key) ? "; allowed: " + allowed(property) : "";
-    if (const json* examples = keyword(property, "examples"))
-      takes += ", such as " + examples->front().dump();
+    const json* examples = keyword(property, "examples");
+    takes += examples ? ", such as " + examples->front().dump() : members(property);
     findings.push_back({pointer, "missing key " + in_quotes(key) + takes, Anchor::kValue, true});
   }
 }

@@ -107,6 +107,11 @@ int calibrate_measured(const MeasuredOptions& options) {
                                  {},
                                  calibration::Reference::kMeasured};
   if (input.predictions.size() != all.size()) return kExitSignal + signals.signal_number();
+  if (measurement.partial) {
+    input.note =
+        fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file);
+    print(input.note + "\n");
+  }
   if (!options.evaluate) {
     write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
     write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));

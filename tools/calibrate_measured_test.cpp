@@ -37,14 +37,15 @@ json end_of(const std::string& host) {
   return {{"host", host},
           {"cpu", "a simulated core"},
           {"devices",
-           {{{"device", "mlx5_0"}, {"link_layer", "InfiniBand"}, {"link_gbps", 100.0}, {"mtu", 4096}}}}};
+           json::array(
+               {{{"device", "mlx5_0"}, {"link_layer", "InfiniBand"}, {"link_gbps", 100.0}, {"mtu", 4096}}})}};
 }
 
 json measurement_of(json points) {
   return {{"format", "verbtwin-measurement"},
           {"version", 1},
           {"partial", false},
-          {"measured_on", {end_of("one"), end_of("other")}},
+          {"measured_on", json::array({end_of("one"), end_of("other")})},
           {"points", std::move(points)}};
 }
 
@@ -175,12 +176,28 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
 
 TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
   PrimitivePoint alone{"read", "rc"};
-  write(in("measurement.json"), measurement_of({measured(alone, 25e3, 40)}));
+  write(in("measurement.json"), measurement_of(json::array({measured(alone, 25e3, 40)})));
   ChildProcess run = calibrate();
   ASSERT_EQ(run.wait(), 0) << run.err();
   EXPECT_THAT(read_text(in("fitted/REPORT.md")), Not(HasSubstr("paper says")));
   EXPECT_THAT(run.out(), HasSubstr("the end of its range"));
   EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
+}
+
+TEST_F(CalibrateMeasured, APartialMeasurementIsSaidToBeOne) {
+  json measurement = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
+  constexpr const char* kPartial =
+      "measurement.json is partial: it ended before all of its points were measured.\n";
+  write(in("measurement.json"), measurement);
+  ChildProcess whole = calibrate({"--evaluate"});
+  ASSERT_EQ(whole.wait(), 0) << whole.err();
+  EXPECT_THAT(whole.out() + read_text(in("fitted/REPORT.md")), Not(HasSubstr("partial")));
+  measurement["partial"] = true;
+  write(in("measurement.json"), measurement);
+  ChildProcess partial = calibrate({"--evaluate"});
+  ASSERT_EQ(partial.wait(), 0) << partial.err();
+  EXPECT_THAT(partial.out(), HasSubstr(kPartial));
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), HasSubstr(std::string("\n\n") + kPartial));
 }
 
 TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
@@ -205,7 +222,7 @@ TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
 }
 
 TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
-  const json good = measurement_of({measured({"read", "rc"}, 4e5, 2.5)});
+  const json good = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
   const auto error_of = [&](const char* pointer, const json& value) {
     json bad = good;
     if (value.is_null()) {
@@ -234,6 +251,17 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/measured_on/1", json()), HasSubstr("/measured_on"));
   EXPECT_THAT(error_of("/measured_on/0/devices", json::array()), HasSubstr("/measured_on/0/devices"));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 0), HasSubstr("link_gbps"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 1e9),
+              HasSubstr("link_gbps: out of range: 1000000000.0; allowed: number, 1 to 1600"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_layer", "foo"),
+              HasSubstr("link_layer: unknown value \"foo\"; allowed: InfiniBand, Ethernet"));
+  EXPECT_EQ(error_of("/measured_on/1/devices/0/link_layer", "Ethernet"), "nothing");
+  EXPECT_THAT(
+      error_of("/points/0/latency_us/p50", 1e-300),
+      testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/latency_us/p50: out of range: "
+                             "1e-300; allowed: number, 0.01 to 1000000000"));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 1e-300), HasSubstr("allowed: number, 0.001 to "));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 1e12), HasSubstr("/points/0/operations_per_s"));
   EXPECT_THAT(error_of("/points/0/verb", "raed"), HasSubstr("did you mean \"read\"?"));
   EXPECT_THAT(error_of("/points/0/outstanding", 0), HasSubstr("/points/0/outstanding"));
   EXPECT_THAT(error_of("/points/0/threads", 257), HasSubstr("/points/0/threads"));
@@ -243,7 +271,7 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
 }
 
 TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
-  write(in("measurement.json"), measurement_of({measured({"read", "rc"}, 4e5, 2.5)}));
+  write(in("measurement.json"), measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)})));
   const auto refused = [&](std::vector<std::string> arguments, const char* why) {
     arguments.insert(arguments.begin(), "calibrate");
     ChildProcess run = start(std::move(arguments));
@@ -264,7 +292,7 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
   EXPECT_FALSE(fs::exists(in("fitted")));
   // A point that the machine cannot do: nothing is left that looks like a result.
   PrimitivePoint datagram{"send", "ud", 8192};
-  write(in("measurement.json"), measurement_of({measured(datagram, 4e5, 2.5)}));
+  write(in("measurement.json"), measurement_of(json::array({measured(datagram, 4e5, 2.5)})));
   ChildProcess run = calibrate();
   EXPECT_EQ(run.wait(), 2);
   EXPECT_THAT(run.err(), HasSubstr("measurement.json: point 1"));

@@ -3,10 +3,8 @@
 #include <cctype>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <string>
 #include <system_error>
-#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -20,33 +18,10 @@
 #include "tools/output_file.hpp"
 #include "tools/plot.hpp"
 #include "tools/ramp_ratios.hpp"
-#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
 namespace {
-
-/// How many machines or coroutines a sweep has varies: with several machine counts it is a scale-out.
-bool is_scale_out(const std::vector<SimulatedPoint>& points) {
-  for (const SimulatedPoint& point : points) {
-    if (point.machines != points.front().machines) return true;
-  }
-  return false;
-}
-
-/// A sweep of something else has several points where the figure has one.
-void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& points) {
-  std::set<std::tuple<std::string, std::string, int, int>> seen;
-  for (const SimulatedPoint& p : points) {
-    if (seen.emplace(p.workload, p.protocol, p.coroutines, p.machines).second) continue;
-    throw UserError(
-        "", fmt::format("{}: two points of {}, {}, {}, {}; allowed: sweeps over "
-                        "systems and coroutines (figure 14), machines (figure 12), factors (figure 13) or "
-                        "the RAMP family's ways to read and write",
-                        file, p.workload, p.protocol, format_counted(p.machines, "machine"),
-                        format_counted(p.coroutines, "coroutine")));
-  }
-}
 
 std::string read_report(const std::filesystem::path& file) {
   try {
@@ -55,26 +30,6 @@ std::string read_report(const std::filesystem::path& file) {
     throw UserError("",
                     fmt::format("{}; `verbtwin calibrate --published --evaluate` makes it", error.what()));
   }
-}
-
-Comparison compare_curves(const calibration::PublishedTable& table) {
-  const std::vector<SimulatedPoint> simulated = simulated_points(table);
-  refuse_others(table.name(), simulated);
-  const bool scale_out = is_scale_out(simulated);
-  const std::vector<PairedPoint> pairs = pair_points(
-      scale_out ? calibration::published_scale_out() : calibration::published_end_to_end(), simulated);
-  if (pairs.empty()) {
-    throw UserError("",
-                    table.name() +
-                        ": no point of it has been published: see scenarios/osdi18 and scenarios/ramp for "
-                        "sweeps that have");
-  }
-  const std::string title =
-      fmt::format("{}: {}",
-                  scale_out ? "OSDI 2018, figure 12: throughput against machines"
-                            : "OSDI 2018, figure 14: throughput and latency, 16 machines",
-                  pairs.front().published.workload);
-  return {title, render_comparison(title, pairs), comparison_panels(title, pairs, scale_out)};
 }
 
 /// What the sweep varies tells which figure it belongs to.

@@ -4,20 +4,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/user_error.hpp"
-#include "scenarios/document.hpp"
 #include "scenarios/loader.hpp"
-#include "scenarios/text.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
@@ -37,34 +33,6 @@ struct LaunchOptions {
   std::string seed, out;
   bool json = false, quiet = false;
 };
-
-/// One host a line; what follows a # is a comment. Lines may end as Windows ends them.
-std::vector<std::string> read_hosts(const std::string& file) {
-  constexpr std::size_t kBytesMax = 1 << 20;
-  std::string text;
-  try {
-    text = scenarios::read_text(file, kBytesMax);
-  } catch (const UserError& error) {
-    throw UserError("", fmt::format("--hosts {}", error.what()));
-  }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
-  std::istringstream in(text);
-  std::vector<std::string> hosts;
-  for (std::string line; std::getline(in, line);) {
-    line.erase(std::min(line.find('#'), line.size()));
-    const std::size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos) continue;
-    const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
-    const auto is_no_part = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
-    if (host.starts_with("-") || std::any_of(host.begin(), host.end(), is_no_part)) {
-      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file,
-                                      scenarios::one_line(host)));
-    }
-    hosts.push_back(host);
-  }
-  if (hosts.empty()) throw UserError("", fmt::format("--hosts {}: no hosts; allowed: one host a line", file));
-  return hosts;
-}
 
 void check_nodes(const LaunchOptions& options, int ranks) {
   std::vector<std::string> overrides = options.overrides;

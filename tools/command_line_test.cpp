@@ -305,6 +305,36 @@ TEST_F(CommandLine, PointsSideBySideAreThoseOneByOne) {
   EXPECT_EQ(points("1"), points("3"));
 }
 
+TEST_F(CommandLine, ASmallerSweepLeavesNoPointsOfAnEarlierOne) {
+  const fs::path out = directory_ / "out_twice", points = out / "points";
+  const auto run = [&](const char* seeds) {
+    return verbtwin({"run", write("sweep.json", with_sweep(std::string("[{\"run.seed\": ") + seeds + "}]")),
+                     "--out", out.string()});
+  };
+  EXPECT_THAT(run("[1, 2, 3, 4]").out, Not(HasSubstr("removed")));
+  ASSERT_TRUE(fs::exists(points / "003" / "result.json"));
+  // What verbtwin has not written stays, also beside what it has.
+  for (const char* file : {"003/notes.txt", "result.json"}) std::ofstream(points / file) << "mine";
+  for (const char* directory : {"007", "old", "0002"}) {
+    fs::create_directory(points / directory);
+    std::ofstream(points / directory / "result.json") << R"({"format": "mine"})";
+  }
+  fs::create_directory_symlink(points / "002", points / "009");
+  const Ended ended = run("[7]");
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("removed 3 points of an earlier sweep from " + points.string() + "\n"));
+  EXPECT_EQ(json::parse(read_text(points / "000" / "result.json")).at("seed"), 7);
+  EXPECT_FALSE(fs::exists(points / "001"));
+  EXPECT_FALSE(fs::exists(points / "002"));
+  EXPECT_FALSE(fs::exists(points / "003" / "result.json"));
+  EXPECT_FALSE(fs::exists(out / "points.svg")) << "of four points";
+  for (const char* file :
+       {"003/notes.txt", "result.json", "007/result.json", "old/result.json", "0002/result.json"}) {
+    EXPECT_TRUE(fs::exists(points / file)) << file;
+  }
+  EXPECT_TRUE(fs::is_symlink(points / "009"));
+}
+
 TEST_F(CommandLine, ASweepDoesWithoutGnuplotAndSaysSo) {
   const std::string text = with_sweep(R"([{"run.seed": [1, 2]}])");
   const fs::path out = directory_ / "out_no_gnuplot";

@@ -30,6 +30,7 @@
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -62,34 +63,65 @@ void time_as_perftest(Point& point, int inline_b) {
   if (point.verb == "write" && point.payload_b >= 8) point.mode = "ping_pong";
 }
 
-/// Every combination that makes sense: atomics have one size, a batch fits in its window.
-std::vector<Point> points_of(const MeasureOptions& options) {
+/// What is to be measured, and what cannot be, in words.
+struct Combinations {
   std::vector<Point> points;
+  std::vector<std::string> skipped;
+
+  void skip(const std::string& what) {
+    if (std::ranges::find(skipped, what) == skipped.end()) skipped.push_back(what);
+  }
+};
+
+/// Every combination that makes sense: atomics have one size, a batch fits in its window, a datagram in a
+/// packet.
+Combinations combinations_of(const MeasureOptions& options) {
+  constexpr int kMtuMax_b = 4096;
+  Combinations all;
   for (const std::string& name : options.verbs) {
     const bool datagram = name == "send_ud";
     const bool atomic = name == "compare_swap" || name == "fetch_add";
     Point point{datagram ? "send" : name, datagram ? "ud" : "rc"};
     point.signal_interval = options.signal_interval;
     for (const int size : atomic ? std::vector<int>{8} : options.sizes) {
+      if (datagram && size > kMtuMax_b) {
+        all.skip(fmt::format("{:<14}{:<4}{:>9} skipped: a datagram holds up to {} B, not {}", point.verb,
+                             point.transport, size, kMtuMax_b, size));
+        continue;
+      }
       point.payload_b = size;
       for (const int threads : options.threads) {
         point.threads = threads;
         for (const int window : options.windows) {
           point.outstanding = window;
           for (const int batch : options.batches) {
+            if (batch > window) {
+              all.skip(fmt::format("skipped: -l {} does not fit in a window of -t {}", batch, window));
+              continue;
+            }
             point.doorbell_batch = batch;
             for (const int queue_pairs : datagram ? std::vector<int>{1} : options.queue_pairs) {
               point.queue_pairs = queue_pairs;
-              if (batch > window) continue;
-              points.push_back(point);
-              time_as_perftest(points.back(), options.inline_b);
+              all.points.push_back(point);
+              time_as_perftest(all.points.back(), options.inline_b);
             }
           }
         }
       }
     }
   }
-  return points;
+  return all;
+}
+
+/// Before anything runs.
+void refuse_nothing(const Combinations& combinations) {
+  if (!combinations.points.empty()) return;
+  std::string why;
+  for (const std::string& skipped : combinations.skipped)
+    why += (why.empty() ? "" : "; ") + skipped.substr(skipped.find("skipped: ") + 9);
+  throw UserError("", fmt::format("verbtwin measure: these flags leave nothing to measure: {}; allowed: a -l "
+                                  "up to the largest -t, send_ud with a -s up to 4096",
+                                  why));
 }
 
 /// A file without a name, for what a process writes.
@@ -184,9 +216,15 @@ class Measurement {
  public:
   explicit Measurement(const MeasureOptions& options) : options_(options) {}
 
-  int run() {
-    const std::vector<Point> points = points_of(options_);
-    const bool all = std::ranges::all_of(points, [this](const Point& point) { return add(point); });
+  int run(const Combinations& combinations) {
+    for (const std::string& skipped : combinations.skipped) print(skipped + "\n");
+    const bool all =
+        std::ranges::all_of(combinations.points, [this](const Point& point) { return add(point); });
+    if (all && kept_.at("points").empty()) {
+      throw UserError("", fmt::format("verbtwin measure: nothing could be measured: {} B do not fit in a "
+                                      "datagram here; allowed: -s up to {}",
+                                      skipped_b_, packet_b(kept_.at("measured_on"))));
+    }
     // What was measured before is worth more than nothing; who gave the wrong hosts or device has nothing.
     if (kept_.at("points").empty() && (code_ == kExitUserError || fs::exists(file_))) return exit_code();
     kept_["partial"] = !all;
@@ -282,8 +320,17 @@ std::string check_seconds(const std::string& text) {
 
 int measure(const MeasureOptions& options) {
   if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
+  if (!options.hosts.empty()) {
+    if (const std::size_t hosts = read_hosts(options.hosts).size(); hosts != 2) {
+      throw UserError("",
+                      fmt::format("--hosts {}: {}; allowed: two, one that posts and one that is posted to",
+                                  scenarios::one_line(options.hosts), format_counted(hosts, "host")));
+    }
+  }
+  const Combinations combinations = combinations_of(options);
+  refuse_nothing(combinations);
   prepare_output_directory(options.out, kFile);
-  return Measurement(options).run();
+  return Measurement(options).run(combinations);
 }
 
 }  // namespace
@@ -340,20 +387,28 @@ void add_measure_command(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember(options->verbs));
   command
       ->add_option("-d,--device", options->rank.devices,
-                   "RDMA device, as ib_read_bw's -d; chosen where absent")
+                   "RDMA device, perftest's --ib-dev; chosen where absent")
       ->type_name("NAME");
-  command->add_option("-i,--port", options->rank.port, "Port of the device; chosen where absent")
+  command
+      ->add_option("-i,--port", options->rank.port,
+                   "Port of the device, perftest's --ib-port; chosen where absent")
       ->type_name("N");
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
       ->type_name("N");
   command->footer(
       "Example:\n"
       "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"
-      "Flags that perftest has too mean the same there. A WRITE of one thread with a window of 1 is half a\n"
-      "round trip of two ranks that answer each other, as ib_write_lat's; other latencies end with the\n"
-      "completion. A "
-      "result names its device, firmware, link, CPU and "
-      "kernel.");
+      "perftest has -s, -l, -I, -Q, -D, -d, -i and -x too, where they mean the same, and of the long names\n"
+      "--size, --post_list, --inline_size, --cq-mod, --duration and --gid-index. -t (--tx-depth) and -q "
+      "(--qp)\n"
+      "are of each thread here, of a queue pair and of a process there. --device and --port are verbtwin's:\n"
+      "perftest calls them --ib-dev and --ib-port, and its --port is a TCP port. Other flags and lists of\n"
+      "values it does not have.\n"
+      "A WRITE of one thread with a window of 1 is half a round trip of two ranks that answer each other, "
+      "as\n"
+      "ib_write_lat's; other latencies end with the completion. A result names its device, firmware, link, "
+      "CPU\n"
+      "and kernel.");
   command->callback([options, &exit_code] { exit_code = measure(*options); });
 }
 

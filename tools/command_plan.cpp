@@ -173,7 +173,20 @@ class Planner {
   bool violated_ = false;
 };
 
+/// The sizes are what is searched: one that is given would not count.
+void refuse_size(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const scenarios::Override override = scenarios::parse_override(text);
+    if (override.pointer == "/cluster/nodes") {
+      throw UserError("", override.place() +
+                              ": cluster.nodes is what plan looks for; allowed: --from N and "
+                              "--to N, between which it looks");
+    }
+  }
+}
+
 int plan(const PlanOptions& options) {
+  refuse_size(options.overrides);
   std::vector<Goal> goals;
   for (const std::string& text : options.goals) goals.push_back(parse_goal(text));
   return Planner(options, std::move(goals)).run();

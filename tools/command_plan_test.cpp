@@ -94,6 +94,10 @@ TEST_F(PlanCommand, WhatCannotBePlannedIsRefused) {
             "--to 8: the search begins at 9 machines; allowed: 9 or more");
   EXPECT_THAT(refused({"--from", "2"}),
               HasSubstr("/cluster/replicas: out of range: 3 (the default); allowed: integer, 1 to 2"));
+  EXPECT_EQ(
+      refused({"--set", "run.seed=2", "--set", "cluster.nodes=9"}),
+      "--set cluster.nodes=9: cluster.nodes is what plan looks for; allowed: --from N and --to N, between "
+      "which it looks");
   EXPECT_EQ(refused({"--set", "backend=ibverbs"}),
             "plan simulates clusters that are not there: --set backend=sim is allowed");
   const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.nodes": [3, 4]}])"));

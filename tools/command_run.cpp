@@ -5,12 +5,16 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 #include <algorithm>
+#include <charconv>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -30,6 +34,7 @@
 #include "tools/sweep.hpp"
 #include "tools/sweep_plot.hpp"
 #include "tools/sweep_points.hpp"
+#include "tools/text.hpp"
 #include "tools/verb_trace.hpp"
 #include "tools/watched_runs.hpp"
 
@@ -127,8 +132,48 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   return exit_code_of(result, signals.signal_number());
 }
 
+/// The directory of a point's result.
+std::string point_name(std::size_t number) {
+  return fmt::format("{:03}", number);
+}
+
+/// The number of the point whose directory is called so; none: no point's.
+std::optional<std::size_t> number_of_point(const std::string& name) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && point_name(number) == name ? std::optional(number) : std::nullopt;
+}
+
+/// A result that verbtwin wrote, and nothing that a user may have put in its place.
+bool is_result(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return false;
+  std::ifstream in(file);
+  const nlohmann::json result = nlohmann::json::parse(in, nullptr, false);
+  return result.is_object() && result.value("format", nlohmann::json()) == "verbtwin-result";
+}
+
+/// Takes away the results of an earlier sweep's points in DIR/points which `has` does not name, and their
+/// directories where nothing else is in them; how many. What cannot be taken away stays.
+std::size_t remove_points(const std::filesystem::path& points, const std::set<std::size_t>& has) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(points, ignored)) {
+    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
+    if (!number || has.contains(*number) || entry.is_symlink(ignored)) continue;
+    if (is_result(entry.path() / kResultFile)) old.push_back(entry.path());
+  }
+  for (const std::filesystem::path& point : old) {
+    std::filesystem::remove(point / kResultFile, ignored);
+    std::filesystem::remove(point, ignored);  // not where anything else is in it
+  }
+  return old.size();
+}
+
 /// What a sweep leaves behind: a line for each point as it comes, DIR/points/NNN/result.json, in the end
-/// DIR/points.csv, also where an exception is the end. A violated check of any point weighs most.
+/// DIR/points.csv, also where an exception is the end. What an earlier sweep left there of points that this
+/// one has not goes with the points.csv that listed them. A violated check of any point weighs most.
 class SweepOutput {
  public:
   explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
@@ -143,20 +188,30 @@ class SweepOutput {
     rows_.push_back({points_[number].settings, std::move(result), number});
     const SweepRow& row = rows_.back();
     if (options_.out) {
-      const auto place = directory_ / "points" / fmt::format("{:03}", number);
+      const auto place = directory_ / "points" / point_name(number);
       prepare_output_directory(place, kResultFile);
       write_file_whole(place / kResultFile, row.result.dump(2) + "\n");
     }
     if (table()) print(sweep_table_line(row));
   }
 
-  /// In an exception's way: what there is.
-  void keep() const {
-    if (options_.out) write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+  /// In an exception's way: what there is. How many points of an earlier sweep went.
+  std::size_t keep() const {
+    if (!options_.out) return 0;
+    write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+    std::error_code ignored;
+    std::filesystem::remove(directory_ / kPlotFile, ignored);  // of the former table
+    std::set<std::size_t> has;
+    for (const SweepRow& row : rows_) has.insert(*row.number);
+    return remove_points(directory_ / "points", has);
   }
 
   int end(int signal_number) {
-    keep();
+    const std::size_t removed = keep();
+    if (removed > 0 && table()) {
+      print(fmt::format("removed {} of an earlier sweep from {}\n", format_counted(removed, "point"),
+                        (directory_ / "points").string()));
+    }
     if (options_.out) draw_plot();
     if (options_.json) {
       nlohmann::json all = {
@@ -240,7 +295,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "Directory for result.json, or a sweep's points.csv and points.svg; created if absent")
+                   "Directory for result.json, or a sweep's points.csv, points.svg and points/; created if "
+                   "absent; points of an earlier sweep there are removed")
       ->type_name("DIR");
   command
       ->add_option(

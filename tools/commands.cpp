@@ -16,7 +16,8 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
   command.add_option("SCENARIO", scenario, "Scenario file (JSON)")->required()->type_name("FILE");
   command
       .add_option("--set", overrides,
-                  "Override a field, as cluster.nodes=80; may be repeated, the last one wins")
+                  "Override a field, as cluster.nodes=80; may be repeated, the last one wins; none that the "
+                  "scenario sweeps")
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
 }

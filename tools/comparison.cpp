@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "backend/user_error.hpp"
+#include "scenarios/text.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -93,6 +95,58 @@ std::string percent_off(double value, double reference) {
   return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
 }
 
+namespace {
+// As the scenario's schema has them.
+constexpr int kNodesMax = 4096, kThreadsMax = 256, kCoroutinesMax = 1024, kNicsMax = 8;
+
+/// "1 thread, published with 24; connectx-5, published with connectx-4"; empty where all is as published.
+std::string other_cluster(const calibration::PublishedTable& table, const calibration::PublishedRow& row) {
+  const calibration::PublishedCluster published;
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* column, int most, const char* what, int wanted) {
+    if (!table.has_column(column)) return;
+    const int value = table.count(row, column, most);
+    if (value == wanted) return;
+    differences.push_back(fmt::format("{}, published with {}", format_counted(value, what), wanted));
+  };
+  compare("cluster.threads", kThreadsMax, "thread", published.threads);
+  compare("cluster.nics_per_node", kNicsMax, "NIC", published.nics_per_node);
+  compare("cluster.replicas", kNodesMax, "replica", published.replicas);
+  const std::string nic = table.has_column("cluster.nic") ? table.cell(row, "cluster.nic") : published.nic;
+  if (nic != published.nic && !nic.ends_with(".json"))
+    differences.push_back(fmt::format("{}, published with {}", scenarios::one_line(nic, 60), published.nic));
+  return fmt::format("{}", fmt::join(differences, "; "));
+}
+}  // namespace
+
+std::string describe(const std::vector<LeftOut>& left_out) {
+  std::vector<std::string> reasons;
+  for (const LeftOut& one : left_out) {
+    if (std::ranges::find(reasons, one.why) == reasons.end()) reasons.push_back(one.why);
+  }
+  for (std::string& reason : reasons) {
+    std::vector<std::string> points;
+    for (const LeftOut& one : left_out) {
+      if (one.why == reason) points.push_back(scenarios::one_line(one.point, 20));
+    }
+    reason = fmt::format("point{} {} ({})", points.size() == 1 ? "" : "s", fmt::join(points, ", "), reason);
+  }
+  return fmt::format("{}", fmt::join(reasons, "; "));
+}
+
+std::string render_left_out(const std::vector<LeftOut>& left_out) {
+  return left_out.empty() ? "" : fmt::format("\nLeft out: {}.\n", describe(left_out));
+}
+
+std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
+                                                 std::vector<LeftOut>& left_out) {
+  for (const SimulatedPoint& point : points) {
+    if (!point.other_cluster.empty()) left_out.push_back({point.number, point.other_cluster});
+  }
+  std::erase_if(points, [](const SimulatedPoint& point) { return !point.other_cluster.empty(); });
+  return points;
+}
+
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
@@ -107,10 +161,12 @@ std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& 
     point.workload = table.cell(row, "workload.name");
     if (point.workload == "tpcc") point.workload = "tpcc-new-order";
     point.protocol = table.cell(row, "protocol.name");
-    point.coroutines = static_cast<int>(table.number(row, "cluster.coroutines"));
-    point.machines = static_cast<int>(table.number(row, "cluster.nodes"));
-    point.per_machine_mtps = table.positive(row, "committed_per_s") / 1e6 / std::max(1, point.machines);
+    point.coroutines = table.count(row, "cluster.coroutines", kCoroutinesMax);
+    point.machines = table.count(row, "cluster.nodes", kNodesMax);
+    point.per_machine_mtps = table.positive(row, "committed_per_s") / 1e6 / point.machines;
     point.latency_p50_us = table.positive(row, "latency_p50_us");
+    point.number = table.has_column("point") ? table.cell(row, "point") : std::to_string(points.size());
+    point.other_cluster = other_cluster(table, row);
     points.push_back(point);
   }
   return points;
@@ -153,6 +209,58 @@ std::vector<Panel> comparison_panels(const std::string& title, const std::vector
     }
   }
   return {panel};
+}
+
+namespace {
+
+/// How many machines or coroutines a sweep has varies: with several machine counts it is a scale-out.
+bool is_scale_out(const std::vector<SimulatedPoint>& points) {
+  return std::ranges::any_of(
+      points, [&](const SimulatedPoint& point) { return point.machines != points.front().machines; });
+}
+
+/// A sweep of something else has several points where the figure has one.
+void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& points, bool scale_out) {
+  std::set<std::tuple<std::string, std::string, int, int>> seen;
+  for (const SimulatedPoint& p : points) {
+    // Figure 12 does not say how many coroutines there are.
+    if (seen.emplace(p.workload, p.protocol, scale_out ? 0 : p.coroutines, p.machines).second) continue;
+    const std::string coroutines = scale_out ? "" : ", " + format_counted(p.coroutines, "coroutine");
+    throw UserError(
+        "", fmt::format("{}: two points of {}, {}, {}{}; allowed: sweeps over "
+                        "systems and coroutines (figure 14), machines (figure 12), factors (figure 13) or "
+                        "the RAMP family's ways to read and write",
+                        file, p.workload, p.protocol, format_counted(p.machines, "machine"), coroutines));
+  }
+}
+
+}  // namespace
+
+Comparison compare_curves(const calibration::PublishedTable& table) {
+  std::vector<LeftOut> left_out;
+  const std::vector<SimulatedPoint> simulated = of_published_cluster(simulated_points(table), left_out);
+  const bool scale_out = is_scale_out(simulated);
+  refuse_others(table.name(), simulated, scale_out);
+  const std::vector<PairedPoint> pairs = pair_points(
+      scale_out ? calibration::published_scale_out() : calibration::published_end_to_end(), simulated);
+  for (const SimulatedPoint& point : simulated) {
+    const auto is_point = [&](const PairedPoint& pair) { return pair.simulated.number == point.number; };
+    if (std::ranges::none_of(pairs, is_point))
+      left_out.push_back(
+          {point.number, fmt::format("{} has no such point", scale_out ? "figure 12" : "figure 14")});
+  }
+  if (pairs.empty()) {
+    throw UserError("", fmt::format("{}: no point of it has been published: {}; see scenarios/osdi18 and "
+                                    "scenarios/ramp for sweeps that have",
+                                    table.name(), describe(left_out)));
+  }
+  const std::string title =
+      fmt::format("{}: {}",
+                  scale_out ? "OSDI 2018, figure 12: throughput against machines"
+                            : "OSDI 2018, figure 14: throughput and latency, 16 machines",
+                  pairs.front().published.workload);
+  return {title, render_comparison(title, pairs) + render_left_out(left_out),
+          comparison_panels(title, pairs, scale_out)};
 }
 
 namespace {

@@ -21,10 +21,27 @@ struct SimulatedPoint {
   int machines = 0;
   double per_machine_mtps = 0;
   double latency_p50_us = 0;
+  std::string number{};         // of the point, as the table has it
+  std::string other_cluster{};  // in what it is not the published one, but for `machines`; empty: in nothing
 };
 
-/// Throws UserError where the table is no points.csv.
+/// Throws UserError where the table is no points.csv. A NIC profile that is a file of the user's may be of
+/// any NIC; what an older table does not say of its cluster is not compared.
 std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table);
+
+/// A point that has nothing to stand beside.
+struct LeftOut {
+  std::string point;
+  std::string why;
+};
+/// "points 0, 1: 1 thread, published with 24; point 3: ...".
+std::string describe(const std::vector<LeftOut>& left_out);
+/// A paragraph with that, for the end of a comparison; nothing where all points are in it.
+std::string render_left_out(const std::vector<LeftOut>& left_out);
+
+/// The points of the published cluster; the others go into `left_out`.
+std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
+                                                 std::vector<LeftOut>& left_out);
 
 struct PairedPoint {
   calibration::PublishedPoint published;
@@ -52,6 +69,10 @@ struct Comparison {
   std::string text;  // Markdown that begins with the title
   std::vector<Panel> panels;
 };
+
+/// Figures 12 and 14: of a sweep over machines, or over systems and coroutines. Throws UserError where none
+/// of its points has been published, or several are of one published point.
+Comparison compare_curves(const calibration::PublishedTable& table);
 
 /// `report` (calibration/REPORT.md) with this comparison in its last part, "End to end", in place of an
 /// earlier one of the same title.

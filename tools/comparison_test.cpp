@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "backend/temporary_directory_for_test.hpp"
 #include "backend/user_error.hpp"
 #include "tools/sweep.hpp"
@@ -130,6 +134,66 @@ TEST_F(Csv, ARateIsOfTheMachinesThatItCounts) {
   EXPECT_DOUBLE_EQ(rate_per_s(row.result), 182e6) << "plotted";
   row.result["machines"] = 16;
   EXPECT_THAT(sweep_table_line(row), HasSubstr("    2.91 G       182 M "));
+}
+
+/// A points.csv of SmallBank with FaRM: threads, nodes, coroutines, NICs a node and their profile.
+struct Row {
+  const char *threads = "24", *nodes = "16", *coroutines = "1", *nics = "2", *nic = "connectx-4";
+};
+std::string points_of(const std::vector<Row>& rows) {
+  std::string text =
+      "point,protocol.name,workload.name,cluster.threads,cluster.nodes,cluster.coroutines,"
+      "cluster.nics_per_node,cluster.nic,committed_per_s,latency_p50_us\n";
+  for (const Row& row : rows) {
+    text += fmt::format("{},farm,smallbank,{},{},{},{},{},1e6,5\n",
+                        std::count(text.begin(), text.end(), '\n') - 1, row.threads, row.nodes,
+                        row.coroutines, row.nics, row.nic);
+  }
+  return text;
+}
+
+TEST_F(Csv, PointsOfAnotherClusterAreLeftOutAndNamed) {
+  const Comparison comparison = compare_curves(read(points_of({{},
+                                                               {.threads = "1"},
+                                                               {.coroutines = "2"},
+                                                               {.coroutines = "3"},
+                                                               {.coroutines = "4", .nics = "1"},
+                                                               {.coroutines = "6", .nic = "connectx-5"},
+                                                               {.coroutines = "8", .nic = "mine/nic.json"},
+                                                               {.threads = "1", .coroutines = "4"}})));
+  EXPECT_THAT(comparison.text,
+              testing::EndsWith("\nLeft out: points 1, 7 (1 thread, published with 24); point 4 (1 NIC, "
+                                "published with 2); point 5 (connectx-5, published with connectx-4); "
+                                "point 3 (figure 14 has no such point).\n"));
+  EXPECT_THAT(comparison.text, HasSubstr("\n| smallbank | farm | 16 | 1 | "));
+  EXPECT_THAT(comparison.text, HasSubstr("\n| smallbank | farm | 16 | 8 | ")) << "a profile of one's own";
+  EXPECT_THAT(comparison.text, Not(HasSubstr("| farm | 16 | 4 | ")));
+  EXPECT_THAT(compare_curves(read(points_of({{}}))).text, Not(HasSubstr("Left out")));
+}
+
+TEST_F(Csv, WhatHasNothingPublishedIsRefused) {
+  const auto refused = [this](const std::vector<Row>& rows) {
+    try {
+      compare_curves(read(points_of(rows)));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refused({{.threads = "1"}}),
+              HasSubstr("no point of it has been published: point 0 (1 thread, published with 24); see "));
+  EXPECT_THAT(refused({{}, {.threads = "1"}}), testing::Eq("accepted")) << "not two of one point";
+  EXPECT_THAT(refused({{}, {}}), HasSubstr("two points of smallbank, farm, 16 machines, 1 coroutine;"));
+  EXPECT_THAT(refused({{.nodes = "3"}, {.nodes = "4"}, {.nodes = "3", .coroutines = "2"}}),
+              HasSubstr("two points of smallbank, farm, 3 machines;"));
+  EXPECT_THAT(
+      refused({{}, {.nodes = "16.7"}}),
+      testing::EndsWith("points.csv:3: column \"cluster.nodes\": 16.7; allowed: a whole number, 1 to 4096"));
+  EXPECT_THAT(refused({{.nodes = "1e30"}}),
+              HasSubstr("\"cluster.nodes\": 1e30; allowed: a whole number, 1 to"));
+  EXPECT_THAT(refused({{.nodes = "0"}}), HasSubstr("\"cluster.nodes\": 0; allowed: a whole number, 1 to"));
+  EXPECT_THAT(refused({{.coroutines = "-1"}}), HasSubstr("\"cluster.coroutines\": -1; allowed: "));
+  EXPECT_THAT(refused({{.threads = "1e30"}}), HasSubstr("\"cluster.threads\": 1e30; allowed: "));
 }
 
 TEST_F(Csv, OtherTablesAreRefused) {

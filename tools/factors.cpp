@@ -40,6 +40,22 @@ Switches switches_of(const PublishedTable& table, const calibration::PublishedRo
   return on;
 }
 
+/// In what a point is not of figure 13's cluster.
+std::string other_cluster(const SimulatedPoint& point) {
+  const int published = calibration::PublishedCluster().nodes;
+  if (point.machines == published) return point.other_cluster;
+  return fmt::format("{}, published with {}{}{}", format_counted(point.machines, "machine"), published,
+                     point.other_cluster.empty() ? "" : "; ", point.other_cluster);
+}
+
+std::vector<LeftOut> of_other_clusters(const std::vector<SimulatedPoint>& points) {
+  std::vector<LeftOut> left_out;
+  for (const SimulatedPoint& point : points) {
+    if (const std::string why = other_cluster(point); !why.empty()) left_out.push_back({point.number, why});
+  }
+  return left_out;
+}
+
 /// A gain that is no gain: throughputs that differ by less are the same to the eye.
 constexpr double kNothing = 0.02;
 
@@ -57,6 +73,7 @@ bool varies_factors(const PublishedTable& table) {
 std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedFactor>& published,
                                        const PublishedTable& table) {
   const std::vector<SimulatedPoint> points = simulated_points(table);
+  const std::vector<LeftOut> left_out = of_other_clusters(points);
   std::vector<PairedFactor> pairs;
   Switches wanted;
   for (const calibration::PublishedFactor& factor : published) {
@@ -64,7 +81,8 @@ std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedF
     if (known != kFactors.end()) wanted.set(static_cast<std::size_t>(known - kFactors.begin()));
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      if (points[i].coroutines != factor.coroutines || switches_of(table, table.rows()[i]) != wanted)
+      if (!other_cluster(points[i]).empty() || points[i].coroutines != factor.coroutines ||
+          switches_of(table, table.rows()[i]) != wanted)
         continue;
       if (found) {
         throw UserError(
@@ -77,8 +95,9 @@ std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedF
     if (!found) {
       throw UserError("",
                       fmt::format("{}: no point of {} has on what \"{}\" of figure 13 has, and nothing "
-                                  "else; see scenarios/osdi18/fig13-factors.json",
-                                  table.name(), format_counted(factor.coroutines, "coroutine"), factor.step));
+                                  "else{}; see scenarios/osdi18/fig13-factors.json",
+                                  table.name(), format_counted(factor.coroutines, "coroutine"), factor.step,
+                                  left_out.empty() ? "" : "; left out: " + describe(left_out)));
     }
     pairs.push_back({factor, points[*found].per_machine_mtps, points[*found].latency_p50_us});
   }
@@ -126,7 +145,8 @@ std::vector<Panel> factor_panels(const std::string& title, const std::vector<Pai
 Comparison compare_factors(const PublishedTable& table) {
   const std::string title = "OSDI 2018, figure 13(a): TPC-C new-order, one optimisation after another";
   const std::vector<PairedFactor> pairs = pair_factors(calibration::published_factors(), table);
-  return {title, render_factors(title, pairs), factor_panels(title, pairs)};
+  return {title, render_factors(title, pairs) + render_left_out(of_other_clusters(simulated_points(table))),
+          factor_panels(title, pairs)};
 }
 
 }  // namespace verbtwin::tools

@@ -22,9 +22,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/rank_options.hpp"
@@ -234,6 +237,33 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
 }
 
 }  // namespace
+
+std::vector<std::string> read_hosts(const std::string& file) {
+  constexpr std::size_t kBytesMax = 1 << 20;
+  std::string text;
+  try {
+    text = scenarios::read_text(file, kBytesMax);
+  } catch (const UserError& error) {
+    throw UserError("", fmt::format("--hosts {}", error.what()));
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
+  std::istringstream in(text);
+  std::vector<std::string> hosts;
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos) continue;
+    const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+    const auto is_no_part = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
+    if (host.starts_with("-") || std::any_of(host.begin(), host.end(), is_no_part)) {
+      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file,
+                                      scenarios::one_line(host)));
+    }
+    hosts.push_back(host);
+  }
+  if (hosts.empty()) throw UserError("", fmt::format("--hosts {}: no hosts; allowed: one host a line", file));
+  return hosts;
+}
 
 std::string make_token() {
   std::array<unsigned char, 16> bytes{};

@@ -23,6 +23,10 @@ struct RankCommand {
   std::string host{};                  // where ssh is to run it; or empty
 };
 
+/// One host a line; what follows a # is a comment. Throws UserError for what cannot be read, or names no
+/// host.
+std::vector<std::string> read_hosts(const std::string& file);
+
 /// 16 random bytes in hexadecimal. Throws std::system_error where the system has none.
 std::string make_token();
 

@@ -68,12 +68,12 @@ std::string factor_points(const std::vector<std::string>& switches) {
       "protocol.phases.execution.primitive,protocol.phases.logging.primitive,protocol.location_cache.mib,"
       "protocol.phases.validation.lock,protocol.phases.commit.passive_ack,protocol.phases.execution."
       "outstanding\n";
-  double rate = 1e6;
+  double rate = 16e6;
   for (const std::string& on : switches) {
     const auto pick = [&](std::size_t i, const char* off, const char* other) {
       return on[i] == '1' ? other : off;
     };
-    text += fmt::format("drtmh,tpcc,1,1,{},10,{},{},{},{},{},{}\n", rate, pick(0, "rpc", "one_sided"),
+    text += fmt::format("drtmh,tpcc,16,1,{},10,{},{},{},{},{},{}\n", rate, pick(0, "rpc", "one_sided"),
                         pick(1, "rpc", "one_sided"), pick(2, "0", "300"), pick(3, "rpc", "cas"),
                         pick(4, "false", "true"), pick(5, "false", "true"));
     rate *= 2;
@@ -101,6 +101,15 @@ TEST(Factors, StepsThatAreNotThereOrTwiceAreRefused) {
                 pair_factors(kSteps, table(factor_points({"000000", "100000", "000000"})));
               }),
               HasSubstr("points 0 and 2 are both \"base two-sided\""));
+}
+
+TEST(Factors, PointsOfAnotherClusterAreNoSteps) {
+  std::string four = factor_points({"000000", "100000", "110000", "100000"});
+  four.replace(four.rfind("tpcc,16,"), 8, "tpcc,4,");
+  EXPECT_EQ(pair_factors(kSteps, table(four)).size(), 3U) << "not two of one step";
+  four.replace(four.find("tpcc,16,"), 8, "tpcc,4,");
+  EXPECT_THAT(refusal([&] { pair_factors(kSteps, table(four)); }),
+              HasSubstr("and nothing else; left out: points 0, 3 (4 machines, published with 16); see "));
 }
 
 TEST(Factors, TellErrorsAndWhichStepsGoThePublishedWay) {

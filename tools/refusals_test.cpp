@@ -84,6 +84,30 @@ TEST_F(Refusals, AFileOfHostsIsOne) {
   EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBF-one\r\n")), HasSubstr(": \"-one\" is no host"));
 }
 
+TEST_F(Refusals, MeasureThatHasNothingToMeasureRunsNothing) {
+  const auto refused = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"measure", "--primitives", "--out", in("none")});
+    const std::string line = refusal(std::move(flags));
+    EXPECT_FALSE(fs::exists(in("none")));
+    return line;
+  };
+  constexpr const char* kAllowed = "; allowed: a -l up to the largest -t, send_ud with a -s up to 4096";
+  EXPECT_EQ(
+      refused({"-l", "32", "-t", "1,16"}),
+      std::string("verbtwin measure: these flags leave nothing to measure: -l 32 does not fit in a window "
+                  "of -t 1; -l 32 does not fit in a window of -t 16") +
+          kAllowed);
+  EXPECT_EQ(
+      refused({"--verbs", "send_ud", "-s", "4097"}),
+      std::string(
+          "verbtwin measure: these flags leave nothing to measure: a datagram holds up to 4096 B, not 4097") +
+          kAllowed);
+  EXPECT_EQ(refused({"--hosts", write("hosts", "one\ntwo # and\nthree\n")}),
+            "--hosts DIR/hosts: 3 hosts; allowed: two, one that posts and one that is posted to");
+  EXPECT_EQ(refused({"--hosts", write("hosts", "one\n")}),
+            "--hosts DIR/hosts: 1 host; allowed: two, one that posts and one that is posted to");
+}
+
 TEST_F(Refusals, MeasureSaysItsDefaults) {
   std::string help = verbtwin({"measure", "--help"}).out, words;
   std::istringstream text_of_help(help);
@@ -95,6 +119,12 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
         "Seconds a point; absent: 1 ", "absent: read,write,send,compare_swap,fetch_add,send_ud "}) {
     EXPECT_THAT(words, HasSubstr(text));
   }
+}
+
+TEST_F(Refusals, MeasureSaysWhichFlagsArePerftests) {
+  const std::string help = verbtwin({"measure", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("perftest has -s, -l, -I, -Q, -D, -d, -i and -x too"));
+  EXPECT_THAT(help, HasSubstr("its --port is a TCP port"));
 }
 
 class Unreachable : public Refusals {
@@ -118,6 +148,16 @@ class Unreachable : public Refusals {
 TEST_F(Unreachable, IsAFailureAndNamed) {
   EXPECT_THAT(failure({"launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_}),
               testing::MatchesRegex("verbtwin: rank . on [a-z]+: ssh: no such host\n"));
+}
+
+TEST_F(Unreachable, WhatIsSkippedIsNamedFirst) {
+  ChildProcess run(directory_, {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", VERBTWIN_BINARY,
+                                "measure", "--primitives", "--hosts", write("hosts", "one\ntwo\n"), "--out",
+                                in("m"), "--verbs", "read,send_ud", "-s", "8,8192", "-l", "8", "-t", "1,16"});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.out(),
+              StartsWith("skipped: -l 8 does not fit in a window of -t 1\n"
+                         "send          ud       8192 skipped: a datagram holds up to 4096 B, not 8192\n"));
 }
 
 TEST_F(Unreachable, CostsNoFormerMeasurement) {

@@ -43,8 +43,15 @@ namespace {
 
 using Cells = std::vector<std::pair<std::string, std::string>>;  // column, text
 
-constexpr const char* kIdentity[] = {"name",          "protocol.name",   "workload.name",
-                                     "cluster.nodes", "cluster.threads", "cluster.coroutines",
+constexpr const char* kIdentity[] = {"name",
+                                     "protocol.name",
+                                     "workload.name",
+                                     "cluster.nodes",
+                                     "cluster.threads",
+                                     "cluster.coroutines",
+                                     "cluster.replicas",
+                                     "cluster.nics_per_node",
+                                     "cluster.nic",
                                      "run.seed"};
 
 /// On one line whatever a name has in it, so that a point is a line for every reader.
