@@ -83,12 +83,18 @@ std::string use_of_limit(const nlohmann::json& bottleneck) {
 
 }  // namespace
 
-std::string describe_bottleneck(const nlohmann::json& bottleneck) {
+std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_view workload) {
   const std::string resource = bottleneck.value("resource", "");
   const std::string busiest = bottleneck.value("busiest", "");
   const std::string most =
       fmt::format("the busiest resource{} is {}", busiest.empty() ? "" : fmt::format(", {},", busiest),
                   use_of(bottleneck));
+  if (resource == "round_trips" && workload == "primitive") {
+    return fmt::format(
+        "Nothing is saturated ({}): threads wait for round trips; more requests outstanding would "
+        "help, or more threads.",
+        most);
+  }
   if (resource == "round_trips") {
     return fmt::format(
         "Nothing is saturated ({}): transactions wait for round trips; more coroutines would help, or, where "

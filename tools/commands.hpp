@@ -31,6 +31,7 @@ void add_launch_command(CLI::App& app, int& exit_code);
 void add_compare_published_command(CLI::App& app, int& exit_code);
 void add_measure_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app, int& exit_code);
+void add_explain_command(CLI::App& app, int& exit_code);
 
 /// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);

@@ -152,6 +152,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_compare_published_command(app, exit_code);
   add_measure_command(app, exit_code);
   add_plan_command(app, exit_code);
+  add_explain_command(app, exit_code);
 
   refuse_unknown_command(app, argc, argv);
   try {

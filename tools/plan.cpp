@@ -21,6 +21,9 @@ namespace {
 using nlohmann::json;
 
 constexpr double kStepMost = 4;  // times as many machines: a small cluster may say little about a large one
+constexpr double kStepForLimits = 1.5;
+constexpr int kHardlyBetterRuns = 2;    // so many in a row that are
+constexpr double kHardlyBetter = 0.97;  // times what the smaller ones had
 
 struct Quantity {
   const char* path;
@@ -70,8 +73,14 @@ std::string describe_settings(const Alternative& alternative) {
 
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
   std::vector<std::string> words;
-  for (const Goal& goal : missed(goals, result))
-    words.push_back(fmt::format("{} is {}", goal.path, with_unit(goal.path, goal.of(result))));
+  for (const Goal& goal : missed(goals, result)) {
+    std::string is = with_unit(goal.path, goal.of(result));
+    if (is == with_unit(goal.path, goal.bound)) {  // 199.8 M/s is 200 M/s to three digits
+      const std::string off = format_percent(std::abs(1 - goal.of(result) / goal.bound));
+      is += goal.at_least ? " less " + off : " and " + off + " more";
+    }
+    words.push_back(fmt::format("{} is {}", goal.path, is));
+  }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -101,8 +110,11 @@ Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goal
   }
   const int nodes = *alternative.search.found();
   if (!missed(goals, *answer).empty()) {
-    return {false, fmt::format("{} reach the rate, and {}", format_counted(nodes, "machine"),
-                               describe_missed(goals, *answer))};
+    const int most = alternative.results.rbegin()->first;
+    return {false,
+            fmt::format("{} reach the rate, and {}{}", format_counted(nodes, "machine"),
+                        describe_missed(goals, *answer),
+                        most == nodes ? "" : fmt::format("; with up to {} it is hardly better", most))};
   }
   std::string words =
       fmt::format("{}: {}, limited by {}", format_counted(nodes, "machine"), describe_met(goals, *answer),
@@ -162,7 +174,7 @@ std::vector<Goal> missed(const std::vector<Goal>& goals, const json& result) {
 }
 
 SizeSearch::SizeSearch(const std::vector<Goal>& goals, int low, int high) : low_(low), high_(high) {
-  std::ranges::copy_if(goals, std::back_inserter(rates_), &Goal::at_least);
+  for (const Goal& goal : goals) (goal.at_least ? rates_ : limits_).push_back(goal);
 }
 
 int SizeSearch::guess(int nodes) const {
@@ -171,6 +183,11 @@ int SizeSearch::guess(int nodes) const {
 }
 
 std::optional<int> SizeSearch::next() const {
+  const std::optional<int> for_rates = next_for_rates();
+  return for_rates || !enough_ ? for_rates : next_for_limits();
+}
+
+std::optional<int> SizeSearch::next_for_rates() const {
   if (low_ > high_ || low_ == enough_) return std::nullopt;
   if (growth_.empty()) return low_;
   if (!enough_) return std::max(low_, guess(low_ - 1));
@@ -178,13 +195,45 @@ std::optional<int> SizeSearch::next() const {
   return std::clamp(guess(*enough_), low_, *enough_ - 1);
 }
 
+std::optional<int> SizeSearch::next_for_limits() const {
+  int below = *enough_, tried = 0;
+  double least = excess_.at(below), before = least;  // of all, and of all but the last two
+  for (auto at = excess_.find(below); at != excess_.end(); ++at, ++tried) {
+    if (at->second <= 1)
+      return at->first - below <= 1 ? std::nullopt : std::optional((below + at->first) / 2);
+    below = at->first;
+    if (std::distance(at, excess_.end()) > kHardlyBetterRuns) before = std::min(before, at->second);
+    least = std::min(least, at->second);
+  }
+  const bool hopeless = tried > kHardlyBetterRuns && least > kHardlyBetter * before;
+  if (below == high_ || hopeless) return std::nullopt;
+  return static_cast<int>(std::min<double>(high_, std::ceil(below * kStepForLimits)));
+}
+
+std::optional<int> SizeSearch::found() const {
+  if (!enough_) return std::nullopt;
+  const auto meets =
+      std::find_if(excess_.find(*enough_), excess_.end(), [](const auto& size) { return size.second <= 1; });
+  return meets == excess_.end() ? *enough_ : meets->first;
+}
+
 void SizeSearch::add(int nodes, const json& result) {
-  double growth = 0;
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  double growth = 0, excess = 0;
   for (const Goal& goal : rates_) {
     const double rate = goal.of(result);
-    growth = std::max(growth, rate > 0 ? goal.bound / rate : std::numeric_limits<double>::infinity());
+    growth = std::max(growth, rate > 0 ? goal.bound / rate : kNone);
+  }
+  for (const Goal& goal : limits_) {
+    const bool met = goal.met_by(result);
+    excess = std::max(excess, met                                        ? 1
+                              : rate_per_s(result) > 0 && goal.bound > 0 ? goal.of(result) / goal.bound
+                                                                         : kNone);
   }
   growth_[nodes] = growth;
+  excess_[nodes] = excess;
+  const bool for_rates = !enough_ || nodes < *enough_;
+  if (!for_rates) return;
   if (enough_) ++between_;
   if (std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
     enough_ = nodes;
@@ -256,7 +305,10 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
   if (is_partial(alternatives)) {
     text += "PARTIAL: the search was ended early\n";
   } else if (!best) {
-    text += fmt::format("no cluster of {} to {} machines meets the goals\n", low, high);
+    const bool rate_reached =
+        std::ranges::any_of(alternatives, [](const auto& one) { return one.answer() != nullptr; });
+    text += rate_reached ? std::string("no cluster that meets the goals was found\n")
+                         : fmt::format("no cluster of {} to {} machines meets the goals\n", low, high);
   }
   return text;
 }

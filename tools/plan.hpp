@@ -1,8 +1,9 @@
 // Planning: the smallest cluster that meets goals, found by running a few sizes.
 //
 // What is asked for at least (a rate) decides the size: it is taken to grow with the cluster, or at least not
-// to fall. What is allowed at most (a latency, aborts) is not: it is looked at where the rate is reached, as
-// machines that nobody needs do not make a closed loop's latency shorter.
+// to fall. What is allowed at most (a latency, aborts) is looked at where the rate is reached: mostly it gets
+// worse from there on, as every machine brings its own clients. Where it is missed, larger clusters are tried
+// until two of them in a row are hardly better, and the smallest between is found by halves.
 //
 // Chosen: from the lowest size on, the next one guessed from the rate per machine so far, then between one
 // that falls short and one that does not, guesses and halves by turns; the answer and the size below it have
@@ -39,7 +40,7 @@ std::string describe(const Goal& goal);
 /// The goals that `result` misses.
 std::vector<Goal> missed(const std::vector<Goal>& goals, const nlohmann::json& result);
 
-/// Which sizes to run, and the smallest that reaches what is asked for at least.
+/// Which sizes to run, and the smallest that meets all goals.
 class SizeSearch {
  public:
   /// Between `low` and `high` machines, both included.
@@ -48,17 +49,20 @@ class SizeSearch {
   /// Over: none.
   std::optional<int> next() const;
   void add(int nodes, const nlohmann::json& result);
-  /// Once next() is none.
-  std::optional<int> found() const { return enough_; }
+  /// Once next() is none: the smallest that meets all goals, else the smallest that reaches the rates.
+  std::optional<int> found() const;
 
  private:
+  std::optional<int> next_for_rates() const;
+  std::optional<int> next_for_limits() const;
   int guess(int nodes) const;
 
-  std::vector<Goal> rates_;
+  std::vector<Goal> rates_, limits_;
   int low_, high_;                // smaller than low_ is too small
-  std::optional<int> enough_;     // the smallest known to be
+  std::optional<int> enough_;     // the smallest known to reach the rates
   int between_ = 0;               // runs since
   std::map<int, double> growth_;  // by size that ran: how many times its rates would have to be
+  std::map<int, double> excess_;  // likewise: how many times what is allowed at most it has
 };
 
 /// One setting of what the scenario sweeps, none where it does not: every size that ran.

@@ -94,10 +94,46 @@ TEST(SizeSearch, NoneMayDo) {
   EXPECT_EQ(nothing.search.found(), std::nullopt);
 }
 
-TEST(SizeSearch, WithoutARateTheSmallestIsTaken) {
+/// From 3 to 64 machines, the rate reached by as many as `enough`, a latency by size; its sizes.
+std::set<int> search_for_limit(SizeSearch& search, int enough, const std::function<double(int)>& p99_us_of) {
+  std::set<int> ran;
+  while (const std::optional<int> nodes = search.next()) {
+    if (!ran.insert(*nodes).second) {
+      ADD_FAILURE() << *nodes << " again";
+      break;
+    }
+    search.add(*nodes, result_with(*nodes >= enough ? 10 : 5, p99_us_of(*nodes)));
+  }
+  return ran;
+}
+SizeSearch for_rate_and_limit() {
+  return {{{"committed_per_s", true, 10}, {"latency_us.p99", false, 20}}, 3, 64};
+}
+
+TEST(SizeSearch, ALatencyThatLargerClustersKeepIsFound) {
+  for (const int enough : {3, 9}) {
+    SizeSearch search = for_rate_and_limit();
+    const std::set<int> ran = search_for_limit(search, enough, [](int nodes) { return 37.0 - nodes; });
+    EXPECT_EQ(search.found(), 17);
+    EXPECT_TRUE(ran.contains(16)) << "is shown to be too late";
+    EXPECT_LE(ran.size(), 14U);
+  }
+}
+
+TEST(SizeSearch, ALatencyThatGetsNoBetterIsGivenUpSoon) {
+  SizeSearch search = for_rate_and_limit();
+  EXPECT_EQ(search_for_limit(search, 3, [](int) { return 30.0; }), (std::set<int>{3, 5, 8}));
+  EXPECT_EQ(search.found(), 3) << "the smallest that reaches the rate";
+  SizeSearch worse = for_rate_and_limit();
+  const std::set<int> ran = search_for_limit(worse, 6, [](int nodes) { return 30.0 + nodes; });
+  EXPECT_EQ(worse.found(), 6);
+  EXPECT_LE(*ran.rbegin(), 18);
+}
+
+TEST(SizeSearch, WithoutARateTheSmallestThatKeepsTheLatencyIsTaken) {
   SizeSearch search({{"latency_us.p99", false, 5}}, 4, 64);
   EXPECT_EQ(search.next(), 4);
-  search.add(4, result_with(1));
+  search.add(4, result_with(1, 5));
   EXPECT_EQ(search.next(), std::nullopt);
   EXPECT_EQ(search.found(), 4);
 }
@@ -133,6 +169,12 @@ class Plan : public testing::Test {
   std::vector<Alternative> alternatives_;
 };
 
+TEST_F(Plan, WhatIsMissedByAHairIsTold) {
+  goals_ = {parse_goal("committed_per_s>=100")};
+  add("near", 9.998, 1);  // 99.98/s with ten machines
+  EXPECT_THAT(render_plan(alternatives_, goals_, 3, 64), HasSubstr("100/s less 0.02 %"));
+}
+
 TEST_F(Plan, TheFewestMachinesThatMeetAllGoalsWin) {
   add("slow", 5, 1);
   add("late", 20, 10);  // five machines, 50 us
@@ -143,7 +185,7 @@ TEST_F(Plan, TheFewestMachinesThatMeetAllGoalsWin) {
             "or           protocol=slow: 20 machines: committed_per_s 100/s, latency_us.p99\n"
             "             20.0 us, limited by nic_recv; with 19, committed_per_s is 95/s\n"
             "not          protocol=late: 5 machines reach the rate, and latency_us.p99 is\n"
-            "             50.0 us\n"
+            "             50.0 us; with up to 12 it is hardly better\n"
             "smallest     protocol=good: 10 machines: committed_per_s 100/s, latency_us.p99\n"
             "             20.0 us, limited by nic_recv; with 9, committed_per_s is 90/s\n"
             "not          protocol=small: at 64 machines committed_per_s is 32/s,\n"

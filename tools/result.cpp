@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/verbs.hpp"
+#include "tools/warnings.hpp"
 
 namespace verbtwin::tools {
 
@@ -106,47 +107,6 @@ void add_transactions(const TransactionsInput& input, json& result) {
                                                    : static_cast<double>(every.size()) /
                                                          (static_cast<double>(input.window_ps) / 1e12);
   result["latency_us"] = latency_json(every);
-}
-
-/// Coroutines do nothing but transactions, so that the latencies add up to their time (Little's law). Where
-/// they do not, transactions that the window does not see the end of are missing. What user aborts took is
-/// not known: anything up to as much as a commit of their type.
-void warn_of_length(const TransactionsInput& input, json& result) {
-  constexpr double kTolerance = 0.1;
-  const scenarios::Cluster& cluster = input.scenario->cluster;
-  const double coroutines = static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads *
-                            static_cast<double>(cluster.coroutines);
-  const double committed = result.at("committed");
-  if (input.window_ps == 0 || committed == 0) return;
-  const double mean_us = result.at("latency_us").at("mean");
-  const double time_us = us(input.window_ps) * coroutines;
-  double user_aborts_us = 0;
-  for (const json& type : result.at("transactions")) {
-    double commit_us = mean_us;  // where none of the type committed
-    if (type.at("committed") > 0) commit_us = type.at("latency_us").at("mean");
-    user_aborts_us += type.at("user_aborts").get<double>() * commit_us;
-  }
-  const double of_commits = committed * mean_us / time_us;
-  const double at_most = of_commits + user_aborts_us / time_us;
-  if (at_most >= 1 - kTolerance && of_commits <= 1 + kTolerance) return;
-  const bool missing = at_most < 1 - kTolerance;
-  result["warning"].push_back(
-      fmt::format("latencies add up to {:.0f} % of the coroutines' time: transactions {}; lengthen "
-                  "run.measure_us",
-                  100 * (missing ? at_most : of_commits),
-                  missing ? "longer than the window are missing from the latencies"
-                          : "begun long before the window are in the latencies"));
-}
-
-/// Queues that fill need a few latencies until they are as long as they will be. Who asked for no warm-up
-/// wants to see the start.
-void warn_of_start(const RunInput& input, json& result) {
-  const double warmup_us = input.scenario->run.warmup_us, mean_us = result.at("latency_us").at("mean");
-  if (warmup_us == 0 || mean_us <= warmup_us) return;
-  result["warning"].push_back(
-      fmt::format("a latency of {:.3g} us is longer than the warm-up of {:.3g} us: what is measured is the "
-                  "start; lengthen run.warmup_us",
-                  mean_us, warmup_us));
 }
 
 json count_json(const VerbCounts::Count& count) {
@@ -434,6 +394,7 @@ json make_result(const TransactionsInput& input) {
   add_transactions(input, result);
   warn_of_start(input, result);
   warn_of_length(input, result);
+  warn_of_trend(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);
@@ -477,6 +438,7 @@ json make_result(const OperationsInput& input) {
   add_run(input, result);
   add_operations(input, result);
   warn_of_start(input, result);
+  warn_of_trend(input, result);
   add_verbs(input, result);
   // Two machines that ping-pong are one pair, and equals.
   const bool one_machine = input.scenario->workload.value("pattern", "symmetric") != "symmetric" &&

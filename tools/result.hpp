@@ -25,6 +25,8 @@ struct RunInput {
   std::int64_t window_ps = 0;
   const sim::Usage* before = nullptr;  // at the window's ends
   const sim::Usage* after = nullptr;
+  // What came to its end in the window's halves; both 0 where nobody looked.
+  std::uint64_t finished_early = 0, finished_late = 0;
 };
 
 /// What a protocol family calls its parts.

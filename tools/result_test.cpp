@@ -37,9 +37,9 @@ TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
     return run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "F"})",
                             std::string("cluster.coroutines=") + coroutines, "run.measure_us=300"});
   };
-  const json two = skewed("2");
-  EXPECT_LT(two.at("abort_ratio"), 0.5);
-  EXPECT_EQ(limit(two), "locks") << two.at("abort_ratio");
+  const json three = skewed("3");
+  EXPECT_LT(three.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(three), "locks") << three.at("abort_ratio");
   EXPECT_EQ(limit(skewed("1")), "round_trips");
 }
 
@@ -151,6 +151,27 @@ TEST(Warning, IsNoneWhereLatenciesAddUp) {
   EXPECT_FALSE(run(kSmallBank, {R"(workload={"name": "tatp", "subscribers_per_node": 10000})",
                                 "run.warmup_us=100", "run.measure_us=200"})
                    .contains("warning"));
+}
+
+TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
+  scenarios::Scenario scenario = load(kSmallBank, {});
+  const sim::Usage nothing;
+  OperationsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 1;
+  input.before = input.after = &nothing;
+  const auto warnings = [&](std::uint64_t early, std::uint64_t late) {
+    input.finished_early = early;
+    input.finished_late = late;
+    return make_result(input).value("warning", json::array()).size();
+  };
+  EXPECT_EQ(warnings(10'000, 9'600), 0U) << "4 %";
+  EXPECT_EQ(warnings(10'000, 9'400), 1U);
+  EXPECT_EQ(warnings(9'400, 10'000), 1U);
+  EXPECT_EQ(warnings(100, 80), 0U) << "chance";
+  EXPECT_EQ(warnings(0, 0), 0U) << "nobody looked";
+  scenario.run.warmup_us = 0;
+  EXPECT_EQ(warnings(10'000, 9'400), 0U) << "the start was asked for";
 }
 
 TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {

@@ -103,7 +103,11 @@ class Simulation {
     const bool going_on = advance(window_.begin_ps);
     cluster_.begin_window();
     before_ = cluster_.usage();
-    if (going_on) advance(window_.end_ps);
+    const std::uint64_t begun = finished_ever();
+    const bool half_way = going_on && advance(window_.begin_ps + (window_.end_ps - window_.begin_ps) / 2);
+    finished_early_ = finished_ever() - begun;
+    if (half_way) advance(window_.end_ps);
+    finished_late_ = finished_ever() - begun - finished_early_;
     partial_ = stopping_.load();
     measured_until_ps_ = std::max(cluster_.calendar().now_ps(), window_.begin_ps);
     window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
@@ -198,6 +202,7 @@ class Simulation {
   std::atomic<bool> stopping_{false};
   bool partial_ = false;
   std::int64_t measured_until_ps_ = 0;
+  std::uint64_t finished_early_ = 0, finished_late_ = 0;  // in the halves of the window
   sim::Usage before_, after_;
   std::vector<protocols::Program*> nodes_;
 };
@@ -209,6 +214,8 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   run.window_ps = window_.end_ps - window_.begin_ps;
   run.before = &before_;
   run.after = &after_;
+  run.finished_early = finished_early_;
+  run.finished_late = finished_late_;
   nlohmann::json result = job_->result(run);
   const double wall_s = seconds_since(begun);
   rusage usage{};

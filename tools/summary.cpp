@@ -330,7 +330,8 @@ void Summary::bottleneck() {
   const Json& bottleneck = member(result_, "bottleneck");
   if (bottleneck.empty()) return;
   line();
-  labelled("bottleneck", describe_bottleneck(bottleneck));
+  const std::string workload = member(member(result_, "scenario"), "workload").value("name", "");
+  labelled("bottleneck", describe_bottleneck(bottleneck, workload));
 }
 
 void Summary::simulator() {

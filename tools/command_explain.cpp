@@ -1,0 +1,215 @@
+// verbtwin explain: what limits a scenario, found by making one part of the cluster after another better.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/sweep.hpp"
+#include "tools/catalog.hpp"
+#include "tools/commands.hpp"
+#include "tools/explain.hpp"
+#include "tools/output_file.hpp"
+#include "tools/stop_signals.hpp"
+#include "tools/summary.hpp"
+#include "tools/sweep.hpp"
+#include "tools/sweep_points.hpp"
+#include "tools/watched_runs.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using calibration::ProfileKind;
+using nlohmann::json;
+
+constexpr const char* kExplanationFile = "explanation.json";
+
+struct ExplainOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  int jobs = 1;
+  std::optional<std::string> out;
+  bool json = false, quiet = false;
+};
+
+/// Where the changed profiles are while they run: in --out, to be used again, or for this process only.
+class Profiles {
+ public:
+  explicit Profiles(const std::optional<std::string>& out) {
+    if (out) {
+      directory_ = fs::path(*out) / "profiles";
+      fs::create_directories(directory_);
+      return;
+    }
+    std::string pattern = (fs::temp_directory_path() / "verbtwin_explain_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      throw std::system_error(errno, std::generic_category(), "cannot make a directory for profiles");
+    }
+    directory_ = pattern;
+    temporary_ = true;
+  }
+  ~Profiles() {
+    std::error_code ignored;
+    if (temporary_) fs::remove_all(directory_, ignored);
+  }
+  Profiles(const Profiles&) = delete;
+  Profiles& operator=(const Profiles&) = delete;
+
+  /// The path of the part's profile, made of the one that the scenario names.
+  std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
+    const fs::path from = calibration::find_profile(name, kind);
+    const json profile = improved(json::parse(scenarios::read_text(from)), kind, parameters_of(part, kind));
+    std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
+    for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const fs::path path = fs::absolute(directory_ / file);
+    write_file_whole(path, profile.dump(2) + "\n");
+    return path.string();
+  }
+
+ private:
+  fs::path directory_;
+  bool temporary_ = false;
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const ExplainOptions& options) : options_(options) {
+    points_ = load_runnable_points(options.scenario, options.overrides);
+    if (points_.size() > 1) {
+      throw UserError("",
+                      fmt::format("{} sweeps {} points: explain is for one; allowed: a scenario without a "
+                                  "sweep",
+                                  options.scenario, points_.size()));
+    }
+    if (base().backend != "sim")
+      throw UserError("", "explain changes what is simulated: --set backend=sim is allowed");
+  }
+
+  int run() {
+    const StopSignals signals;
+    if (options_.out) {
+      std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
+      prepare_output_directory(*options_.out, kExplanationFile);
+    }
+    const Profiles profiles(options_.out);
+    for (const Part& part : parts()) add_trial(part, profiles);
+    add_other_seed();
+    bool violated = false;
+    std::vector<Trial> trials;
+    json result;
+    run_points(points_, {}, options_.jobs, signals, !options_.quiet, [&](std::size_t number, json finished) {
+      violated = violated || exit_code_of(finished, 0) == kExitCheckFailed;
+      if (number == 0) {
+        result = std::move(finished);
+      } else if (!finished.value("partial", false)) {
+        trials.push_back({whats_[number - 1], std::move(finished)});
+      }
+    });
+    const bool measured = !result.is_null() && rate_per_s(result) > 0;
+    if (measured) tell(result, trials);
+    if (violated) return kExitCheckFailed;
+    if (signals.stop()) return kExitSignal + signals.signal_number();
+    if (!measured)
+      throw UserError(
+          "",
+          "nothing was measured: nothing came to its end in the window; allowed: a longer run.measure_us");
+    return kExitDone;
+  }
+
+ private:
+  const scenarios::Scenario& base() const { return points_.front().scenario; }
+
+  void add_trial(const Part& part, const Profiles& profiles) {
+    const scenarios::Cluster& cluster = base().cluster;
+    // Queue pairs of a thread's own context share no register.
+    if (part.name == "doorbell locks" && !cluster.shared_contexts) return;
+    scenarios::Scenario scenario = base();
+    bool changed = false;
+    const auto set = [&](const std::string& path, const std::string& value) {
+      scenario = with_override(scenario, scenarios::flag_override(path, "explain", value), catalog_);
+      changed = true;
+    };
+    try {
+      if (!part.nic.empty()) set("cluster.nic", profiles.make(part, ProfileKind::kNic, cluster.nic));
+      if (!part.host.empty()) set("cluster.host", profiles.make(part, ProfileKind::kHost, cluster.host));
+      if (!part.socket.empty() && !cluster.sockets.empty())
+        set("cluster.sockets", profiles.make(part, ProfileKind::kSocket, cluster.sockets));
+      for (const std::string_view field : part.fields) {
+        const json value = improved_field(base().resolved, field);
+        if (!value.is_null()) set(std::string(field), value.dump());
+      }
+    } catch (const UserError&) {
+      return;  // beyond what a scenario may ask for
+    }
+    if (!changed) return;
+    points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
+    whats_.emplace_back(part.name);
+  }
+
+  void add_other_seed() {
+    const std::string seed = std::to_string(base().run.seed + 1);
+    points_.push_back(
+        {{{"run.seed", base().run.seed + 1}},
+         with_override(base(), scenarios::flag_override("run.seed", "explain", seed), catalog_)});
+    whats_.emplace_back(kOtherSeed);
+  }
+
+  void tell(const json& result, const std::vector<Trial>& trials) const {
+    if (options_.out) {
+      write_file_whole(fs::path(*options_.out) / kExplanationFile,
+                       explanation_json(result, trials).dump(2) + "\n");
+    }
+    if (options_.json) {
+      print(explanation_json(result, trials).dump(2) + "\n");
+    } else if (!options_.quiet) {
+      print(render_explanation(result, trials));
+      if (options_.out)
+        print(fmt::format("wrote {}\n", (fs::path(*options_.out) / kExplanationFile).string()));
+    }
+  }
+
+  const ExplainOptions& options_;
+  const scenarios::Catalog catalog_ = make_catalog();
+  std::vector<scenarios::SweepPoint> points_;  // the first as the scenario has it
+  std::vector<std::string> whats_;             // of the others
+};
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  command->add_option("--jobs", options->jobs, "Runs side by side, each in a process of its own")
+      ->type_name("N")
+      ->check(CLI::Range(1, 256));
+  command
+      ->add_option("--out", options->out,
+                   "Directory for explanation.json and the changed profiles; created if absent")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "Print the explanation as JSON");
+  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->footer(
+      "Example:\n"
+      "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
+      "Some twenty runs: one as the scenario is, one with each part of the cluster twice as good (times\n"
+      "halved, rates and numbers doubled), and one with another seed, which says what is chance.");
+  command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,221 @@
+#include "tools/explain.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/profile.hpp"
+#include "models/socket.hpp"
+#include "tools/sweep.hpp"
+#include "tools/text.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+using calibration::ProfileKind;
+using nlohmann::json;
+
+constexpr double kTwice = 2;
+/// Gains below this, or below twice what another seed makes, are not worth a word.
+constexpr double kWorthSaying = 0.03;
+
+bool is_time(std::string_view unit) {
+  return unit == "ns";
+}
+
+double better(double value, bool time) {
+  return time ? value / kTwice : value * kTwice;
+}
+
+template <typename Profile>
+void improve(json& parameters, std::span<const models::Parameter<Profile>> table,
+             const std::vector<std::string_view>& names) {
+  for (const auto& row : table) {
+    if (std::ranges::find(names, row.name) == names.end()) continue;
+    json& parameter = parameters.at(row.name);
+    const double value = better(parameter.at("value").get<double>(), is_time(row.unit));
+    parameter["value"] = std::clamp(value, row.min, row.max);
+    parameter["source"] = "twice as good as: " + parameter.at("source").get<std::string>();
+  }
+}
+
+double latency_us(const json& result, const char* percentile) {
+  const json& value = value_at(result, std::string("latency_us.") + percentile);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::string signed_percent(double ratio) {
+  const double percent = ratio * 100;
+  return fmt::format("{:+.1f} %", std::abs(percent) < 0.05 ? 0 : percent);
+}
+
+bool moves_nothing(const json& base, const Trial& trial) {
+  return rate_per_s(trial.result) == rate_per_s(base) &&
+         latency_us(trial.result, "p50") == latency_us(base, "p50") &&
+         latency_us(trial.result, "p99") == latency_us(base, "p99");
+}
+
+std::string line(const std::string& what, const std::string& change, const json& result) {
+  return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", what, change, format_si(rate_per_s(result)),
+                     format_us(latency_us(result, "p50")), format_us(latency_us(result, "p99")));
+}
+
+/// "receive engines (+31.2 %), cores (+10.1 %)"
+std::string named(const std::vector<std::pair<double, std::string>>& gains) {
+  std::vector<std::string> words;
+  for (const auto& [gain, what] : gains) words.push_back(fmt::format("{} ({})", what, signed_percent(gain)));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string verdict(const json& base, const std::vector<Trial>& trials) {
+  double chance = 0;
+  std::vector<std::pair<double, std::string>> gains;
+  for (const Trial& trial : trials) {
+    if (trial.what == kOtherSeed) {
+      chance = std::abs(gain(base, trial.result));
+    } else {
+      gains.emplace_back(gain(base, trial.result), trial.what);
+    }
+  }
+  std::ranges::stable_sort(gains, std::greater{}, &std::pair<double, std::string>::first);
+  const double least = std::max(kWorthSaying, 2 * chance);
+  const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
+  const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
+  const std::string others = fmt::format("{} alone brings more than {}",
+                                         worth.empty() ? "Nothing" : "Nothing else", format_percent(least));
+  if (worth.empty()) {
+    return others + ": several parts hold it back in turn, or its own waiting does (conflicts, think time).";
+  }
+  return fmt::format("Held back by {}, each twice as good by itself. {}.", named(worth), others);
+}
+
+}  // namespace
+
+std::span<const Part> parts() {
+  static const std::vector<Part> all = {
+      {"cores",
+       {},
+       {"clock_ghz", "post_wr_ns", "doorbell_ns", "blueflame_ns", "inline_block_ns", "post_recv_ns",
+        "poll_ns", "poll_cqe_ns", "coroutine_switch_ns", "rpc_send_ns", "poll_slot_ns", "rpc_receive_ns",
+        "index_lookup_ns", "cache_lookup_ns", "local_atomic_ns", "copy_block_ns", "transaction_begin_ns",
+        "transaction_end_ns"},
+       {},
+       {}},
+      {"memory latency", {}, {"memory_miss_ns"}, {}, {}},
+      {"doorbell locks",
+       {},
+       {"lock_ns", "lock_handover_ns", "lock_handover_far_ns", "lock_waiter_ns"},
+       {},
+       {}},
+      {"send engines",
+       {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_fetch_ns", "send_fetch_block_ns",
+        "send_ack_ns", "queue_pair_gap_ns"},
+       {},
+       {},
+       {}},
+      {"response engines",
+       {"send_response_ns", "send_response_block_ns", "send_response_tlp_ns"},
+       {},
+       {},
+       {}},
+      {"receive engines",
+       {"recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns", "recv_tlp_ns"},
+       {},
+       {},
+       {}},
+      {"NIC pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, {}, {}, {}},
+      {"queue pair cache", {"qp_cache_entries"}, {}, {}, {}},
+      {"receive queue cache", {"recv_queue_cache_entries"}, {}, {}, {}},
+      {"WQE cache", {"wqe_cache_entries"}, {}, {}, {}},
+      {"translation cache", {"translation_cache_entries"}, {}, {}, {}},
+      {"atomic unit", {"atomic_locks", "atomic_engine_ns"}, {}, {}, {}},
+      {"PCIe rate", {"pcie_gbps"}, {}, {}, {}},
+      {"PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, {}, {}, {}},
+      {"DMA reads in flight", {"dma_reads_outstanding"}, {}, {}, {}},
+      {"links", {"link_gbps"}, {}, {"link_gbps"}, {"cluster.network.link_gbps"}},
+      {"network latency", {}, {}, {}, {"cluster.network.cable_ns", "cluster.network.switch_ns"}},
+      {"interrupt queues", {}, {}, {"interrupt_queues"}, {}},
+      {"wake-ups", {}, {}, {"wakeup_ns", "interrupt_gap_ns"}, {}},
+      {"coroutines", {}, {}, {}, {"cluster.coroutines"}},
+      {"outstanding requests", {}, {}, {}, {"workload.outstanding"}},
+  };
+  return all;
+}
+
+const std::vector<std::string_view>& parameters_of(const Part& part, ProfileKind kind) {
+  switch (kind) {
+    case ProfileKind::kNic:
+      return part.nic;
+    case ProfileKind::kHost:
+      return part.host;
+    case ProfileKind::kSocket:
+      break;
+  }
+  return part.socket;
+}
+
+json improved(json profile, ProfileKind kind, const std::vector<std::string_view>& parameters) {
+  json& all = profile.at("parameters");
+  switch (kind) {
+    case ProfileKind::kNic:
+      improve(all, models::nic_parameters(), parameters);
+      break;
+    case ProfileKind::kHost:
+      improve(all, models::host_parameters(), parameters);
+      break;
+    case ProfileKind::kSocket:
+      improve(all, models::socket_parameters(), parameters);
+      break;
+  }
+  return profile;
+}
+
+json improved_field(const json& resolved, std::string_view field) {
+  const json& value = value_at(resolved, std::string(field));
+  if (!value.is_number() || value.get<double>() == 0) return nullptr;
+  if (field.ends_with("_ns")) return value.get<double>() / kTwice;
+  return value.is_number_integer() ? json(value.get<std::int64_t>() * 2) : json(value.get<double>() * kTwice);
+}
+
+double gain(const json& base, const json& result) {
+  return rate_per_s(result) / rate_per_s(base) - 1;
+}
+
+json explanation_json(const json& base, const std::vector<Trial>& trials) {
+  json all = {{"format", "verbtwin-explanation"}, {"version", 1}, {"base", base}, {"trials", json::array()}};
+  for (const Trial& trial : trials) {
+    all["trials"].push_back({{"twice_as_good", trial.what == kOtherSeed ? json() : json(trial.what)},
+                             {"seed", trial.result.at("seed")},
+                             {"gain", gain(base, trial.result)},
+                             {"result", trial.result}});
+  }
+  return all;
+}
+
+std::string render_explanation(const json& base, const std::vector<Trial>& trials) {
+  std::string text =
+      fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "twice as good", "gain", "per s", "p50 us", "p99 us");
+  text += line("as it is", "", base);
+  std::vector<const Trial*> moved;
+  std::vector<std::string> unmoved;
+  for (const Trial& trial : trials) {
+    if (moves_nothing(base, trial)) {
+      unmoved.push_back(trial.what);
+    } else {
+      moved.push_back(&trial);
+    }
+  }
+  std::ranges::stable_sort(moved, std::greater{},
+                           [&](const Trial* trial) { return gain(base, trial->result); });
+  for (const Trial* trial : moved)
+    text += line(trial->what, signed_percent(gain(base, trial->result)), trial->result);
+  if (!unmoved.empty())
+    text +=
+        fmt::format("{:<22}{}\n", "no difference", wrap(fmt::format("{}", fmt::join(unmoved, ", ")), 22, 78));
+  return text + fmt::format("\n{:<13}{}\n", "limit", wrap(verdict(base, trials), 13, 78));
+}
+
+}  // namespace verbtwin::tools

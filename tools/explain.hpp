@@ -1,0 +1,55 @@
+// Explaining: what limits a run, found by trying. Each part of the cluster in turn is made twice as good, and
+// the run is done again: what the rate gains says how much that part held it back.
+//
+// Chosen: whole runs of changed profiles, one part at a time, and one with another seed, which says what is
+// chance. Rejected: shares of use (`bottleneck` in every result, at no cost: a resource may be busy with what
+// another one causes, or wait in a queue that moves elsewhere), and derivatives (a few percent drown in
+// chance where runs are short; twice is what a next generation brings).
+//
+// Values and pure functions; one thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibration/profile_file.hpp"
+
+namespace verbtwin::tools {
+
+/// A part of the cluster, as the parameters of profiles and the fields of a scenario that make it better:
+/// times are halved, rates and numbers doubled.
+struct Part {
+  std::string_view name;  // "receive engines"
+  std::vector<std::string_view> nic, host, socket;
+  std::vector<std::string_view> fields;  // of the scenario, "cluster.network.switch_ns"
+};
+std::span<const Part> parts();
+
+/// The parameters of a part in profiles of that kind.
+const std::vector<std::string_view>& parameters_of(const Part& part, calibration::ProfileKind kind);
+
+/// A profile file with these parameters twice as good, no better than a profile may be.
+nlohmann::json improved(nlohmann::json profile, calibration::ProfileKind kind,
+                        const std::vector<std::string_view>& parameters);
+
+/// A number of the scenario, twice as good; null where it has none there, or 0.
+nlohmann::json improved_field(const nlohmann::json& resolved, std::string_view field);
+
+struct Trial {
+  std::string what;  // the part; of the run with another seed: kOtherSeed
+  nlohmann::json result;
+};
+inline constexpr const char* kOtherSeed = "another seed";
+
+/// What the rate gains by it: 0.1 is 10 %. `base` has a rate.
+double gain(const nlohmann::json& base, const nlohmann::json& result);
+
+/// What `explain --json` prints (tools/RESULT.md).
+nlohmann::json explanation_json(const nlohmann::json& base, const std::vector<Trial>& trials);
+/// A line for each trial that moves anything, most gain first, and what that says.
+std::string render_explanation(const nlohmann::json& base, const std::vector<Trial>& trials);
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,25 @@
+// What a reader of a result should be warned of: figures that are not what they seem.
+//
+// Pure functions; each adds a sentence to result["warning"], or none.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "tools/result.hpp"
+
+namespace verbtwin::tools {
+
+/// Coroutines do nothing but transactions, so that the latencies add up to their time (Little's law). Where
+/// they do not, transactions that the window does not see the end of are missing. What user aborts took is
+/// not known: anything up to as much as a commit of their type.
+void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
+
+/// Queues that fill need a few latencies until they are as long as they will be. Who asked for no warm-up
+/// wants to see the start.
+void warn_of_start(const RunInput& input, nlohmann::json& result);
+
+/// A rate that still falls or grows is none: a window twice as long would say another. Chance is the square
+/// root of what was counted.
+void warn_of_trend(const RunInput& input, nlohmann::json& result);
+
+}  // namespace verbtwin::tools
