@@ -78,6 +78,14 @@ class Nic {
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
     return pass_receive_engine(context, arrived, bytes, payload_ps(bytes));
   }
+  /// How long what arrives has to wait for the engine.
+  std::int64_t receive_wait_ps(Moment arrived) const { return recv_engine_.wait_ps(arrived); }
+  /// How long a packet of `wire_b` that arrives is not let in, as the port's buffer is full of others that
+  /// wait for the engine: lossless links hold it back then.
+  std::int64_t held_out_ps(Moment arrived, std::uint32_t wire_b) const {
+    const std::int64_t room = kCreditBlocks / ((wire_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
+    return std::max<std::int64_t>(0, receive_wait_ps(arrived) - room * recv_packet_ps_);
+  }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {

@@ -27,10 +27,9 @@ class Server {
       backlog_ps_ = std::max<std::int64_t>(0, backlog_ps_ - (ready.queue_ps - latest_ps_));
       latest_ps_ = ready.queue_ps;
     }
-    // What was done while the job was held back elsewhere does not stand in front of it.
-    const std::int64_t wait_ps = std::max<std::int64_t>(0, backlog_ps_ - ready.held_ps);
+    const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + service_ps;
     owe(service_ps);
-    return {ready.queue_ps + wait_ps + service_ps, ready.delay_ps, ready.held_ps};
+    return {done_ps, ready.delay_ps, ready.held_ps};
   }
 
   /// The same of a message: the server begins with its first packet, is done with the last no sooner than the
@@ -50,6 +49,13 @@ class Server {
   void owe(std::int64_t service_ps) {
     backlog_ps_ += service_ps;
     busy_ps_ += service_ps;
+  }
+
+  /// How long a job that comes at `ready` waits for those in front of it. What was done while it was held
+  /// back elsewhere does not stand there.
+  std::int64_t wait_ps(Moment ready) const {
+    const std::int64_t passed_ps = std::max<std::int64_t>(0, ready.queue_ps - latest_ps_);
+    return std::max<std::int64_t>(0, backlog_ps_ - passed_ps - ready.held_ps);
   }
 
   /// Total time of all jobs so far, those that wait included.

@@ -34,6 +34,11 @@ inline constexpr std::uint32_t wqe_blocks(WqeKind kind, bool is_inline, std::uin
 inline constexpr std::uint32_t kPacketBytes = 26;  // LRH + BTH + ICRC + VCRC
 inline constexpr std::uint32_t kAckBytes = kPacketBytes + 4;
 
+/// What a port can grant its link at most, in blocks of 64 B: half of the counter of 12 bits (InfiniBand
+/// Architecture Specification, volume 1, 7.9.4.4).
+inline constexpr std::int64_t kCreditBlocks = 2048;
+inline constexpr std::uint32_t kCreditBlockBytes = 64;
+
 /// Header bytes of a whole message of `payload_b` in packets of `mtu_b`: `first_b` on its first packet (or on
 /// each, where a response repeats it), `extra_b` (RoCEv2) on every one.
 inline constexpr std::uint32_t packets_of(std::uint32_t payload_b, std::uint32_t mtu_b) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "models/server.hpp"
+#include "models/wqe.hpp"
 #include "sim/platform.hpp"
 
 namespace verbtwin::sim {
@@ -59,7 +60,8 @@ class Fabric {
       tail = tail.plus_delay(l.latency_ps);
     }
     tail.spread_ps = packets.is_one() ? 0 : std::max<std::int64_t>(0, tail.at() - head.at() - packet_ps);
-    const auto room_ps = static_cast<std::int64_t>(kBufferBytes * ps_per_byte);
+    const auto room_ps =
+        static_cast<std::int64_t>(models::kCreditBlocks * models::kCreditBlockBytes * ps_per_byte);
     return {left.not_before(tail.at() - latency_ps - room_ps), tail};
   }
   /// The same for a message that nobody waits for.
@@ -74,10 +76,6 @@ class Fabric {
   std::int64_t link_busy_ps(std::size_t link) const { return links_[link].server.busy_ps(); }
 
  private:
-  /// What a link's far end can grant at most: half of its 12-bit counter of 64 B blocks (InfiniBand
-  /// Architecture Specification, volume 1, 7.9.4.4).
-  static constexpr double kBufferBytes = 2048 * 64;
-
   struct Link {
     models::Server server;
     double ps_per_byte;

@@ -103,7 +103,7 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
     __builtin_prefetch(&f.wr_id);
     return;
   }
-  const bool at_target = f.stage == Stage::kTouch;
+  const bool at_target = f.stage == Stage::kTouch || f.stage == Stage::kInEngine;
   const bool memory_known = f.path.to < memories_.size() && memories_[f.path.to] != nullptr;
   if (at_target && steps > 0 && !is_send(f.opcode) && memory_known) {
     memories_[f.path.to]->prefetch(f.rkey, f.remote_addr, steps - 1);
@@ -171,6 +171,7 @@ void Transport::message_arrived(std::uint32_t index) {
 void Transport::handle(std::uint32_t index) {
   switch (flight(index).stage) {
     case Stage::kTouch:
+    case Stage::kInEngine:
       touch(index);
       break;
     case Stage::kRequestOnWire:

@@ -86,6 +86,7 @@ class Transport final : public EventHandler {
   enum class Stage : std::uint8_t {
     kRequestOnWire,  // as a SimGrid communication
     kTouch,
+    kInEngine,  // a datagram that has yet to take its RECV; its way through the NIC is known
     kReceiverNotReady,
     kResponseOnWire,   // as a SimGrid communication, or a NAK
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
@@ -109,6 +110,8 @@ class Transport final : public EventHandler {
   void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
+  models::Moment left_port(const Flight& f, const SimQueuePair& qp, const Fabric::Crossing& crossing,
+                           std::uint32_t wire_b);
   void wake_first_waiting(SimQueuePair& qp);
   void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);
@@ -138,6 +141,7 @@ class Transport final : public EventHandler {
   void access_by_lines(const Flight& f);
   void access_line(std::uint32_t index);
   void receive(std::uint32_t index, SimQueuePair& target);
+  bool waits_for_engine(std::uint32_t index, SimQueuePair& target);
   bool take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv);
   void push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
                  std::uint32_t byte_len, std::int64_t visible_ps);

@@ -284,8 +284,20 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     return;
   }
   const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, {has_payload ? f.length : 0, mtu_b_});
-  if (completes) complete(f, qp, qp.port_.nic.write_completion(crossing.left).at());
+  if (completes) complete(f, qp, qp.port_.nic.write_completion(left_port(f, qp, crossing, bytes)).at());
   arrive_request(index, qp, crossing.there);
+}
+
+/// Who takes a message for sent when it has left the port is held back by a NIC that takes in no more.
+models::Moment Transport::left_port(const Flight& f, const SimQueuePair& qp, const Fabric::Crossing& crossing,
+                                    std::uint32_t wire_b) {
+  const Port* to = qp.peer_port_;
+  if (f.type == QpType::kUd) {
+    const SimQueuePair* target = find(f.target);
+    to = target == nullptr ? nullptr : &target->port_;
+  }
+  const std::int64_t held_ps = to == nullptr ? 0 : to->nic.held_out_ps(crossing.there, wire_b);
+  return held_ps == 0 ? crossing.left : crossing.left.not_before(crossing.there.at() + held_ps);
 }
 
 }  // namespace verbtwin::sim

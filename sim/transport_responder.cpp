@@ -16,6 +16,9 @@ constexpr std::int64_t kRnrTimerPs = 10 * kMicrosecondPs;
 // A request whose target has failed learns it from an earlier request's NAK, which is at most a round trip
 // away.
 constexpr std::int64_t kFlushProbePs = 4 * kMicrosecondPs;
+// A datagram takes its RECV no earlier than this before the engine has dealt with those in front of it. An
+// event less where the wait is short.
+constexpr std::int64_t kRecvAheadMaxPs = 4 * kMicrosecondPs;
 constexpr std::uint8_t kRetryForEver = 7;
 constexpr std::uint64_t kLineBytes = 64;
 
@@ -226,7 +229,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
   }
   Flight& f = flight(index);
   // The NIC has taken it in before it finds that.
-  target.port_.nic.receive(target.context_, rest_of(f), f.length);
+  if (f.stage != Stage::kInEngine) target.port_.nic.receive(target.context_, rest_of(f), f.length);
   if (f.type != QpType::kRc) {
     ++counts_.datagrams_dropped;
     release(index);
@@ -287,13 +290,31 @@ void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
   calendar_.schedule(at_ps + kFlushProbePs, handler_, index);
 }
 
+/// A datagram whose turn at the NIC's engine is far takes its RECV then, not now: those of a receiver that is
+/// flooded are few. Connected queue pairs, whose order that would upset, have windows.
+bool Transport::waits_for_engine(std::uint32_t index, SimQueuePair& target) {
+  Flight& f = flight(index);
+  if (f.type != QpType::kUd || f.stage == Stage::kInEngine) return false;
+  models::Nic& nic = target.port_.nic;
+  const std::int64_t wait_ps = nic.receive_wait_ps(rest_of(f)) - kRecvAheadMaxPs;
+  if (wait_ps <= 0) return false;
+  const models::Moment done = nic.receive_send(target.context_, rest_of(f), f.length);
+  f.stage = Stage::kInEngine;
+  f.done_ps = done.at();
+  f.spread_ps = done.spread_ps;
+  calendar_.schedule(calendar_.now_ps() + wait_ps, handler_, index);
+  return true;
+}
+
 /// A SEND is there.
 void Transport::receive(std::uint32_t index, SimQueuePair& target) {
+  if (waits_for_engine(index, target)) return;
   RecvWr recv;
   if (!take_recv(index, target, recv)) return;
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const models::Moment done = nic.receive_send(target.context_, rest_of(f), f.length);
+  const models::Moment done =
+      f.stage == Stage::kInEngine ? rest_of(f) : nic.receive_send(target.context_, rest_of(f), f.length);
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;

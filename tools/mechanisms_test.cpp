@@ -131,6 +131,47 @@ TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
   EXPECT_NEAR(step(xeon), 1, 0.02);
 }
 
+/// What one machine takes from many.
+double taken(const char* nic_name, int machines, const std::vector<std::string>& overrides) {
+  std::vector<std::string> all = {"workload.pattern=many_to_one", "workload.inline=true",
+                                  "workload.payload_b=32", "cluster.threads=8",
+                                  fmt::format("cluster.nodes={}", machines)};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return rate(nic(nic_name), host("rf-rpc-host"), all);
+}
+
+/// Nobody answers a WRITE over UC, so that only a link that is held back slows its sender.
+TEST(Mechanism, AServerTakesNoMoreOverUcThanOverRc) {
+  const std::vector<std::string> writes = {"workload.verb=write", "run.warmup_us=100", "run.measure_us=100"};
+  std::vector<std::string> over_uc = writes;
+  over_uc.emplace_back("workload.transport=uc");
+  for (const char* name : {"connectx-3", "connectx-4"}) {
+    const double rc = taken(name, 8, writes);
+    EXPECT_NEAR(taken(name, 8, over_uc), rc, 0.02 * rc) << name;
+  }
+}
+
+/// Those that wait for the engine hold no RECV, or a receiver that is flooded would be left without.
+TEST(Mechanism, AServerThatIsFloodedWithDatagramsTakesAsManyAsItCan) {
+  const std::vector<std::string> sends = {"workload.verb=send", "workload.transport=ud",
+                                          "workload.issuing_threads=1", "run.warmup_us=200",
+                                          "run.measure_us=300"};
+  EXPECT_GT(taken("connectx-3", 8, sends), 0.95 * taken("connectx-3", 4, sends));
+}
+
+/// Clients whose requests a server takes in turn come round in the same order: a NIC that let go of exactly
+/// the least recently used context would miss nearly every one as soon as there is one too many.
+TEST(Mechanism, AFewQueuePairsMoreThanFitAreNoCliff) {
+  const auto writes = [](int threads) {
+    return taken("connectx-3", 8,
+                 {"workload.verb=write", "cluster.threads=16", "run.warmup_us=100", "run.measure_us=100",
+                  fmt::format("workload.issuing_threads={}", threads)});
+  };
+  const double fitting = writes(11), more = writes(12);  // 77 queue pairs, 84
+  EXPECT_LT(more, 0.7 * fitting) << "the contexts do not fit";
+  EXPECT_GT(more, 0.25 * fitting);
+}
+
 TEST(Mechanism, FewThreadsAreFasterEachBecauseOfTurbo) {
   const auto gain = [](const HostProfile& host) {
     const auto each = [&](int threads) {

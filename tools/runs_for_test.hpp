@@ -60,14 +60,14 @@ inline std::string findings(const json& result) {
   return lines;
 }
 
-/// Right, and busy enough to mean something.
-inline void expect_sound(const json& result) {
+/// Right, and busy enough to mean something. Who only reads is in nobody's way.
+inline void expect_sound(const json& result, bool only_reads = false) {
   if (result.is_null()) return;
   EXPECT_EQ(violations(result), 0U) << findings(result);
   ASSERT_EQ(result.at("checks").size(), 5U);
   for (const json& check : result.at("checks")) EXPECT_GT(check.at("transactions"), 0) << check;
   EXPECT_GT(result.at("committed"), 50);
-  EXPECT_GT(result.at("aborted_attempts"), 0);
+  EXPECT_EQ(result.at("aborted_attempts") == 0, only_reads) << result.at("aborts");
   EXPECT_EQ(result.at("datagrams_dropped"), 0);
   EXPECT_EQ(result.at("aborts").at("verb_failed"), 0);
 }

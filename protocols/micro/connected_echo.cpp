@@ -213,19 +213,24 @@ void ConnectedEcho::on_recv(const WorkCompletion& wc) {
   deliver(node, 0, wc.imm_data);
 }
 
+/// All that has come: who took one message of each peer a round would answer the last of many one by one.
 bool ConnectedEcho::poll_memory() {
   bool any = false;
   for (const int node : partners_) {
-    cpu_.charge(Cost::kPollSlot);
-    const std::uint32_t number = peer(node).received;
-    std::byte* last = &memory_[layout_.landing_offset + place(node, number, 8)];
-    const std::uint64_t word = atomic_word(last).load(std::memory_order_acquire);
-    if (word >> 32 != mark(number)) continue;
-    ++peer(node).received;
-    deliver(node, number, static_cast<std::uint32_t>(word));
-    any = true;
+    while (take_message(node)) any = true;
   }
   return any;
+}
+
+bool ConnectedEcho::take_message(int node) {
+  cpu_.charge(Cost::kPollSlot);
+  const std::uint32_t number = peer(node).received;
+  std::byte* last = &memory_[layout_.landing_offset + place(node, number, 8)];
+  const std::uint64_t word = atomic_word(last).load(std::memory_order_acquire);
+  if (word >> 32 != mark(number)) return false;
+  ++peer(node).received;
+  deliver(node, number, static_cast<std::uint32_t>(word));
+  return true;
 }
 
 void ConnectedEcho::deliver(int node, std::uint32_t number, std::uint32_t what) {

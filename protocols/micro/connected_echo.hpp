@@ -66,6 +66,7 @@ class ConnectedEcho : public EchoTransport, public MessageLayer, public PolledMe
     std::uint32_t sent = 0, received = 0;
     std::uint32_t consumed_recvs = 0;
   };
+  bool take_message(int node);
   Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
 
   /// Returns the request's number among the messages to `node`. With a group it is signalled.
