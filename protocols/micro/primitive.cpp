@@ -30,7 +30,10 @@ constexpr auto kPattern = std::to_array<Word<Pattern>>({{"symmetric", Pattern::k
                                                         {"many_to_one", Pattern::kManyToOne}});
 constexpr auto kMode = std::to_array<Word<Mode>>(
     {{"pipelined", Mode::kPipelined}, {"synchronous", Mode::kSynchronous}, {"ping_pong", Mode::kPingPong}});
-constexpr auto kOneWord = std::to_array<Word<bool>>({{"distinct", false}, {"one", true}});
+constexpr auto kWords =
+    std::to_array<Word<PrimitiveOptions::Words>>({{"distinct", PrimitiveOptions::Words::kDistinct},
+                                                  {"one", PrimitiveOptions::Words::kOne},
+                                                  {"random", PrimitiveOptions::Words::kRandom}});
 
 constexpr std::uint32_t kAtomicBytes = 8;
 
@@ -86,9 +89,9 @@ void check_verb(const PrimitiveOptions& o, const std::string& verb) {
   if (o.is_atomic() && o.payload_b != kAtomicBytes) {
     throw UserError("/workload/payload_b", verb + " works on a word: 8 is allowed");
   }
-  if (o.one_word && !o.is_atomic()) {
+  if (o.words != PrimitiveOptions::Words::kDistinct && !o.is_atomic()) {
     throw UserError("/workload/words",
-                    "\"one\" word is for compare_swap and fetch_add; " + verb + " allows \"distinct\"");
+                    "words are for compare_swap and fetch_add; " + verb + " allows \"distinct\"");
   }
 }
 
@@ -132,7 +135,7 @@ PrimitiveOptions PrimitiveOptions::from_json(const json& workload, const Cluster
   o.doorbell_batch = workload.at("doorbell_batch");
   o.signal_interval = workload.at("signal_interval");
   o.mode = value_of(kMode, workload.at("mode"));
-  o.one_word = value_of(kOneWord, workload.at("words"));
+  o.words = value_of(kWords, workload.at("words"));
   o.target_b = workload.at("target_kib").get<std::uint64_t>() << 10;
   check_verb(o, verb);
   if (o.mode == Mode::kPingPong) check_ping_pong(o, shape);
@@ -167,8 +170,9 @@ RegistryEntry primitive_entry() {
              "pipelined keeps the window full; synchronous waits for all of it before the next; "
              "ping_pong (write): pairs of machines answer each other's WRITE when they see it, half a "
              "round trip is the latency");
-  p["words"] = choice("distinct", kOneWord,
-                      "atomics: every request in flight has a word of its own, or all take one per machine");
+  p["words"] = choice("distinct", kWords,
+                      "atomics: every request in flight has a word of its own, all take one per machine, or "
+                      "each a random one of target_kib");
   p["target_kib"] = number(1024, 1, 1 << 22, "memory of each machine that random addresses are drawn from");
   p["issuing_threads"] = number(0, 0, 256, "threads of each machine that post, the first ones; 0: all");
   return {"primitive",

@@ -22,6 +22,12 @@ struct PrimitiveOptions {
     kPingPong,     // pairs of machines WRITE to each other in turn (ping_pong.hpp)
   };
 
+  enum class Words : std::uint8_t {
+    kDistinct,  // of each request in flight
+    kOne,       // of each target
+    kRandom,    // of target_b
+  };
+
   Opcode verb = Opcode::kRdmaRead;
   QpType transport = QpType::kRc;
   Pattern pattern = Pattern::kSymmetric;
@@ -31,9 +37,9 @@ struct PrimitiveOptions {
   std::uint32_t doorbell_batch = 1;   // requests posted with one doorbell
   std::uint32_t signal_interval = 1;  // every so many requests of a queue pair one is signalled
   Mode mode = Mode::kPipelined;
-  bool one_word = false;       // atomics: all on one word of each target
-  std::uint64_t target_b = 0;  // memory of each machine that requests go to
-  int issuing_threads = 0;     // of each issuing machine
+  Words words = Words::kDistinct;  // atomics: which ones
+  std::uint64_t target_b = 0;      // memory of each machine that requests go to
+  int issuing_threads = 0;         // of each issuing machine
 
   /// Throws UserError for what does not fit together.
   static PrimitiveOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);

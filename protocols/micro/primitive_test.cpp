@@ -124,8 +124,8 @@ TEST(Primitive, TheWindowIsFilledAndNeverExceeded) {
 }
 
 TEST(Primitive, EveryOperationIsDoneAndCountedOnce) {
-  for (const char* words : {"distinct", "one"}) {
-    TestRun run({{"verb", "fetch_add"}, {"words", words}}, kFour);
+  for (const char* words : {"distinct", "one", "random"}) {
+    TestRun run({{"verb", "fetch_add"}, {"words", words}, {"target_kib", 1}}, kFour);
     run.step(300).finish();
     EXPECT_GT(run.operations(), 300U);
     EXPECT_EQ(run.words(), run.operations()) << words;
@@ -235,6 +235,7 @@ TEST(Primitive, WhatDoesNotFitTogetherIsRefusedWithItsPlace) {
       {{{"verb", "read"}, {"inline", true}}, "/workload/inline", "no payload to send"},
       {{{"verb", "compare_swap"}, {"payload_b", 16}}, "/workload/payload_b", "8 is allowed"},
       {{{"verb", "write"}, {"words", "one"}}, "/workload/words", "distinct"},
+      {{{"verb", "read"}, {"words", "random"}}, "/workload/words", "distinct"},
       {{{"outstanding", 4}, {"doorbell_batch", 8}}, "/workload/doorbell_batch", "1 to 4"},
       {{{"issuing_threads", 3}}, "/workload/issuing_threads", "0 to 2"},
       {{{"verb", "write"}, {"inline", true}, {"payload_b", 61}}, "/workload/inline", "up to 60 B"},

@@ -203,7 +203,9 @@ SendWr PrimitiveThread::request(const Line& line) {
   std::uint64_t offset = 0;
   if (!options_.is_atomic()) {
     offset = random_(static_cast<std::uint32_t>(layout_.target_b / layout_.stride_b)) * layout_.stride_b;
-  } else if (!options_.one_word) {
+  } else if (options_.words == PrimitiveOptions::Words::kRandom) {
+    offset = random_(static_cast<std::uint32_t>(options_.target_b / 8)) * std::uint64_t{8};
+  } else if (options_.words == PrimitiveOptions::Words::kDistinct) {
     const auto worker = static_cast<std::uint64_t>(port_.node() * port_.shape().threads + port_.thread());
     offset = (worker * options_.outstanding + place) * 8;
   }
