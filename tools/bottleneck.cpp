@@ -89,23 +89,19 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
   const std::string most =
       fmt::format("the busiest resource{} is {}", busiest.empty() ? "" : fmt::format(", {},", busiest),
                   use_of(bottleneck));
-  if (resource == "round_trips" && workload == "primitive") {
-    return fmt::format(
-        "Nothing is saturated ({}): threads wait for round trips; more requests outstanding would "
-        "help, or more threads.",
-        most);
-  }
   if (resource == "round_trips") {
     return fmt::format(
-        "Nothing is saturated ({}): transactions wait for round trips; more coroutines would help, or, where "
-        "each of them has requests outstanding, more queue pairs.",
-        most);
+        "Nothing is saturated ({}): {}; `verbtwin explain` tries what would.", most,
+        workload == "primitive"
+            ? "threads wait for round trips; more requests outstanding may help, or more threads"
+            : "transactions wait for round trips; more coroutines may help, or, where each of "
+              "them has requests outstanding, more queue pairs");
   }
   if (resource == "locks") {
     return fmt::format(
         "Conflicts are the limit: too many attempts fail ({}). To go faster, spread the accesses over more "
         "records or hold locks for less time; with fewer coroutines fewer attempts fail and latency is "
-        "shorter.",
+        "shorter. `verbtwin explain` tries what else would help.",
         most);
   }
   if (resource == "none") {
