@@ -1,5 +1,6 @@
 // verbtwin explain: what limits a scenario, found by making one part of the cluster after another better.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -22,11 +23,11 @@
 #include "tools/commands.hpp"
 #include "tools/explain.hpp"
 #include "tools/output_file.hpp"
+#include "tools/side_by_side.hpp"
 #include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
 #include "tools/sweep.hpp"
 #include "tools/sweep_points.hpp"
-#include "tools/watched_runs.hpp"
 
 namespace verbtwin::tools {
 
@@ -111,7 +112,9 @@ class Explainer {
     bool violated = false;
     std::vector<Trial> trials;
     json result;
-    run_points(points_, {}, options_.jobs, signals, !options_.quiet, [&](std::size_t number, json finished) {
+    // Also one at a time: progress is that of all runs together.
+    const bool show = !options_.quiet && isatty(STDERR_FILENO) != 0;
+    run_side_by_side(points_, options_.jobs, signals.stop(), show, [&](std::size_t number, json finished) {
       violated = violated || exit_code_of(finished, 0) == kExitCheckFailed;
       if (number == 0) {
         result = std::move(finished);
