@@ -135,9 +135,11 @@ KeepLogged System::keep_logged() const {
 }
 
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
-/// several; in a ring that has room for one of each coroutine and for all of a transaction.
+/// several; in a ring that has room for one of each coroutine and for all of a transaction, and where the
+/// scenario leaves its size open and that is much, for twice as many.
 LogSpec System::log_spec() {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
+  constexpr std::size_t kRingB = 16 << 10;  // where that is enough
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
   log.reclaim_entries = parameters_.options.reclaim_entries;
@@ -158,6 +160,8 @@ LogSpec System::log_spec() {
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   if (lock_records) log.answers = std::bit_ceil(static_cast<std::uint32_t>(coroutines * entries));
   const std::size_t needed_b = (std::max(coroutines, entries == 1 ? 1 : entries + 1) + 2) * log.entry_max_b;
+  if (log.ring_b == 0)
+    log.ring_b = static_cast<std::uint32_t>(needed_b <= kRingB ? kRingB : std::bit_ceil(2 * needed_b));
   if (log.ring_b < needed_b) {
     throw UserError("/protocol/log/ring_kib",
                     "a log of " + std::to_string(log.ring_b >> 10) + " KiB cannot hold an entry of " +
@@ -229,9 +233,13 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
                                                  const std::atomic<bool>& stop) {
   Cpu& cpu = port_.cpu();
   const Workload& workload = system_.workload();
+  std::uint64_t resumed = 0;  // when the transaction before began
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = cpu.now_ps();
+    auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
+    co_await turn;
+    resumed = worker.resumed();
     const Request request = workload.draw(random, {port_.node(), port_.thread()});
     int attempts = 0;
     for (;;) {

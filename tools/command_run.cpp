@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "scenarios/sweep.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/html_report.hpp"
 #include "tools/output_file.hpp"
 #include "tools/plot.hpp"
 #include "tools/rank_options.hpp"
@@ -45,6 +47,8 @@ namespace {
 constexpr const char* kResultFile = "result.json";
 constexpr const char* kPointsFile = "points.csv";
 constexpr const char* kPlotFile = "points.svg";
+constexpr const char* kReportFile = "report.html";
+constexpr const char* kPercentilesFile = "latency.hgrm";
 
 struct RunOptions {
   std::string scenario;
@@ -109,6 +113,13 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   return points;
 }
 
+/// The result, last, and what shows it.
+void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
+  write_file_whole(directory / kReportFile, html_report(result));
+  write_file_whole(directory / kPercentilesFile, percentile_file(result));
+  write_file_whole(directory / kResultFile, result.dump(2) + "\n");
+}
+
 int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
@@ -119,13 +130,14 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
       run_watched(scenario, options.rank, signals, !options.quiet, trace ? &*trace : nullptr);
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
-  const std::string text = result.dump(2) + "\n";
-  if (options.out) write_file_whole(file, text);
+  if (options.out) write_result(*options.out, result);
   if (options.json) {
-    print(text);
+    print(result.dump(2) + "\n");
   } else if (!options.quiet) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
-    if (options.out) print(fmt::format("wrote {}\n", file.string()));
+    if (options.out) {
+      print(fmt::format("wrote {} and {} beside it: open that in a browser\n", file.string(), kReportFile));
+    }
   }
   if (trace) trace->end();  // the result is there whatever became of it
   if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
@@ -165,7 +177,8 @@ std::size_t remove_points(const std::filesystem::path& points, const std::set<st
     if (is_result(entry.path() / kResultFile)) old.push_back(entry.path());
   }
   for (const std::filesystem::path& point : old) {
-    std::filesystem::remove(point / kResultFile, ignored);
+    for (const char* file : {kResultFile, kReportFile, kPercentilesFile})
+      std::filesystem::remove(point / file, ignored);
     std::filesystem::remove(point, ignored);  // not where anything else is in it
   }
   return old.size();
@@ -190,7 +203,7 @@ class SweepOutput {
     if (options_.out) {
       const auto place = directory_ / "points" / point_name(number);
       prepare_output_directory(place, kResultFile);
-      write_file_whole(place / kResultFile, row.result.dump(2) + "\n");
+      write_result(place, row.result);
     }
     if (table()) print(sweep_table_line(row));
   }
@@ -212,7 +225,10 @@ class SweepOutput {
       print(fmt::format("removed {} of an earlier sweep from {}\n", format_counted(removed, "point"),
                         (directory_ / "points").string()));
     }
-    if (options_.out) draw_plot();
+    if (options_.out) {
+      draw_plot();
+      write_report();
+    }
     if (options_.json) {
       nlohmann::json all = {
           {"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
@@ -256,6 +272,13 @@ class SweepOutput {
     }
   }
 
+  void write_report() {
+    std::ifstream plot(directory_ / kPlotFile);  // none where gnuplot is not there
+    const std::string svg{std::istreambuf_iterator<char>(plot), {}};
+    write_file_whole(directory_ / kReportFile, html_report(rows_, svg));
+    if (table()) print(fmt::format("wrote {}\n", (directory_ / kReportFile).string()));
+  }
+
   const RunOptions& options_;
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
@@ -295,8 +318,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command
       ->add_option("--out", options->out,
-                   "Directory for result.json, or a sweep's points.csv, points.svg and points/; created if "
-                   "absent; points of an earlier sweep there are removed")
+                   "Directory for result.json, report.html and latency.hgrm, or a sweep's points.csv, "
+                   "points.svg, report.html and points/; created if absent; points of an earlier sweep there "
+                   "are removed")
       ->type_name("DIR");
   command
       ->add_option(

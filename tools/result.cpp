@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -43,6 +44,25 @@ json latency_json(Samples& samples) {
   return {{"mean", mean_us(samples)},          {"p50", quantile_us(samples, 500)},
           {"p90", quantile_us(samples, 900)},  {"p99", quantile_us(samples, 990)},
           {"p999", quantile_us(samples, 999)}, {"max", samples.empty() ? 0 : us(std::ranges::max(samples))}};
+}
+
+/// The whole distribution, by the share that took no longer: as far up as there is a sample for.
+json quantiles_json(Samples& samples) {
+  constexpr double kShares[] = {0,     0.001, 0.01,  0.02,   0.05,   0.1,    0.15,    0.2,     0.25,
+                                0.3,   0.35,  0.4,   0.45,   0.5,    0.55,   0.6,     0.65,    0.7,
+                                0.75,  0.8,   0.85,  0.9,    0.925,  0.95,   0.97,    0.98,    0.99,
+                                0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999, 0.99999, 0.999999};
+  json quantiles = json::object();
+  if (samples.empty()) return quantiles;
+  std::ranges::sort(samples);
+  const auto count = static_cast<double>(samples.size());
+  for (const double share : kShares) {
+    if ((1 - share) * count < 1) break;
+    const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(share * count)));
+    quantiles[fmt::format("{:g}", share)] = us(samples[rank - 1]);
+  }
+  quantiles["1"] = us(samples.back());
+  return quantiles;
 }
 
 /// The samples that `pick` takes from each committed transaction; it returns a negative number for none.
@@ -107,6 +127,7 @@ void add_transactions(const TransactionsInput& input, json& result) {
                                                    : static_cast<double>(every.size()) /
                                                          (static_cast<double>(input.window_ps) / 1e12);
   result["latency_us"] = latency_json(every);
+  result["latency_quantiles_us"] = quantiles_json(every);
 }
 
 json count_json(const VerbCounts::Count& count) {
@@ -366,6 +387,7 @@ void add_operations(const OperationsInput& input, json& result) {
   result["operations_per_s"] =
       input.window_ps == 0 ? 0.0 : static_cast<double>(operations) / window_s / input.machines;
   result["latency_us"] = latency_json(latency);
+  result["latency_quantiles_us"] = quantiles_json(latency);
 }
 
 }  // namespace

@@ -183,8 +183,12 @@ Task<void> MultiObjectThread::run(int coroutine) {
   std::vector<Reply> replies(options_.objects);
   std::vector<Access> accesses(options_.objects);
   const std::uint32_t together = options_.outstanding ? options_.objects : 1;
+  std::uint64_t resumed = 0;  // when the group before began
   while (running()) {
     const std::int64_t start_ps = cpu_.now_ps();
+    auto turn = worker_.yield_unless_waited(resumed);
+    co_await turn;
+    resumed = worker_.resumed();
     WaitGroup group(worker_);
     for (std::uint32_t i = 0; i < options_.objects; i += together) {
       for (std::uint32_t j = 0; j < together; ++j) accesses[j] = draw();

@@ -225,6 +225,14 @@ TEST(Interleaving, ManyLapsOfSmallLogsAreSound) {
   }
 }
 
+/// One schedule may be lucky; eight are not.
+bool caught(Plan plan) {
+  for (plan.seed = 1; plan.seed <= 8; ++plan.seed) {
+    if (Interleaved(plan).run().violations > 0) return true;
+  }
+  return false;
+}
+
 TEST(Interleaving, EachDeliberateFaultIsCaught) {
   using Sabotage = OccOptions::Sabotage;
   for (bool Sabotage::*fault : {&Sabotage::skip_lock, &Sabotage::skip_validation,
@@ -234,12 +242,12 @@ TEST(Interleaving, EachDeliberateFaultIsCaught) {
       plan.options = combination(number);
       plan.options.sabotage.*fault = true;
       SCOPED_TRACE(to_string(plan.options));
-      EXPECT_GT(Interleaved(plan).run().violations, 0U);
+      EXPECT_TRUE(caught(plan));
     }
     Plan plan;
     plan.options = farm();
     plan.options.sabotage.*fault = true;
-    EXPECT_GT(Interleaved(plan).run().violations, 0U) << "farm";
+    EXPECT_TRUE(caught(plan)) << "farm";
   }
 }
 

@@ -115,7 +115,9 @@ json options_schema(const Preset& preset) {
              {"start", choice("warm", kCacheStart,
                               "empty; as after long use; or holding everything (artifact compatibility)")}});
   json log = group("ring logs, one at each node for each worker of the cluster",
-                   {{"ring_kib", number(16, 4, 1 << 16, "size of one sender's log at one node")}});
+                   {{"ring_kib", number(0, 0, 1 << 16,
+                                        "size of one sender's log at one node; 0: 16, or twice what an entry "
+                                        "of each coroutine takes where that is more")}});
   json artifact = group(
       "what published artifacts do and papers do not say, to compare with their curves; runs with these fail "
       "the isolation checks, as they should",

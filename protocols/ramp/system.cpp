@@ -236,9 +236,13 @@ void RampNode::Thread::make_clients(Shared& shared) {
 Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const std::atomic<bool>& stop) {
   Cpu& cpu = port.cpu();
   KeyGroup group;
+  std::uint64_t resumed = 0;  // when the transaction before began
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = cpu.now_ps();
+    auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
+    co_await turn;
+    resumed = worker.resumed();
     system.workload().draw(random, group);
     for (int attempts = 0;; ++attempts) {
       const std::int64_t attempt_ps = cpu.now_ps();

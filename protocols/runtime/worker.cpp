@@ -40,6 +40,7 @@ bool Worker::step() {
   }
   if (polled_at_ < polled_end_) {
     handle(polled_[polled_at_++]);
+    if (polled_at_ == polled_end_ && !backlogs_.empty()) post_backlogs();
   } else if (round_ > 0) {
     --round_;
     const std::coroutine_handle<> next = ready_.front();
@@ -84,7 +85,6 @@ void Worker::handle(const WorkCompletion& wc) {
 
 void Worker::retire(const WorkCompletion& wc) {
   auto* group = reinterpret_cast<WaitGroup*>(wc.wr_id);
-  if (!backlog_.empty()) post_backlog();
   if (group != nullptr) group->complete(wc.status);
 }
 
@@ -123,13 +123,13 @@ void Worker::ring(bool doorbell_batching) {
     if (channel == nullptr) continue;  // went out with an earlier one
     const std::size_t count = std::exchange(channel->staged, std::uint16_t{0});
     if (!doorbell_batching) {
-      post(*channel, staged.subspan(i, 1));
+      post(*channel, staged.subspan(i, 1), false);
       continue;
     }
     std::size_t end = i + 1;
     while (end < staged.size() && staged_for_[end] == channel) ++end;
     if (end - i == count) {
-      post(*channel, staged.subspan(i, end - i));
+      post(*channel, staged.subspan(i, end - i), true);
       i = end - 1;
       continue;
     }
@@ -139,15 +139,19 @@ void Worker::ring(bool doorbell_batching) {
       gathered_.push_back(staged[other]);
       staged_for_[other] = nullptr;
     }
-    post(*channel, gathered_);
+    post(*channel, gathered_, true);
   }
   staged_.clear();
   staged_for_.clear();
 }
 
-void Worker::post(Channel& channel, std::span<const SendWr> list) {
-  for (const SendWr& wr : list.subspan(try_post(channel, list))) {
-    Waiting& waiting = backlog_.emplace_back(Waiting{&channel, wr, {}});
+void Worker::post(Channel& channel, std::span<const SendWr> list, bool doorbell_batching) {
+  auto backlog = std::ranges::find(backlogs_, &channel, &Backlog::channel);
+  const std::size_t posted = backlog == backlogs_.end() ? try_post(channel, list) : 0;
+  if (posted == list.size()) return;
+  if (backlog == backlogs_.end()) backlog = backlogs_.insert(backlog, {&channel, {}});
+  for (const SendWr& wr : list.subspan(posted)) {
+    Waiting& waiting = backlog->requests.emplace_back(Waiting{wr, doorbell_batching, {}});
     if ((wr.flags & kInline) == 0) continue;
     waiting.inline_bytes.assign(wr.sge.addr, wr.sge.addr + wr.sge.length);
     waiting.wr.sge.addr = waiting.inline_bytes.data();
@@ -155,19 +159,28 @@ void Worker::post(Channel& channel, std::span<const SendWr> list) {
 }
 
 std::size_t Worker::try_post(Channel& channel, std::span<const SendWr> list) {
-  if (!backlog_.empty() && std::ranges::find(backlog_, &channel, &Waiting::channel) != backlog_.end())
-    return 0;
   const PostResult result = channel.queue_pair->post_send(list);
   if (result.error != PostError::kQueueFull) check_posted(result, list.size());
   return result.posted;
 }
 
-void Worker::post_backlog() {
-  std::deque<Waiting> waiting;
-  waiting.swap(backlog_);
-  for (Waiting& one : waiting) {
-    if (try_post(*one.channel, std::span(&one.wr, 1)) == 0) backlog_.push_back(std::move(one));
+void Worker::post_backlogs() {
+  constexpr std::size_t kListMax = 32;
+  for (Backlog& backlog : backlogs_) {
+    std::size_t wanted = 0, posted = 0;
+    while (posted == wanted && !backlog.requests.empty()) {
+      gathered_.clear();
+      do {
+        gathered_.push_back(backlog.requests[gathered_.size()].wr);
+      } while (gathered_.size() < std::min(kListMax, backlog.requests.size()) &&
+               backlog.requests[gathered_.size()].doorbell_batching);
+      wanted = gathered_.size();
+      posted = try_post(*backlog.channel, gathered_);
+      backlog.requests.erase(backlog.requests.begin(),
+                             backlog.requests.begin() + static_cast<std::ptrdiff_t>(posted));
+    }
   }
+  std::erase_if(backlogs_, [](const Backlog& backlog) { return backlog.requests.empty(); });
 }
 
 }  // namespace verbtwin::protocols

@@ -178,6 +178,17 @@ class Worker final : public Steppable {
   };
   Yield yield() { return {*this}; }
 
+  /// co_await worker.yield_unless_waited(since), `since` being what resumed() was: a coroutine that finds all
+  /// it needs on its own node waits for nothing, and would keep the worker from its peers' messages for as
+  /// long as it runs.
+  struct YieldUnlessWaited : Yield {
+    std::uint64_t since;
+    bool await_ready() const noexcept { return worker.resumed_ != since; }
+  };
+  YieldUnlessWaited yield_unless_waited(std::uint64_t since) { return {{*this}, since}; }
+  /// How often it has resumed any coroutine.
+  std::uint64_t resumed() const { return resumed_; }
+
   /// co_await worker.sleep_until(at_ps): goes on in the first round that begins no earlier; until then it
   /// takes nothing of the core.
   struct Sleep {
@@ -191,6 +202,7 @@ class Worker final : public Steppable {
 
   void make_ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
   void resume(std::coroutine_handle<> coroutine) {
+    ++resumed_;
     cpu_.charge(Cost::kCoroutineSwitch);
     coroutine.resume();
   }
@@ -205,17 +217,22 @@ class Worker final : public Steppable {
   /// What a full send queue did not take. An inline request's bytes are kept with it: whoever staged it uses
   /// their buffer again as soon as ring() returns.
   struct Waiting {
-    Channel* channel;
     SendWr wr;
+    bool doorbell_batching;
     std::vector<std::byte> inline_bytes;
+  };
+  struct Backlog {
+    Channel* channel;
+    std::deque<Waiting> requests;  // in order
   };
 
   void handle(const WorkCompletion& wc);
   void retire(const WorkCompletion& wc);
-  void post(Channel& channel, std::span<const SendWr> list);
-  /// How many of them went out: none behind others of the channel that wait.
+  /// One doorbell. What the send queue does not take waits, and so does all that comes behind it.
+  void post(Channel& channel, std::span<const SendWr> list, bool doorbell_batching);
   std::size_t try_post(Channel& channel, std::span<const SendWr> list);
-  void post_backlog();
+  /// Once a poll's completions are handled: the places they freed are filled by one doorbell, not one each.
+  void post_backlogs();
 
   WorkerPort& port_;
   Cpu& cpu_;
@@ -228,11 +245,12 @@ class Worker final : public Steppable {
   std::vector<SendWr> staged_;
   std::vector<Channel*> staged_for_;  // the channel of each
   std::vector<SendWr> gathered_;
-  std::deque<Waiting> backlog_;  // in order
+  std::vector<Backlog> backlogs_;  // of the channels that have one
   std::deque<std::coroutine_handle<>> ready_;
   std::multimap<std::int64_t, std::coroutine_handle<>> sleepers_;  // by when; those of one time in order
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;
+  std::uint64_t resumed_ = 0;
   std::size_t round_ = 0;  // ready coroutines to run before the next poll
   std::array<WorkCompletion, kPollBatch> polled_;
 };

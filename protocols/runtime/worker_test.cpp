@@ -93,6 +93,46 @@ TEST_F(WorkerTest, YieldLetsTheOthersGoFirst) {
   EXPECT_THAT(out, ElementsAre(1, 2, 1, 2, 1, 2));
 }
 
+Task<void> note_and_wait_for_nothing(Worker& worker, std::vector<int>& out, int value) {
+  for (int i = 0; i < 3; ++i) {
+    const std::uint64_t resumed = worker.resumed();
+    WaitGroup nothing(worker);
+    co_await nothing;
+    out.push_back(value);
+    auto turn = worker.yield_unless_waited(resumed);
+    co_await turn;
+  }
+}
+
+TEST_F(WorkerTest, WhoWaitsForNothingTakesTurns) {
+  std::vector<int> out;
+  worker.spawn(note_and_wait_for_nothing(worker, out, 1));
+  worker.spawn(note_and_wait_for_nothing(worker, out, 2));
+  run(worker);
+  EXPECT_THAT(out, ElementsAre(1, 2, 1, 2, 1, 2));
+}
+
+Task<void> wait_and_take_turns(Worker& worker, Channel& channel, std::byte* to, int& steps) {
+  const std::uint64_t resumed = worker.resumed();
+  WaitGroup group(worker);
+  worker.stage(channel, read_of(to, 0), &group);
+  worker.ring(true);
+  co_await group;
+  steps = 1;
+  auto turn = worker.yield_unless_waited(resumed);
+  co_await turn;
+  steps = 2;
+}
+
+TEST_F(WorkerTest, WhoHasWaitedGoesOn) {
+  int steps = 0;
+  worker.spawn(wait_and_take_turns(worker, channel(), word, steps));
+  worker.step();
+  EXPECT_EQ(steps, 0);
+  worker.step();
+  EXPECT_EQ(steps, 2);
+}
+
 Task<void> sleep_and_note(Worker& worker, std::vector<int>& out, std::int64_t at_ps, int number) {
   auto sleep = worker.sleep_until(at_ps);
   co_await sleep;
@@ -339,6 +379,25 @@ TEST_F(WorkerTest, WhatDoesNotFitInTheQueueIsPostedLater) {
   EXPECT_EQ(queue_pair().posted.size(), values.size());
   EXPECT_EQ(cluster.fabric().refused, 0U);
   EXPECT_EQ(std::memcmp(remote().data(), staged.data(), 8 * staged.size()), 0);
+}
+
+TEST_F(WorkerTest, PlacesFreedByOnePollAreFilledByOneDoorbell) {
+  for (const bool doorbell_batching : {true, false}) {
+    const std::uint64_t before = queue_pair().doorbells;
+    const std::size_t posted_before = queue_pair().posted.size();
+    WaitGroup group(worker);
+    for (int i = 0; i < 128 + 64; ++i) worker.stage(channel(), read_of(word, 0), &group);
+    worker.ring(doorbell_batching);
+    run(worker);
+    EXPECT_EQ(queue_pair().posted.size() - posted_before, 192U);
+    // 16 completions a poll free 16 places. A list that is taken in part, or not at all, is a try, too.
+    const std::uint64_t doorbells = queue_pair().doorbells - before;
+    if (doorbell_batching) {
+      EXPECT_LE(doorbells, 1U + 4 + 8);
+    } else {
+      EXPECT_GE(doorbells, 192U);
+    }
+  }
 }
 
 Task<void> read_many(Worker& worker, Channel& channel, std::byte* to, int count, int& done) {

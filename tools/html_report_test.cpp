@@ -1,0 +1,125 @@
+#include "tools/html_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/property_tree/ptree.hpp>
+#include <boost/property_tree/xml_parser.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "tools/runs_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kHostile = R"(</title><script>alert("x")</script> & 'more')";
+
+json result_of(const char* scenario) {
+  return simulate(load(scenario, {}), {});
+}
+
+json transactions() {
+  json result = result_of(R"({
+    "cluster": {"nodes": 3, "threads": 2, "coroutines": 4, "nics_per_node": 2},
+    "protocol": {"name": "drtmh"}, "workload": {"name": "smallbank", "accounts_per_thread": 20},
+    "run": {"warmup_us": 20, "measure_us": 200}})");
+  result["simulator"] = json::object();
+  return result;
+}
+
+json operations() {
+  return result_of(R"({
+    "cluster": {"nodes": 2, "threads": 2, "nics_per_node": 1}, "workload": {"name": "primitive"},
+    "run": {"warmup_us": 20, "measure_us": 50}})");
+}
+
+/// Well-formed, and nothing in it is fetched or run.
+void expect_sound(const std::string& page) {
+  std::istringstream in(page);
+  boost::property_tree::ptree tree;
+  EXPECT_NO_THROW(boost::property_tree::read_xml(in, tree)) << page;
+  for (const char* outside : {"<script", "src=", "url(", "@import", "http:", "https:"})
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+}
+
+TEST(HtmlReport, ShowsWhatARunHas) {
+  const json result = transactions();
+  const std::string page = html_report(result);
+  expect_sound(page);
+  for (const char* part :
+       {"Where a transaction's time goes", "send_payment", "Why attempts aborted", "qp_cache", "compare_swap",
+        "PASS", "class=\"curve\"", "drtmh running smallbank", "&quot;accounts_per_thread&quot;: 20"})
+    EXPECT_THAT(page, HasSubstr(part));
+}
+
+TEST(HtmlReport, OfAMicroBenchmarkHasNoTransactions) {
+  const std::string page = html_report(operations());
+  expect_sound(page);
+  EXPECT_THAT(page, HasSubstr("operations per machine"));
+  EXPECT_THAT(page, HasSubstr("class=\"curve\""));
+  for (const char* part : {"aborted", "Transactions", "PASS"}) EXPECT_THAT(page, Not(HasSubstr(part)));
+}
+
+TEST(HtmlReport, NamesAreText) {
+  json result = transactions();
+  for (const char* key : {"name", "description"}) result["scenario"][key] = kHostile;
+  result["scenario"]["workload"]["name"] = kHostile;
+  result["warning"] = {kHostile};
+  result["failure"] = kHostile;
+  result["partial"] = true;
+  const std::string page = html_report(result);
+  expect_sound(page);
+  EXPECT_THAT(page, HasSubstr("Failed: &lt;/title&gt;"));
+  EXPECT_THAT(page, HasSubstr("Partial: stopped"));
+  std::vector<SweepRow> rows = {{{{"workload.name", kHostile}}, result, 7}};
+  const std::string sweep = html_report(rows, "<?xml version='1.0'?><svg><title>drawn</title></svg>");
+  expect_sound(sweep);
+  EXPECT_THAT(sweep, HasSubstr("href=\"points/007/report.html\""));
+  EXPECT_THAT(sweep, HasSubstr("<svg><title>drawn"));
+}
+
+TEST(HtmlReport, RendersResultsWithHardlyAnythingInThem) {
+  expect_sound(html_report(json::object()));
+  expect_sound(html_report(std::vector<SweepRow>{}, ""));
+  json nothing_done = transactions();
+  nothing_done["committed"] = 0;
+  nothing_done["latency_quantiles_us"] = json::object();
+  expect_sound(html_report(nothing_done));
+}
+
+TEST(PercentileFile, IsHdrHistograms) {
+  const json result = transactions();
+  std::istringstream lines(percentile_file(result));
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "       Value   Percentile   TotalCount 1/(1-Percentile)");
+  double value = 0, share = -1, last_value = 0, last_share = -1;
+  std::uint64_t count = 0, rows = 0;
+  while (std::getline(lines, line) && !line.starts_with("#")) {
+    if (line.empty()) continue;
+    std::istringstream in(line);
+    ASSERT_TRUE(in >> value >> share >> count) << line;
+    EXPECT_GE(value, last_value);
+    EXPECT_GT(share, last_share);
+    if (share == 0.5) {
+      EXPECT_NEAR(value, result["latency_us"]["p50"].get<double>(), 0.001);
+    }
+    last_value = value;
+    last_share = share;
+    ++rows;
+  }
+  EXPECT_GT(rows, 20U);
+  EXPECT_EQ(share, 1);
+  EXPECT_EQ(count, result["committed"]);
+  EXPECT_NEAR(value, result["latency_us"]["max"].get<double>(), 0.001);
+  EXPECT_THAT(line, testing::StartsWith("#[Mean    = "));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
