@@ -86,5 +86,26 @@ TEST(RecordInterleaving, NoCopyByACpuMixesTwoVersions) {
   }
 }
 
+/// A NIC takes each line whole, in any order, whenever it comes to it.
+TEST(RecordInterleaving, NoReadOfTwoLinesMixesTwoVersions) {
+  for (const std::uint32_t value_b : {49U, 72U, 104U}) {
+    const Written written(value_b);
+    const RecordLayout& layout = written.layout;
+    ASSERT_LE(layout.image_b, 2 * kCacheLineBytes);
+    for (std::size_t first = 0; first <= written.stores.size(); ++first) {
+      for (std::size_t second = 0; second <= written.stores.size(); ++second) {
+        Area image = written.after(first);
+        const Area later = written.after(second);
+        std::copy_n(later.bytes + kCacheLineBytes, kCacheLineBytes, image.bytes + kCacheLineBytes);
+        const RecordView view = inspect(layout, image.bytes);
+        if (view.state != RecordState::kStable) continue;
+        EXPECT_TRUE(holds(layout, image.bytes, view.version))
+            << value_b << " B: the first line after " << first << " of the writer's stores, the second after "
+            << second;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace verbtwin::protocols

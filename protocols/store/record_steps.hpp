@@ -9,6 +9,9 @@
 
 namespace verbtwin::protocols {
 
+/// In a tail: what is in its line is not whole. No record has this version.
+inline constexpr std::uint64_t kUnfinishedTail = ~std::uint64_t{0};
+
 template <typename Load>
 RecordView copy_record_by(const RecordLayout& layout, const Load& load, std::byte* image) {
   const std::uint64_t version = load(8);
@@ -24,6 +27,9 @@ RecordView copy_record_by(const RecordLayout& layout, const Load& load, std::byt
 template <typename Store>
 void install_by(const RecordLayout& layout, const Store& store, std::uint64_t version,
                 std::span<const std::byte> value) {
+  // Of two lines the second has nothing but the version to prove itself, and a NIC may take it half written:
+  // beside a first line from before the lock the old version would do, beside one from after it the new one.
+  if (layout.has_tail && !layout.digests) store(layout.tail_offset(), kUnfinishedTail);
   std::byte padded[8] = {};
   for (std::uint32_t at = 0; at < value.size(); at += 8) {
     const std::size_t bytes = value.size() - at < 8 ? value.size() - at : 8;
