@@ -236,6 +236,7 @@ TEST(Interleaving, TheSmallestLogHoldsAllOfATransaction) {
     plan.shape = {.nodes = 2, .threads = 1};
     plan.coroutines = 1;
     plan.replicas = 2;
+    plan.end_ps = 50'000;
     plan.workload = {{"name", "object_store"},
                      {"reads", 64},
                      {"updates", 64},
