@@ -23,12 +23,14 @@
 
 namespace verbtwin::protocols {
 
-/// Every cost is one picosecond: a clock that ticks with each thing done.
+/// Every cost is one picosecond: a clock that ticks with each thing done. A real one also ticks while nothing
+/// is: by `per_look_ps` whenever it is looked at.
 class FakeCpu final : public Cpu {
  public:
   FakeCpu() : Cpu(prices()) {}
-  std::int64_t now_ps() const override { return charged_ps_; }
+  std::int64_t now_ps() const override { return charged_ps_ + (looked_ps_ += per_look_ps); }
   void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
+  std::int64_t per_look_ps = 0;
 
  private:
   static const CpuPrices& prices() {
@@ -39,6 +41,7 @@ class FakeCpu final : public Cpu {
     }();
     return all;
   }
+  mutable std::int64_t looked_ps_ = 0;
 };
 
 class FakeQueuePair;

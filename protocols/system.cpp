@@ -159,7 +159,13 @@ LogSpec System::log_spec() {
   log.entry_max_b = static_cast<std::uint32_t>(std::min(all_b, kEntryMaxB));
   const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   if (lock_records) log.answers = std::bit_ceil(static_cast<std::uint32_t>(coroutines * entries));
-  const std::size_t needed_b = (std::max(coroutines, entries == 1 ? 1 : entries + 1) + 2) * log.entry_max_b;
+  std::size_t needed_b = (std::max(coroutines, entries == 1 ? 1 : entries + 1) + 2) * log.entry_max_b;
+  if (lock_records) {
+    // A primary that is a backup too gets all that is written, what it is to lock besides, and what closes
+    // that; and the end of a lap may stay empty.
+    const std::size_t writes_b = all_b + entries * log_entry_bytes(1, 0);
+    needed_b = std::max(needed_b, 2 * writes_b + entries * log_entry_bytes(1, 0) + log.entry_max_b);
+  }
   if (log.ring_b == 0)
     log.ring_b = static_cast<std::uint32_t>(needed_b <= kRingB ? kRingB : std::bit_ceil(2 * needed_b));
   if (log.ring_b < needed_b) {

@@ -7,6 +7,7 @@
 #include <pcg_random.hpp>
 #include <string>
 
+#include "backend/user_error.hpp"
 #include "protocols/fake_backend_for_test.hpp"
 #include "protocols/system.hpp"
 
@@ -27,7 +28,8 @@ struct Plan {
   std::int64_t end_ps = 6'000;  // a fake picosecond is one thing done
   std::uint64_t seed = 1;
   OccOptions options;
-  bool leave_locks = false;  // on every record of node 0, for the checks to find
+  nlohmann::json workload = {};  // instead of SmallBank
+  bool leave_locks = false;      // on every record of node 0, for the checks to find
 };
 
 /// A random worker does a random number of steps, again and again.
@@ -92,6 +94,7 @@ class Interleaved {
     return p;
   }
   static nlohmann::json workload(const Plan& plan) {
+    if (!plan.workload.is_null()) return plan.workload;
     return {{"name", "smallbank"},
             {"accounts_per_thread", plan.accounts_per_thread},
             {"hot_fraction", 1},
@@ -222,6 +225,35 @@ TEST(Interleaving, ManyLapsOfSmallLogsAreSound) {
     const Outcomes outcomes = Interleaved(plan).run();
     expect_sound(outcomes);
     EXPECT_GT(outcomes.committed, 3'000U) << "some dozen entries fill a log";
+  }
+}
+
+/// A primary that is a backup too gets LOCK records and all that the transaction writes.
+TEST(Interleaving, TheSmallestLogHoldsAllOfATransaction) {
+  for (const std::uint32_t value_b : {8U, 512U, 1024U}) {
+    Plan plan;
+    plan.options = farm();
+    plan.shape = {.nodes = 2, .threads = 1};
+    plan.coroutines = 1;
+    plan.replicas = 2;
+    plan.end_ps = 50'000;
+    plan.workload = {{"name", "object_store"},
+                     {"reads", 64},
+                     {"updates", 64},
+                     {"objects_per_thread", 100},
+                     {"value_b", value_b}};
+    for (plan.options.log_ring_b = 1024;; plan.options.log_ring_b += 1024) {
+      try {
+        const Interleaved fits(plan);
+        break;
+      } catch (const UserError&) {
+      }
+    }
+    SCOPED_TRACE(std::to_string(value_b) + " B, a log of " + std::to_string(plan.options.log_ring_b));
+    const Outcomes outcomes = Interleaved(plan).run();
+    EXPECT_EQ(outcomes.unfinished, 0U);
+    EXPECT_EQ(outcomes.violations, 0U) << outcomes.findings;
+    EXPECT_GT(outcomes.committed, 5U);
   }
 }
 

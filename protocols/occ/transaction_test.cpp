@@ -84,6 +84,22 @@ TEST_P(TransactionTest, InstallsItsWritesAndUnlocks) {
   }
 }
 
+/// Results leave out who had no such phase, by its time.
+TEST_P(TransactionTest, APhaseThatThereWasNotTookNoTime) {
+  const Transaction& tx = db.transaction(0);
+  static_cast<FakeCpu&>(db.node(0).worker.cpu()).per_look_ps = 7;
+  ASSERT_TRUE(run(0, {.reads = {remote}, .writes = {}, .seen = {}}).committed);
+  EXPECT_GT(tx.phase_ps(Phase::kExecution), 0);
+  EXPECT_EQ(tx.phase_ps(Phase::kValidation), 0) << "one record's fetch is its own snapshot";
+  ASSERT_TRUE(run(0, {.reads = all, .writes = {}, .seen = {}}).committed);
+  EXPECT_GT(tx.phase_ps(Phase::kValidation), 0);
+  EXPECT_EQ(tx.phase_ps(Phase::kLogging), 0);
+  EXPECT_EQ(tx.phase_ps(Phase::kCommit), 0);
+  ASSERT_TRUE(run(0, {.reads = {}, .writes = {remote}, .seen = {}}).committed);
+  for (const Phase phase : {Phase::kExecution, Phase::kValidation, Phase::kLogging, Phase::kCommit})
+    EXPECT_GT(tx.phase_ps(phase), 0) << to_string(phase);
+}
+
 TEST_P(TransactionTest, AnotherNodeSeesWhatWasCommitted) {
   for (std::uint64_t times = 1; times <= 5; ++times) {
     for (int node = 0; node < kNodes; ++node) {

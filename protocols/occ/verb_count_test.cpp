@@ -110,6 +110,34 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// A transaction is certain when every log has it: until then its records stay as they were, and locked.
+TEST(Commit, WaitsForEveryLog) {
+  for (const RegistryEntry& protocol : occ_entries()) {
+    SCOPED_TRACE(protocol.name);
+    const OccOptions options = preset(protocol.name);
+    Database db(options);
+    const RecordId written = RecordId::make(kSmall, 2, 5);
+    const int log_node = options.logging.placement == LogPlacement::kCoordinator ? 1 : 3;
+    auto& to_log = static_cast<FakeQueuePair&>(*db.node(0).worker.channel(log_node, 0).queue_pair);
+    to_log.hold();
+    Attempt a{.reads = {}, .writes = {written}, .seen = {}};
+    db.node(0).worker.spawn(attempt(db.transaction(0), a));
+    for (int round = 0; round < 2000; ++round) {
+      for (int node = 0; node < kNodes; ++node) {
+        if (node != log_node) db.node(node).worker.step();
+      }
+    }
+    EXPECT_FALSE(a.committed);
+    EXPECT_EQ(load_word(db.record(written)), owner_word(0, 0, 0)) << "locked";
+    EXPECT_EQ(load_word(db.record(written) + 8), 0U) << "its version";
+    to_log.release();
+    db.run();
+    EXPECT_TRUE(a.committed);
+    EXPECT_EQ(load_word(db.record(written)), 0U);
+    EXPECT_EQ(load_word(db.record(written) + 8), 1U);
+  }
+}
+
 /// How often Execution waits for NICs where two records are fetched whose locations are not known.
 int round_trips(bool outstanding) {
   OccOptions options = preset("farm");

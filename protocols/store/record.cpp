@@ -1,6 +1,7 @@
 #include "protocols/store/record.hpp"
 
 #include "protocols/checks/history.hpp"
+#include "protocols/store/record_steps.hpp"
 
 namespace verbtwin::protocols {
 
@@ -8,14 +9,6 @@ namespace {
 
 constexpr std::uint32_t round_up(std::uint32_t n, std::uint32_t to) {
   return (n + to - 1) / to * to;
-}
-
-// A record that NICs and other threads may change underneath is copied word by word. Each load acquires what
-// install() released with that word: whoever has seen a byte of a write sees that it was locked for it, too.
-void copy_words(std::byte* to, std::byte* from, std::uint32_t bytes) {
-  for (std::uint32_t at = 0; at < bytes; at += 8) {
-    store_word(to + at, atomic_word(from + at).load(std::memory_order_acquire));
-  }
 }
 
 }  // namespace
@@ -51,29 +44,21 @@ RecordView inspect(const RecordLayout& layout, const std::byte* image) {
   return view;
 }
 
+// A record that NICs and other threads may change underneath is copied word by word. Each load acquires what
+// install() released with that word: whoever has seen a byte of a write sees that it was locked for it, too.
 RecordView copy_record(const RecordLayout& layout, std::byte* record, std::byte* image) {
-  const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
-  copy_words(image, record, layout.image_b);
-  RecordView view = inspect(layout, image);
-  const bool moved = atomic_word(record + 8).load(std::memory_order_relaxed) != version ||
-                     atomic_word(record).load(std::memory_order_relaxed) != view.lock;
-  if (view.state == RecordState::kStable && moved) view.state = RecordState::kTorn;
-  return view;
+  const auto load = [record](std::uint32_t at) {
+    return atomic_word(record + at).load(std::memory_order_acquire);
+  };
+  return copy_record_by(layout, load, image);
 }
 
 void install(const RecordLayout& layout, std::byte* record, std::uint64_t version,
              std::span<const std::byte> value) {
-  std::byte padded[8] = {};
-  for (std::uint32_t at = 0; at < value.size(); at += 8) {
-    const std::size_t bytes = value.size() - at < 8 ? value.size() - at : 8;
-    std::memcpy(padded, value.data() + at, bytes);
-    atomic_word(record + kRecordHeaderBytes + at).store(load_word(padded), std::memory_order_release);
-  }
-  if (layout.has_tail) {
-    const std::uint64_t tail = tail_word(layout, version, {record + kRecordHeaderBytes, layout.value_b});
-    atomic_word(record + layout.tail_offset()).store(tail, std::memory_order_release);
-  }
-  atomic_word(record + 8).store(version, std::memory_order_release);
+  const auto store = [record](std::uint32_t at, std::uint64_t word) {
+    atomic_word(record + at).store(word, std::memory_order_release);
+  };
+  install_by(layout, store, version, value);
 }
 
 bool try_lock(std::byte* record, std::uint64_t owner) {

@@ -8,9 +8,9 @@
 // A record of at most 64 B never straddles a line, and a NIC or CPU takes a line whole. A longer one may be
 // fetched torn, its lines in any order; it is accepted only if it is unlocked and its tail is right. The
 // writer holds the lock from before the first byte changes until after the last one is there. With two lines
-// the version once more, in the second, settles it. Where there are more, those between could be older than
-// both ends, so that the tail also digests the value, as Pilaf's self-verifying records do (USENIX ATC 2013,
-// section 4.2).
+// the version once more, in the second, settles it; a CPU, which writes word by word, takes it away first.
+// Where there are more, those between could be older than both ends, so that the tail also digests the value,
+// as Pilaf's self-verifying records do (USENIX ATC 2013, section 4.2).
 //
 // Nobody owns these functions' memory; any thread may call them on any record, and the lock and version words
 // are reached only through std::atomic_ref.

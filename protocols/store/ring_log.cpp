@@ -17,6 +17,11 @@ std::uint64_t frame_word(std::uint64_t number, std::size_t bytes) {
   return number << 48 | static_cast<std::uint64_t>(bytes) << 32 | (number >> 16 & kHashMask);
 }
 
+/// The number that a frame was made of.
+std::uint64_t number_of(std::uint64_t frame) {
+  return (frame & kHashMask) << 16 | frame >> 48;
+}
+
 std::span<const std::byte> body_of(std::span<const std::byte> entry) {
   return entry.subspan(kLogFrameBytes, entry.size() - 2 * kLogFrameBytes);
 }
@@ -95,7 +100,7 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   const std::uint64_t start = entry_start(spec_, tail_);
   tail_ = start + bytes;
   last_b_ = bytes;
-  uncertain_.push_back({static_cast<std::uint16_t>(++entries_), false, tail_});
+  uncertain_.push_back({++entries_, tail_, false});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
@@ -118,8 +123,7 @@ LogWriter::Place LogWriter::reserve_promised(std::size_t bytes) {
 }
 
 void LogWriter::make_certain(std::uint64_t frame) {
-  const auto number = static_cast<std::uint16_t>(frame >> 48);
-  uncertain_[static_cast<std::uint16_t>(number - uncertain_.front().number)].certain = true;
+  uncertain_[number_of(frame) - uncertain_.front().number].certain = true;
   const auto first_open = std::ranges::find(uncertain_, false, &Uncertain::certain);
   if (first_open == uncertain_.begin()) return;
   certain_ = (first_open - 1)->end;

@@ -107,9 +107,9 @@ class LogWriter {
 
  private:
   struct Uncertain {
-    std::uint16_t number;
-    bool certain;
+    std::uint64_t number;
     std::uint64_t end;
+    bool certain;
   };
 
   LogSpec spec_;
@@ -117,7 +117,8 @@ class LogWriter {
   std::uint64_t last_b_ = 0;                         // the last entry's length
   std::uint64_t promised_ = 0;                       // bytes
   std::uint64_t entries_ = 0;                        // the last one's number
-  std::vector<Uncertain> uncertain_;  // oldest first; as many as coroutines have entries here, mostly none
+  // Oldest first, and what is certain behind one that is not: mostly as many as coroutines have entries here.
+  std::vector<Uncertain> uncertain_;
 };
 
 /// Marks the LOCK record at `entry` (a ring's memory at the place of its first frame word) as closed.

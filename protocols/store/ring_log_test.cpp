@@ -230,6 +230,17 @@ TEST(LogWriter, CertainIsAPrefix) {
   EXPECT_EQ(writer.certain(), 4U * 64);
 }
 
+/// One may wait long, while others go on behind it.
+TEST(LogWriter, KnowsAnEntryBehindMoreThanThereAreNumbers) {
+  constexpr std::uint64_t kEntries = 70'000, kBytes = 64;
+  LogWriter writer({8U << 20, 256});
+  const LogWriter::Place slow = *writer.reserve(kBytes);
+  for (std::uint64_t i = 1; i < kEntries; ++i) writer.make_certain(writer.reserve(kBytes)->frame);
+  EXPECT_EQ(writer.certain(), 0U);
+  writer.make_certain(slow.frame);
+  EXPECT_EQ(writer.certain(), kEntries * kBytes);
+}
+
 /// Room that was promised is there however the ring has been used meanwhile.
 TEST(LogWriter, KeepsItsPromises) {
   LogWriter writer({2048, 256});
