@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "scenarios/catalog_test.hpp"
 
 namespace verbtwin::scenarios {

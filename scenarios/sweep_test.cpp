@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "scenarios/catalog_test.hpp"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
 #include "models/profile.hpp"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "calibration/experiment.hpp"
 #include "calibration/machine.hpp"
 #include "tools/catalog.hpp"

@@ -4,17 +4,17 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
+#include <cctype>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/loader.hpp"
@@ -51,24 +51,9 @@ struct ExplainOptions {
 class Profiles {
  public:
   explicit Profiles(const std::optional<std::string>& out) {
-    if (out) {
-      directory_ = fs::path(*out) / "profiles";
-      fs::create_directories(directory_);
-      return;
-    }
-    std::string pattern = (fs::temp_directory_path() / "verbtwin_explain_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "cannot make a directory for profiles");
-    }
-    directory_ = pattern;
-    temporary_ = true;
+    directory_ = out ? fs::path(*out) / "profiles" : temporary_.emplace().path();
+    fs::create_directories(directory_);
   }
-  ~Profiles() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(directory_, ignored);
-  }
-  Profiles(const Profiles&) = delete;
-  Profiles& operator=(const Profiles&) = delete;
 
   /// The path of the part's profile, made of the one that the scenario names.
   std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
@@ -82,8 +67,8 @@ class Profiles {
   }
 
  private:
+  std::optional<TemporaryDirectory> temporary_;
   fs::path directory_;
-  bool temporary_ = false;
 };
 
 class Explainer {

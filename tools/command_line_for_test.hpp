@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "tools/child_process.hpp"
 
 namespace verbtwin::tools {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "tools/child_process.hpp"
 #include "tools/launcher.hpp"
 

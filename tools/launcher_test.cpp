@@ -14,7 +14,7 @@
 #include <fstream>
 #include <thread>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "tools/child_process.hpp"
 #include "tools/rank_options.hpp"
 

@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "protocols/occ/options.hpp"
 #include "tools/child_process.hpp"
 
