@@ -123,8 +123,7 @@ class Explainer {
 
   void add_trial(const Part& part, const Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
-    // Queue pairs of a thread's own context share no register.
-    if (part.name == "doorbell locks" && !cluster.shared_contexts) return;
+    if (part.only_with_shared_contexts && !cluster.shared_contexts) return;
     scenarios::Scenario scenario = base();
     bool changed = false;
     const auto set = [&](const std::string& path, const std::string& value) {
