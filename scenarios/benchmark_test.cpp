@@ -19,7 +19,7 @@ Catalog catalog_with_benchmark() {
   entry.description = "raw verbs";
   entry.schema = json::parse(R"({"properties": {"outstanding": {"description": "window", "type": "integer",
                                                                 "minimum": 1, "default": 16}}})");
-  entry.needs_protocol = false;
+  entry.family = "";
   return catalog;
 }
 
