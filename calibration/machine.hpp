@@ -71,7 +71,7 @@ class Machines {
   /// Says where a fitted value comes from and how sure it is.
   void annotate(const FitVariable& variable, const std::string& source, double uncertainty);
 
-  const nlohmann::json& document(const std::string& machine) const { return built(machine).document; }
+  const nlohmann::json& document(const std::string& machine) const { return machines_.at(machine).document; }
   ProfileSet profiles() const;
 
  private:
@@ -81,11 +81,8 @@ class Machines {
     std::optional<scenarios::Document> file;  // none: a profile that was there
     ProfileKind kind{};
     nlohmann::json document;  // the profile, once built
-    models::NicProfile nic;
-    models::HostProfile host;
   };
   void add(scenarios::Document document);
-  const Machine& built(const std::string& machine) const { return machines_.at(machine); }
   void set_parameter(Machine& machine, const std::string& parameter, double value);
   void build_parameters(Machine& machine);
   void apply_factors(Machine& machine);
