@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/measurement.hpp"
-#include "calibration/published.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
