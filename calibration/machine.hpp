@@ -3,10 +3,12 @@
 // makes calibration/profiles/ of them.
 //
 // {"format": "verbtwin-machine", "version": 1, "kind": "nic" | "host", "name": "...", "description": "...",
-// "from": "NAME",
-//  "parameters": {"send_wqe_ns": {"value": 6, "unit": "ns", "source": "...", "uncertainty": 0.3, "fit": [2,
-//  20]}}, "factors": [{"name": "cpu time", "parameters": ["ns"], "value": 1.0, "fit": [0.5, 2], "source":
-//  "..."}]}
+//  "from": "NAME",
+//  "parameters": {"send_wqe_ns":
+//    {"value": 6, "unit": "ns", "source": "...", "uncertainty": 0.3, "fit": [2, 20]}},
+//  "factors": [
+//    {"name": "cpu time", "parameters": ["ns"], "value": 1.0, "fit": [0.5, 2], "source": "..."}]}
+//
 // "from": what is not said here is as in that machine, as fitted. A factor scales what is taken from there:
 // the parameters it names, or all of a unit. groups.json beside them lists what is fitted together, in order:
 // [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "rounds": 8}].

@@ -14,9 +14,8 @@ namespace verbtwin::scenarios {
 struct CatalogEntry {
   std::string name;
   std::string description;
-  /// {"properties": {"lock_primitive": {"description", "type", "default", "minimum" | "enum" ...}, ...},
-  /// "required":
-  /// [...]}: what may stand beside "name". Objects may nest. "name" itself is not described here.
+  /// What may stand beside "name": {"properties": {"lock_primitive": {"description", "type", "default",
+  /// "minimum" | "enum" ...}, ...}, "required": [...]}. Objects may nest. "name" itself is not in it.
   nlohmann::json schema = nlohmann::json::object();
   /// "occ" or "ramp": a protocol runs the workloads of its own family. Empty: a micro-benchmark, a workload
   /// that takes no protocol, no replicas and no isolation check.
