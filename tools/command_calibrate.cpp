@@ -229,21 +229,18 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--group", options->group, "Fit one group of machines (calibration/machines/groups.json)")
       ->type_name("NAME");
-  command->add_option("--jobs", options->measured.jobs, "Simulations at a time")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->measured.jobs, "Simulations at a time");
   command->footer(
-      "--published writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and\n"
-      "calibration/report.json. Its fit drops the comparisons of whole transactions from the report: they "
-      "are\n"
-      "of the former profiles. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as\n"
-      "they were. --measured writes the same into --out, and takes a minute or two. The same data give the\n"
-      "same profiles.\n"
-      "Examples:\n"
-      "  verbtwin calibrate --published --evaluate\n"
-      "  verbtwin calibrate --published --group \"ConnectX-4 cluster\"\n"
-      "  verbtwin calibrate --measured out/measured/measurement.json --nic connectx-5 --host xeon-e5-2650v4 "
-      "--out out/mine");
+      R"(--published writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and
+calibration/report.json. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as they
+were. The report loses its comparisons of whole transactions, which are of the former profiles
+(`verbtwin compare-published --report` adds new ones).
+--measured writes the same into --out, and takes a minute or two.
+The same data give the same profiles.
+Examples:
+  verbtwin calibrate --published --evaluate
+  verbtwin calibrate --published --group "ConnectX-4 cluster"
+  verbtwin calibrate --measured out/measured/measurement.json --nic connectx-5 --host xeon-e5-2650v4 --out out/mine)");
   command->callback([options, &exit_code] { exit_code = calibrate(*options); });
 }
 

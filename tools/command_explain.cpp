@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <cctype>
 #include <csignal>
 #include <filesystem>
@@ -182,9 +181,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
   add_scenario_options(*command, options->scenario, options->overrides);
-  command->add_option("--jobs", options->jobs, "Runs side by side, each in a process of its own")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->jobs, "Runs side by side, each in a process of its own");
   command
       ->add_option("--out", options->out,
                    "Directory for explanation.json and the changed profiles; created if absent")
