@@ -16,7 +16,7 @@
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
 #include "models/profile.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {

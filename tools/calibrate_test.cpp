@@ -18,7 +18,7 @@
 #include "calibration/experiment.hpp"
 #include "calibration/machine.hpp"
 #include "tools/catalog.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {

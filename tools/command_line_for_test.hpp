@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backend/temporary_directory.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 

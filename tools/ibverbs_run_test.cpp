@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/temporary_directory.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/launcher.hpp"
 
 namespace verbtwin::tools {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "backend/temporary_directory.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/rank_options.hpp"
 
 namespace verbtwin::tools {

@@ -19,7 +19,7 @@
 
 #include "backend/temporary_directory.hpp"
 #include "protocols/occ/options.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {
