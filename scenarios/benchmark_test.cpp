@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/user_error.hpp"
-#include "scenarios/catalog_test.hpp"
+#include "scenarios/catalog_for_test.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/validate.hpp"
 
