@@ -141,6 +141,14 @@ std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<st
                          scenarios::did_you_mean(name, known)));
     }
   }
+  for (const std::string& name : known) {
+    if (std::ranges::none_of(all, [&](const MachineGroup& group) {
+          return std::ranges::find(group.machines, name) != group.machines.end();
+        })) {
+      refuse(document, "",
+             "no group has the machine " + scenarios::in_quotes(name) + "; allowed: each in one");
+    }
+  }
   return all;
 }
 
