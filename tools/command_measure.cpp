@@ -400,8 +400,8 @@ void add_measure_command(CLI::App& app, int& exit_code) {
 Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x; of the long names --size,
 --post_list, --inline_size, --cq-mod, --duration and --gid-index.
 Flags that mean something else there: -t (--tx-depth) is of a queue pair there and of a thread here, -q
-(--qp) of a process there and of a thread here. --device and --port are --ib-dev and --ib-port there, where
---port is a TCP port. perftest lacks our other flags, and takes no lists of values.
+(--qp) of a process there and of a thread here. Our --device and --port are perftest's --ib-dev and
+--ib-port; its --port is a TCP port. perftest lacks our other flags, and takes no lists of values.
 Latency of a WRITE, of one thread with a window of 1: half a round trip of two ranks that answer each
 other, as ib_write_lat takes it. Other latencies end with the completion. A result names its device,
 firmware, link, CPU and kernel.)");
