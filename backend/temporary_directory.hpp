@@ -1,5 +1,5 @@
-// TemporaryDirectory: a new, empty directory below the system's one for temporary files; its destructor removes
-// it with everything in it.
+// TemporaryDirectory: a new, empty directory below the system's one for temporary files; its destructor
+// removes it with everything in it.
 //
 // Owned and used by one thread. The constructor throws std::system_error where no directory can be made.
 #pragma once
