@@ -56,7 +56,7 @@ const json& experiment_schema() {
 }
 
 /// Whether a row is one that WHERE means.
-bool matches(const PublishedTable& table, const PublishedRow& row, const json& where) {
+bool matches(const CsvTable& table, const CsvRow& row, const json& where) {
   for (const auto& [column, wanted] : where.items()) {
     if (wanted.is_object()) {
       const double value = table.number(row, column);
@@ -81,7 +81,7 @@ json number_json(double value) {
   return std::abs(value - whole) < 1e-6 ? json(static_cast<std::int64_t>(whole)) : json(value);
 }
 
-json value_for(const PublishedTable& table, const PublishedRow& row, const json& value) {
+json value_for(const CsvTable& table, const CsvRow& row, const json& value) {
   if (!value.is_object()) return value;
   if (value.contains("text")) return table.cell(row, value.at("text"));
   if (!value.contains("column")) return value;
@@ -106,7 +106,7 @@ class Reader {
     if (fs::path(data).filename() != data) {
       refuse(document_, "/data", "a file of the fitted set by its name is allowed");
     }
-    table_ = PublishedTable::read(published / data);
+    table_ = CsvTable::read(published / data);
   }
 
   Experiment read(Unaccounted& unaccounted) {
@@ -123,7 +123,7 @@ class Reader {
     e.assumptions = root_.at("assumptions").get<std::vector<std::string>>();
     e.header = table_.header();
     const std::size_t part = root_.at("value").value("part", 0);
-    for (const PublishedRow& row : table_.rows()) {
+    for (const CsvRow& row : table_.rows()) {
       if (!matches(table_, row, root_.value("rows", json::object()))) continue;
       e.points.push_back(point(row, part));
       account(row, part, unaccounted);
@@ -146,7 +146,7 @@ class Reader {
     }
   }
 
-  void account(const PublishedRow& row, std::size_t part, Unaccounted& unaccounted) const {
+  void account(const CsvRow& row, std::size_t part, Unaccounted& unaccounted) const {
     const auto [entry, met_first] = unaccounted.try_emplace(table_.place(row));
     if (met_first) {
       for (std::size_t i = 0; i < table_.parts(row, root_.at("value").at("column")); ++i) {
@@ -156,7 +156,7 @@ class Reader {
     entry->second.erase(part);
   }
 
-  Point point(const PublishedRow& row, std::size_t part) {
+  Point point(const CsvRow& row, std::size_t part) {
     Point p;
     for (const std::string column : root_.at("series")) {
       if (!p.series.empty()) p.series += ' ';
@@ -193,7 +193,7 @@ class Reader {
   Document document_;
   json root_;
   const scenarios::Catalog& catalog_;
-  PublishedTable table_;
+  CsvTable table_;
 };
 
 /// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}]; with "part", one
@@ -207,8 +207,8 @@ std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& publish
   std::vector<LeftOut> all;
   for (const json& entry : scenarios::require(Document::read(file), schema)) {
     const std::string data = entry.at("data");
-    const PublishedTable table = PublishedTable::read(published / fs::path(data).filename());
-    for (const PublishedRow& row : table.rows()) {
+    const CsvTable table = CsvTable::read(published / fs::path(data).filename());
+    for (const CsvRow& row : table.rows()) {
       if (!matches(table, row, entry.at("rows"))) continue;
       if (!entry.contains("part")) {
         unaccounted[table.place(row)].clear();
@@ -226,8 +226,8 @@ std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& publish
 
 void require_every_number(const fs::path& published, const Unaccounted& unaccounted) {
   for (const fs::path& file : scenarios::files_in(published, ".csv")) {
-    const PublishedTable table = PublishedTable::read(file);
-    for (const PublishedRow& row : table.rows()) {
+    const CsvTable table = CsvTable::read(file);
+    for (const CsvRow& row : table.rows()) {
       const auto met = unaccounted.find(table.place(row));
       if (met != unaccounted.end() && met->second.empty()) continue;
       const std::string what =

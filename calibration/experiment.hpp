@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 #include "scenarios/catalog.hpp"
 #include "scenarios/scenario.hpp"
 

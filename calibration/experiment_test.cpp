@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
 #include "calibration/report.hpp"

@@ -30,14 +30,6 @@ const json& member(const json& object, const char* name) {
   return found == object.end() ? none : *found;
 }
 
-/// What the table of its kind says of a parameter; null where it has none of that name.
-template <typename Profile>
-const models::Parameter<Profile>* find_parameter(std::span<const models::Parameter<Profile>> table,
-                                                 const std::string& name) {
-  const auto found = std::find_if(table.begin(), table.end(), [&](const auto& p) { return name == p.name; });
-  return found == table.end() ? nullptr : &*found;
-}
-
 struct Bounds {
   std::string unit;
   double min = 0, max = 0;
@@ -149,6 +141,14 @@ std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<st
                          scenarios::did_you_mean(name, known)));
     }
   }
+  for (const std::string& name : known) {
+    if (std::ranges::none_of(all, [&](const MachineGroup& group) {
+          return std::ranges::find(group.machines, name) != group.machines.end();
+        })) {
+      refuse(document, "",
+             "no group has the machine " + scenarios::in_quotes(name) + "; allowed: each in one");
+    }
+  }
   return all;
 }
 
@@ -174,17 +174,11 @@ void Machines::add(const json& wanted, const std::string& label) {
 void Machines::add(Document document) {
   const std::string name = document.root().at("name");
   const ProfileKind kind = kind_of(document.root());
-  machines_.insert_or_assign(name, Machine{std::move(document), kind, {}, {}, {}});
+  machines_.insert_or_assign(name, Machine{std::move(document), kind, {}});
 }
 
 void Machines::add_profile(ProfileKind kind, const json& profile) {
-  Machine machine;
-  machine.kind = kind;
-  machine.document = profile;
-  for (const auto& [name, item] : profile.at("parameters").items()) {
-    set_parameter(machine, name, item.at("value"));
-  }
-  machines_[profile.at("name")] = std::move(machine);
+  machines_.insert_or_assign(profile.at("name"), Machine{{}, kind, profile});
 }
 
 std::vector<std::string> Machines::names(ProfileKind kind) const {
@@ -202,7 +196,6 @@ void Machines::build(const std::string& name) {
                       {"version", 1},
                       {"name", name},
                       {"description", machine.wanted().at("description")}};
-  machine.nic.name = machine.host.name = name;
   build_parameters(machine);
   apply_factors(machine);
 }
@@ -274,7 +267,7 @@ void Machines::apply_factors(Machine& machine) {
 }
 
 std::vector<FitVariable> Machines::variables(const std::string& name) const {
-  const Machine& machine = built(name);
+  const Machine& machine = machines_.at(name);
   std::vector<FitVariable> all;
   for (const auto& [parameter, item] : member(machine.wanted(), "parameters").items()) {
     if (!item.contains("fit")) continue;
@@ -310,11 +303,6 @@ void Machines::set_parameter(Machine& machine, const std::string& parameter, dou
   const Bounds bounds = table_of(machine.kind).at(parameter);
   value = std::clamp(value, bounds.min, bounds.max);
   machine.document.at("parameters").at(parameter)["value"] = value;
-  if (machine.kind == ProfileKind::kNic) {
-    machine.nic.*find_parameter(models::nic_parameters(), parameter)->value = value;
-  } else {
-    machine.host.*find_parameter(models::host_parameters(), parameter)->value = value;
-  }
 }
 
 void Machines::annotate(const FitVariable& variable, const std::string& source, double uncertainty) {
@@ -330,9 +318,9 @@ ProfileSet Machines::profiles() const {
   for (const auto& [name, machine] : machines_) {
     if (machine.document.is_null()) continue;
     if (machine.kind == ProfileKind::kNic) {
-      set.nics[name] = machine.nic;
+      set.nics[name] = nic_profile_of(machine.document);
     } else {
-      set.hosts[name] = machine.host;
+      set.hosts[name] = host_profile_of(machine.document);
     }
   }
   return set;

@@ -3,10 +3,12 @@
 // makes calibration/profiles/ of them.
 //
 // {"format": "verbtwin-machine", "version": 1, "kind": "nic" | "host", "name": "...", "description": "...",
-// "from": "NAME",
-//  "parameters": {"send_wqe_ns": {"value": 6, "unit": "ns", "source": "...", "uncertainty": 0.3, "fit": [2,
-//  20]}}, "factors": [{"name": "cpu time", "parameters": ["ns"], "value": 1.0, "fit": [0.5, 2], "source":
-//  "..."}]}
+//  "from": "NAME",
+//  "parameters": {"send_wqe_ns":
+//    {"value": 6, "unit": "ns", "source": "...", "uncertainty": 0.3, "fit": [2, 20]}},
+//  "factors": [
+//    {"name": "cpu time", "parameters": ["ns"], "value": 1.0, "fit": [0.5, 2], "source": "..."}]}
+//
 // "from": what is not said here is as in that machine, as fitted. A factor scales what is taken from there:
 // the parameters it names, or all of a unit. groups.json beside them lists what is fitted together, in order:
 // [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "rounds": 8}].
@@ -71,7 +73,7 @@ class Machines {
   /// Says where a fitted value comes from and how sure it is.
   void annotate(const FitVariable& variable, const std::string& source, double uncertainty);
 
-  const nlohmann::json& document(const std::string& machine) const { return built(machine).document; }
+  const nlohmann::json& document(const std::string& machine) const { return machines_.at(machine).document; }
   ProfileSet profiles() const;
 
  private:
@@ -81,11 +83,8 @@ class Machines {
     std::optional<scenarios::Document> file;  // none: a profile that was there
     ProfileKind kind{};
     nlohmann::json document;  // the profile, once built
-    models::NicProfile nic;
-    models::HostProfile host;
   };
   void add(scenarios::Document document);
-  const Machine& built(const std::string& machine) const { return machines_.at(machine); }
   void set_parameter(Machine& machine, const std::string& parameter, double value);
   void build_parameters(Machine& machine);
   void apply_factors(Machine& machine);

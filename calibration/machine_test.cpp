@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::calibration {
@@ -182,6 +182,8 @@ TEST_F(MachinesTest, MistakesOfAGroupAreTold) {
   groups_[0]["rounds"] = 2;
   groups_[0]["machines"] = {"nic", "hots"};
   EXPECT_THAT(refusal(), HasSubstr("/0/machines/1: no machine \"hots\"; allowed: host, newer, nic"));
+  groups_[0]["machines"] = {"nic", "host"};
+  EXPECT_THAT(refusal(), HasSubstr("groups.json:1:1: no group has the machine \"newer\""));
 }
 
 TEST(Rounded, FourDigitsOrWhole) {

@@ -71,17 +71,21 @@ void check_header(const Document& document, ProfileKind kind) {
 }
 
 template <typename Profile>
-Profile read_profile(const fs::path& file, ProfileKind kind,
-                     std::span<const models::Parameter<Profile>> table) {
-  const Document document = Document::read(file);
-  check_header(document, kind);  // another kind or version: its parameters are no errors of their own
-  const json root = scenarios::require(document, profile_schema(kind));
+Profile profile_of(const json& document, std::span<const models::Parameter<Profile>> table) {
   Profile profile;
-  profile.name = root.at("name").get<std::string>();
+  profile.name = document.at("name").get<std::string>();
   for (const auto& parameter : table) {
-    profile.*parameter.value = root.at("parameters").at(parameter.name).at("value").template get<double>();
+    profile.*parameter.value =
+        document.at("parameters").at(parameter.name).at("value").template get<double>();
   }
   return profile;
+}
+
+/// The document of a profile that `name_or_path` stands for, in which nothing is wrong.
+json read_profile(const std::string& name_or_path, ProfileKind kind, const fs::path& directory) {
+  const Document document = Document::read(find_profile(name_or_path, kind, directory));
+  check_header(document, kind);  // another kind or version: its parameters are no errors of their own
+  return scenarios::require(document, profile_schema(kind));
 }
 
 /// Where a profile's values come from, in a few words. Parameters are not checked here.
@@ -143,19 +147,24 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const fs::path&
                           "a path ending in .json" + scenarios::did_you_mean(name, known));
 }
 
+models::NicProfile nic_profile_of(const json& document) {
+  return profile_of(document, models::nic_parameters());
+}
+
+models::HostProfile host_profile_of(const json& document) {
+  return profile_of(document, models::host_parameters());
+}
+
 models::NicProfile load_nic_profile(const std::string& name_or_path, const fs::path& directory) {
-  return read_profile(find_profile(name_or_path, ProfileKind::kNic, directory), ProfileKind::kNic,
-                      models::nic_parameters());
+  return nic_profile_of(read_profile(name_or_path, ProfileKind::kNic, directory));
 }
 
 models::HostProfile load_host_profile(const std::string& name_or_path, const fs::path& directory) {
-  return read_profile(find_profile(name_or_path, ProfileKind::kHost, directory), ProfileKind::kHost,
-                      models::host_parameters());
+  return host_profile_of(read_profile(name_or_path, ProfileKind::kHost, directory));
 }
 
 models::SocketProfile load_socket_profile(const std::string& name_or_path, const fs::path& directory) {
-  return read_profile(find_profile(name_or_path, ProfileKind::kSocket, directory), ProfileKind::kSocket,
-                      models::socket_parameters());
+  return profile_of(read_profile(name_or_path, ProfileKind::kSocket, directory), models::socket_parameters());
 }
 
 std::vector<ProfileInfo> list_profiles(const fs::path& directory) {

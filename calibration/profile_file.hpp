@@ -52,6 +52,10 @@ models::HostProfile load_host_profile(const std::string& name_or_path,
 models::SocketProfile load_socket_profile(const std::string& name_or_path,
                                           const std::filesystem::path& directory = profile_directory());
 
+/// The profile that a document holds in which nothing is wrong.
+models::NicProfile nic_profile_of(const nlohmann::json& document);
+models::HostProfile host_profile_of(const nlohmann::json& document);
+
 /// The file that a name or a path stands for; throws UserError where there is none of that name.
 std::filesystem::path find_profile(const std::string& name_or_path, ProfileKind kind,
                                    const std::filesystem::path& directory = profile_directory());

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "calibration/csv_table.hpp"
 #include "calibration/profile_file.hpp"
-#include "calibration/published.hpp"
 
 namespace verbtwin::calibration {
 
@@ -23,9 +23,9 @@ std::string protocol_of(const std::string& series) {
 }  // namespace
 
 std::vector<PublishedPoint> published_end_to_end() {
-  const auto table = PublishedTable::read(published_directory() / "cx4_end_to_end.csv");
+  const auto table = CsvTable::read(published_directory() / "cx4_end_to_end.csv");
   std::vector<PublishedPoint> points;
-  for (const PublishedRow& row : table.rows()) {
+  for (const CsvRow& row : table.rows()) {
     const auto point = static_cast<std::size_t>(table.number(row, "point"));
     if (point < 1 || point > kConcurrency.size()) continue;
     points.push_back({table.cell(row, "workload"), protocol_of(table.cell(row, "series")),
@@ -36,9 +36,9 @@ std::vector<PublishedPoint> published_end_to_end() {
 }
 
 std::vector<PublishedPoint> published_scale_out() {
-  const auto table = PublishedTable::read(published_directory() / "cx4_scale_out.csv");
+  const auto table = CsvTable::read(published_directory() / "cx4_scale_out.csv");
   std::vector<PublishedPoint> points;
-  for (const PublishedRow& row : table.rows()) {
+  for (const CsvRow& row : table.rows()) {
     const int machines = static_cast<int>(std::lround(table.number(row, "machines")));
     if (machines < 1) continue;
     points.push_back({table.cell(row, "workload"), protocol_of(table.cell(row, "series")), 0, machines,
@@ -48,9 +48,9 @@ std::vector<PublishedPoint> published_scale_out() {
 }
 
 std::vector<PublishedFactor> published_factors() {
-  const auto table = PublishedTable::read(published_directory() / "cx4_factor_analysis.csv");
+  const auto table = CsvTable::read(published_directory() / "cx4_factor_analysis.csv");
   std::vector<PublishedFactor> factors;
-  for (const PublishedRow& row : table.rows()) {
+  for (const CsvRow& row : table.rows()) {
     factors.push_back({table.cell(row, "step"), static_cast<int>(table.number(row, "coroutines")),
                        table.number(row, "ratio")});
   }
@@ -60,8 +60,8 @@ std::vector<PublishedFactor> published_factors() {
 std::vector<PublishedRatio> published_ramp_ratios() {
   std::vector<PublishedRatio> ratios;
   const auto add = [&](const std::filesystem::path& file, const char* what, bool may_be_fitted) {
-    const auto table = PublishedTable::read(file);
-    for (const PublishedRow& row : table.rows()) {
+    const auto table = CsvTable::read(file);
+    for (const CsvRow& row : table.rows()) {
       if (table.cell(row, "source") != "RAMP over RDMA" || table.cell(row, "unit") != "x") continue;
       ratios.push_back({table.cell(row, what), table.number(row, "value"), may_be_fitted});
     }

@@ -1,7 +1,7 @@
 // Published figures, to be compared with and shown, never fitted: calibration/published/validation/*.csv,
 // each opening with # lines that say cluster, source and conditions.
 //
-// Values; reading a file (published.hpp) throws UserError with its place.
+// Values; reading a file (csv_table.hpp) throws UserError with its place.
 #pragma once
 
 #include <filesystem>

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/shape.hpp"
 
 namespace verbtwin::calibration {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 
 namespace verbtwin::calibration {
 

@@ -42,7 +42,7 @@ TEST(LruCache, RandomUsesHitAsOftenAsThereAreHeld) {
   LruCache cache(kCapacity);
   for (std::uint32_t i = 0; i < kThings; ++i) cache.add();
   std::mt19937 random(1);
-  for (int i = 0; i < 100'000; ++i) cache.touch(random() % kThings);
+  for (int i = 0; i < 100'000; ++i) cache.touch(static_cast<std::uint32_t>(random() % kThings));
   EXPECT_NEAR(static_cast<double>(cache.hits()) / 100'000, 64.0 / 160, 0.01);
 }
 

@@ -12,9 +12,9 @@ namespace verbtwin::protocols {
 struct RegistryEntry {
   std::string name;
   std::string description;
-  nlohmann::json schema;       // {"properties": {...}}: the entry's own parameters, each with its default
-  bool needs_protocol = true;  // a workload of transactions; false: a micro-benchmark
-  std::string family = "occ";  // a protocol runs workloads of its own family: "occ" or "ramp"
+  nlohmann::json schema;  // {"properties": {...}}: the entry's own parameters, each with its default
+  /// "occ" or "ramp": a protocol runs the workloads of its own family. Empty: a micro-benchmark.
+  std::string family = "occ";
 };
 
 std::span<const RegistryEntry> protocol_entries();

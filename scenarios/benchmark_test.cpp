@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/user_error.hpp"
-#include "scenarios/catalog_test.hpp"
+#include "scenarios/catalog_for_test.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/validate.hpp"
 
@@ -19,7 +19,7 @@ Catalog catalog_with_benchmark() {
   entry.description = "raw verbs";
   entry.schema = json::parse(R"({"properties": {"outstanding": {"description": "window", "type": "integer",
                                                                 "minimum": 1, "default": 16}}})");
-  entry.needs_protocol = false;
+  entry.family = "";
   return catalog;
 }
 

@@ -74,7 +74,7 @@ void leave_out_protocol(json& schema) {
 void require_protocol_of_transactions(json& schema, const Catalog& catalog) {
   std::vector<std::string> without;
   for (const CatalogEntry& entry : catalog.workloads) {
-    if (!entry.needs_protocol) without.push_back(entry.name);
+    if (entry.family.empty()) without.push_back(entry.name);
   }
   if (without.empty()) return;
   schema["required"].erase(std::find(schema["required"].begin(), schema["required"].end(), "protocol"));
@@ -105,7 +105,7 @@ std::vector<std::string> names_of(const std::vector<CatalogEntry>& entries) {
 
 bool needs_protocol(const Catalog& catalog, const std::string& workload) {
   return std::ranges::none_of(catalog.workloads, [&](const CatalogEntry& entry) {
-    return entry.name == workload && !entry.needs_protocol;
+    return entry.name == workload && entry.family.empty();
   });
 }
 
@@ -118,7 +118,7 @@ std::vector<std::string> names_of_family(const std::vector<CatalogEntry>& entrie
                                          const std::string& family) {
   std::vector<std::string> names;
   for (const CatalogEntry& entry : entries) {
-    if (entry.family == family && entry.needs_protocol) names.push_back(entry.name);
+    if (entry.family == family) names.push_back(entry.name);
   }
   return names;
 }

@@ -14,14 +14,11 @@ namespace verbtwin::scenarios {
 struct CatalogEntry {
   std::string name;
   std::string description;
-  /// {"properties": {"lock_primitive": {"description", "type", "default", "minimum" | "enum" ...}, ...},
-  /// "required":
-  /// [...]}: what may stand beside "name". Objects may nest. "name" itself is not described here.
+  /// What may stand beside "name": {"properties": {"lock_primitive": {"description", "type", "default",
+  /// "minimum" | "enum" ...}, ...}, "required": [...]}. Objects may nest. "name" itself is not in it.
   nlohmann::json schema = nlohmann::json::object();
-  /// A workload of transactions, which a protocol runs; false: a micro-benchmark, which takes no protocol,
-  /// no replicas and no isolation check.
-  bool needs_protocol = true;
-  /// "occ" or "ramp": a protocol runs the workloads of its own family.
+  /// "occ" or "ramp": a protocol runs the workloads of its own family. Empty: a micro-benchmark, a workload
+  /// that takes no protocol, no replicas and no isolation check.
   std::string family = "occ";
 };
 
@@ -40,7 +37,7 @@ bool needs_protocol(const Catalog& catalog, const std::string& workload);
 
 /// The family of the entry of this name; empty where there is none.
 std::string family_of(const std::vector<CatalogEntry>& entries, const std::string& name);
-/// The names of a family that run transactions.
+/// The names of those of a family.
 std::vector<std::string> names_of_family(const std::vector<CatalogEntry>& entries, const std::string& family);
 
 /// What `verbtwin schema` prints: the scenario schema with the catalog's names as enums and, for each

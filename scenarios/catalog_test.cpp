@@ -1,4 +1,4 @@
-#include "scenarios/catalog_test.hpp"
+#include "scenarios/catalog_for_test.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "scenarios/catalog_test.hpp"
+#include "scenarios/catalog_for_test.hpp"
 #include "scenarios/loader.hpp"
 
 namespace verbtwin::scenarios {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "backend/temporary_directory_for_test.hpp"
-#include "scenarios/catalog_test.hpp"
+#include "backend/temporary_directory.hpp"
+#include "scenarios/catalog_for_test.hpp"
 
 namespace verbtwin::scenarios {
 namespace {

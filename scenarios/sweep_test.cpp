@@ -7,9 +7,9 @@
 #include <fstream>
 #include <string>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
-#include "scenarios/catalog_test.hpp"
+#include "scenarios/catalog_for_test.hpp"
 
 namespace verbtwin::scenarios {
 namespace {

@@ -5,9 +5,14 @@
 #include <tuple>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
-#include <valijson/schema_parser.hpp>
 #include <valijson/validation_results.hpp>
 #include <valijson/validator.hpp>
+
+// GCC 12 sees copies beyond a string's end where valijson replaces "~1" in pointers: GCC's bug 105651.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wrestrict"
+#include <valijson/schema_parser.hpp>
+#pragma GCC diagnostic pop
 
 #include "scenarios/text.hpp"
 

@@ -16,7 +16,7 @@
 
 #include <unistd.h>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 
 namespace verbtwin::sim {
 namespace {

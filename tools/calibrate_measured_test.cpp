@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
 #include "models/profile.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {

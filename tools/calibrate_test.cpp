@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "calibration/experiment.hpp"
 #include "calibration/machine.hpp"
 #include "tools/catalog.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -144,14 +144,19 @@ TEST_F(Calibrate, WhatCannotBeSimulatedEndsIt) {
   EXPECT_FALSE(fs::exists(directory_ / "REPORT.md"));
 }
 
-TEST_F(Calibrate, AFitSaysThatItDropsWholeTransactionsFromTheReport) {
+TEST_F(Calibrate, AFitThatChangesAProfileDropsWholeTransactionsFromTheReportAndSaysSo) {
   std::ofstream(directory_ / "REPORT.md") << "former\n\n# End to end\n\n## Something\n";
   ChildProcess evaluated = start({"--published", "--evaluate"});
   ASSERT_EQ(evaluated.wait(), 0) << evaluated.err();
   EXPECT_THAT(read_text(directory_ / "REPORT.md"), HasSubstr("## Something"));
-  ChildProcess fitted = start({"--published", "--group", "not fitted"});
-  ASSERT_EQ(fitted.wait(), 0) << fitted.err();
-  EXPECT_THAT(fitted.out(), HasSubstr("left out of the report: whole transactions"));
+  ChildProcess same = start({"--published", "--group", "not fitted"});
+  ASSERT_EQ(same.wait(), 0) << same.err();
+  EXPECT_THAT(read_text(directory_ / "REPORT.md"), HasSubstr("## Something"));
+  std::ofstream(directory_ / "profiles/ideal.json", std::ios::app) << "\n";
+  ChildProcess changed = start({"--published", "--group", "not fitted"});
+  ASSERT_EQ(changed.wait(), 0) << changed.err();
+  EXPECT_THAT(changed.out(), HasSubstr("left out of the report: whole transactions"));
+  EXPECT_THAT(read_text(directory_ / "REPORT.md"), testing::Not(HasSubstr("## Something")));
 }
 
 /// Takes twenty to fifty minutes.

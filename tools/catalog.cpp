@@ -13,7 +13,7 @@ namespace {
 std::vector<scenarios::CatalogEntry> catalog_entries(std::span<const protocols::RegistryEntry> registered) {
   std::vector<scenarios::CatalogEntry> entries;
   for (const protocols::RegistryEntry& entry : registered) {
-    entries.push_back({entry.name, entry.description, entry.schema, entry.needs_protocol, entry.family});
+    entries.push_back({entry.name, entry.description, entry.schema, entry.family});
   }
   return entries;
 }

@@ -113,7 +113,7 @@ std::vector<std::string> written_machines(const Calibration& c, const std::optio
 }
 
 void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
-                  const std::vector<json>& profiles, bool fitted) {
+                  const std::vector<json>& profiles, bool replaced) {
   calibration::ProfileSet set;
   const fs::path directory = c.directory / "profiles";
   for (const Experiment& e : c.set.experiments) {
@@ -127,7 +127,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
   const fs::path former = c.directory / "REPORT.md";
   std::string end_to_end = fs::exists(former) ? comparisons_of(scenarios::read_text(former)) : "";
-  if (fitted && !end_to_end.empty()) {
+  if (replaced && !end_to_end.empty()) {
     end_to_end.clear();
     print(
         "left out of the report: whole transactions beside published ones, which were of the former "
@@ -167,14 +167,18 @@ int calibrate_published(const CalibrateOptions& options) {
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.measured.jobs,
                                          [&] { return !signals.stop().load(); });
+  bool replaced = false;  // a profile by another one
   if (!evaluate) {
     if (options.group) check_shipped(c, *options.group);
     if (!fit(c, evaluator, options.group)) return kExitSignal + signals.signal_number();
     for (const std::string& machine : written_machines(c, options.group)) {
-      write_file_whole(profile_file(c, machine), calibration::profile_text(c.machines.document(machine)));
+      const fs::path file = profile_file(c, machine);
+      const std::string text = calibration::profile_text(c.machines.document(machine));
+      replaced = replaced || (fs::exists(file) && scenarios::read_text(file) != text);
+      write_file_whole(file, text);
     }
   }
-  write_report(c, evaluator, shipped_profiles(c), !evaluate);
+  write_report(c, evaluator, shipped_profiles(c), replaced);
   return signals.stop() ? kExitSignal + signals.signal_number() : kExitDone;
 }
 
@@ -229,21 +233,18 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("--group", options->group, "Fit one group of machines (calibration/machines/groups.json)")
       ->type_name("NAME");
-  command->add_option("--jobs", options->measured.jobs, "Simulations at a time")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->measured.jobs, "Simulations at a time");
   command->footer(
-      "--published writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and\n"
-      "calibration/report.json. Its fit drops the comparisons of whole transactions from the report: they "
-      "are\n"
-      "of the former profiles. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as\n"
-      "they were. --measured writes the same into --out, and takes a minute or two. The same data give the\n"
-      "same profiles.\n"
-      "Examples:\n"
-      "  verbtwin calibrate --published --evaluate\n"
-      "  verbtwin calibrate --published --group \"ConnectX-4 cluster\"\n"
-      "  verbtwin calibrate --measured out/measured/measurement.json --nic connectx-5 --host xeon-e5-2650v4 "
-      "--out out/mine");
+      R"(--published writes calibration/profiles/*.json, calibration/REPORT.md, calibration/plots and
+calibration/report.json. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as they
+were. Where a profile has changed, the report loses its comparisons of whole transactions, which are of the
+former one (`verbtwin compare-published --report` adds new ones).
+--measured writes the same into --out, and takes a minute or two.
+The same data give the same profiles.
+Examples:
+  verbtwin calibrate --published --evaluate
+  verbtwin calibrate --published --group "ConnectX-4 cluster"
+  verbtwin calibrate --measured out/measured/measurement.json --nic connectx-5 --host xeon-e5-2650v4 --out out/mine)");
   command->callback([options, &exit_code] { exit_code = calibrate(*options); });
 }
 

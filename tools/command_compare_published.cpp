@@ -33,7 +33,7 @@ std::string read_report(const std::filesystem::path& file) {
 }
 
 /// What the sweep varies tells which figure it belongs to.
-Comparison compare_table(const calibration::PublishedTable& table) {
+Comparison compare_table(const calibration::CsvTable& table) {
   if (varies_ramp_systems(table)) return compare_ramp(table);
   if (varies_factors(table)) return compare_factors(table);
   return compare_curves(table);
@@ -67,10 +67,10 @@ std::string with_picture(const Comparison& comparison, const std::string& pictur
                      comparison.text.substr(line));
 }
 
-calibration::PublishedTable read_points(const std::filesystem::path& file) {
-  using calibration::PublishedTable;
+calibration::CsvTable read_points(const std::filesystem::path& file) {
+  using calibration::CsvTable;
   try {
-    return PublishedTable::read(file, PublishedTable::Kind::kPlain);
+    return CsvTable::read(file, CsvTable::Kind::kPlain);
   } catch (const UserError& error) {
     throw UserError(
         "", fmt::format("{}; allowed: a sweep's points.csv, or the directory that holds it", error.what()));

@@ -3,18 +3,17 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
+#include <cctype>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/loader.hpp"
@@ -51,24 +50,9 @@ struct ExplainOptions {
 class Profiles {
  public:
   explicit Profiles(const std::optional<std::string>& out) {
-    if (out) {
-      directory_ = fs::path(*out) / "profiles";
-      fs::create_directories(directory_);
-      return;
-    }
-    std::string pattern = (fs::temp_directory_path() / "verbtwin_explain_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw std::system_error(errno, std::generic_category(), "cannot make a directory for profiles");
-    }
-    directory_ = pattern;
-    temporary_ = true;
+    directory_ = out ? fs::path(*out) / "profiles" : temporary_.emplace().path();
+    fs::create_directories(directory_);
   }
-  ~Profiles() {
-    std::error_code ignored;
-    if (temporary_) fs::remove_all(directory_, ignored);
-  }
-  Profiles(const Profiles&) = delete;
-  Profiles& operator=(const Profiles&) = delete;
 
   /// The path of the part's profile, made of the one that the scenario names.
   std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
@@ -82,8 +66,8 @@ class Profiles {
   }
 
  private:
+  std::optional<TemporaryDirectory> temporary_;
   fs::path directory_;
-  bool temporary_ = false;
 };
 
 class Explainer {
@@ -138,8 +122,7 @@ class Explainer {
 
   void add_trial(const Part& part, const Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
-    // Queue pairs of a thread's own context share no register.
-    if (part.name == "doorbell locks" && !cluster.shared_contexts) return;
+    if (part.only_with_shared_contexts && !cluster.shared_contexts) return;
     scenarios::Scenario scenario = base();
     bool changed = false;
     const auto set = [&](const std::string& path, const std::string& value) {
@@ -198,9 +181,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
   add_scenario_options(*command, options->scenario, options->overrides);
-  command->add_option("--jobs", options->jobs, "Runs side by side, each in a process of its own")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->jobs, "Runs side by side, each in a process of its own");
   command
       ->add_option("--out", options->out,
                    "Directory for explanation.json and the changed profiles; created if absent")

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
-#include "tools/child_process.hpp"
+#include "backend/temporary_directory.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 

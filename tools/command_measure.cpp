@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/measurement.hpp"
-#include "calibration/published.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
@@ -395,20 +395,16 @@ void add_measure_command(CLI::App& app, int& exit_code) {
       ->type_name("N");
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
       ->type_name("N");
-  command->footer(
-      "Example:\n"
-      "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"
-      "perftest has -s, -l, -I, -Q, -D, -d, -i and -x too, where they mean the same, and of the long names\n"
-      "--size, --post_list, --inline_size, --cq-mod, --duration and --gid-index. -t (--tx-depth) and -q "
-      "(--qp)\n"
-      "are of each thread here, of a queue pair and of a process there. --device and --port are verbtwin's:\n"
-      "perftest calls them --ib-dev and --ib-port, and its --port is a TCP port. Other flags and lists of\n"
-      "values it does not have.\n"
-      "A WRITE of one thread with a window of 1 is half a round trip of two ranks that answer each other, "
-      "as\n"
-      "ib_write_lat's; other latencies end with the completion. A result names its device, firmware, link, "
-      "CPU\n"
-      "and kernel.");
+  command->footer(R"(Example:
+  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2
+Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x; of the long names --size,
+--post_list, --inline_size, --cq-mod, --duration and --gid-index.
+Flags that mean something else there: -t (--tx-depth) is of a queue pair there and of a thread here, -q
+(--qp) of a process there and of a thread here. Our --device and --port are perftest's --ib-dev and
+--ib-port; its --port is a TCP port. perftest lacks our other flags, and takes no lists of values.
+Latency of a WRITE, of one thread with a window of 1: half a round trip of two ranks that answer each
+other, as ib_write_lat takes it. Other latencies end with the completion. A result names its device,
+firmware, link, CPU and kernel.)");
   command->callback([options, &exit_code] { exit_code = measure(*options); });
 }
 

@@ -214,11 +214,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
-  command
-      ->add_option("--jobs", options->jobs,
-                   "Settings of the scenario's sweep that run side by side, each in a process of its own")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->jobs,
+                  "Settings of the scenario's sweep that run side by side, each in a process of its own");
   command->add_option("--out", options->out, "Directory for plan.json and points.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");

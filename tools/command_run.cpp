@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <charconv>
 #include <csignal>
@@ -329,11 +328,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
           "peer,queue_pair,verb,bytes,to,signalled,list; simulated runs only")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
-  command
-      ->add_option("--jobs", options->jobs,
-                   "Points of a sweep that run side by side, each in a process of its own")
-      ->type_name("N")
-      ->check(CLI::Range(1, 256));
+  add_jobs_option(*command, options->jobs,
+                  "Points of a sweep that run side by side, each in a process of its own");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
   constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
   command

@@ -3,6 +3,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -15,11 +16,16 @@ namespace verbtwin::tools {
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides) {
   command.add_option("SCENARIO", scenario, "Scenario file (JSON)")->required()->type_name("FILE");
   command
-      .add_option("--set", overrides,
-                  "Override a field, as cluster.nodes=80; may be repeated, the last one wins; none that the "
-                  "scenario sweeps")
+      .add_option(
+          "--set", overrides,
+          "Override a field, as cluster.nodes=80; may be repeated, the last one wins; a field that the "
+          "scenario sweeps is refused")
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
+}
+
+void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {
+  command.add_option("--jobs", jobs, what)->type_name("N")->check(CLI::Range(1, 256));
 }
 
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group) {

@@ -36,6 +36,9 @@ void add_explain_command(CLI::App& app, int& exit_code);
 /// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);
 
+/// --jobs. `jobs` outlives the command; `what` says what runs side by side.
+void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);
+
 /// Which RDMA device a command on real verbs uses: --device, --port, --gid-index. `rank` outlives the
 /// command.
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group = "Options");

@@ -100,7 +100,7 @@ namespace {
 constexpr int kNodesMax = 4096, kThreadsMax = 256, kCoroutinesMax = 1024, kNicsMax = 8;
 
 /// "1 thread, published with 24; connectx-5, published with connectx-4"; empty where all is as published.
-std::string other_cluster(const calibration::PublishedTable& table, const calibration::PublishedRow& row) {
+std::string other_cluster(const calibration::CsvTable& table, const calibration::CsvRow& row) {
   const calibration::PublishedCluster published;
   std::vector<std::string> differences;
   const auto compare = [&](const char* column, int most, const char* what, int wanted) {
@@ -147,7 +147,7 @@ std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> poi
   return points;
 }
 
-std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table) {
+std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table) {
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
     if (!table.has_column(column)) {
@@ -156,7 +156,7 @@ std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& 
     }
   }
   std::vector<SimulatedPoint> points;
-  for (const calibration::PublishedRow& row : table.rows()) {
+  for (const calibration::CsvRow& row : table.rows()) {
     SimulatedPoint point;
     point.workload = table.cell(row, "workload.name");
     if (point.workload == "tpcc") point.workload = "tpcc-new-order";
@@ -236,7 +236,7 @@ void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& p
 
 }  // namespace
 
-Comparison compare_curves(const calibration::PublishedTable& table) {
+Comparison compare_curves(const calibration::CsvTable& table) {
   std::vector<LeftOut> left_out;
   const std::vector<SimulatedPoint> simulated = of_published_cluster(simulated_points(table), left_out);
   const bool scale_out = is_scale_out(simulated);

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/published_points.hpp"
 #include "tools/plot.hpp"
 
@@ -27,7 +27,7 @@ struct SimulatedPoint {
 
 /// Throws UserError where the table is no points.csv. A NIC profile that is a file of the user's may be of
 /// any NIC; what an older table does not say of its cluster is not compared.
-std::vector<SimulatedPoint> simulated_points(const calibration::PublishedTable& table);
+std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table);
 
 /// A point that has nothing to stand beside.
 struct LeftOut {
@@ -72,7 +72,7 @@ struct Comparison {
 
 /// Figures 12 and 14: of a sweep over machines, or over systems and coroutines. Throws UserError where none
 /// of its points has been published, or several are of one published point.
-Comparison compare_curves(const calibration::PublishedTable& table);
+Comparison compare_curves(const calibration::CsvTable& table);
 
 /// `report` (calibration/REPORT.md) with this comparison in its last part, "End to end", in place of an
 /// earlier one of the same title.

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "tools/sweep.hpp"
 
@@ -92,9 +92,8 @@ json result(int coroutines, double per_s) {
 
 class Csv : public testing::Test {
  protected:
-  calibration::PublishedTable read(const std::string& text) const {
-    return calibration::PublishedTable::read(made_.write("points.csv", text),
-                                             calibration::PublishedTable::Kind::kPlain);
+  calibration::CsvTable read(const std::string& text) const {
+    return calibration::CsvTable::read(made_.write("points.csv", text), calibration::CsvTable::Kind::kPlain);
   }
   TemporaryDirectory made_;
 };
@@ -102,7 +101,7 @@ class Csv : public testing::Test {
 TEST_F(Csv, PointsGoOutAndComeBack) {
   const std::vector<SweepRow> rows = {{{{"cluster.coroutines", 1}}, result(1, 32e6)},
                                       {{{"cluster.coroutines", 2}}, result(2, 48e6)}};
-  const calibration::PublishedTable table = read(sweep_csv(rows));
+  const calibration::CsvTable table = read(sweep_csv(rows));
   ASSERT_EQ(table.rows().size(), 2U);
   const auto& first = table.rows()[0];
   const auto& second = table.rows()[1];

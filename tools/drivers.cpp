@@ -76,7 +76,7 @@ void Drivers::drive(int index, int cpu) {
   } catch (const std::exception& error) {
     if (self.failed.load(std::memory_order_relaxed)) return;  // others may be reading why
     // What a worker throws is often what follows from a device's failure.
-    const ibverbs::Failure& failure = cluster_.first_failure(index);
+    const ibverbs::Failure& failure = cluster_.port(index).first_failure();
     self.failure = failure.what.empty() ? error.what() : text_of(failure);
     self.failed.store(true, std::memory_order_release);
   }
@@ -85,7 +85,8 @@ void Drivers::drive(int index, int cpu) {
 void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
   Thread& self = *threads_[static_cast<std::size_t>(index)];
   Steppable& worker = program_.worker(index);
-  Cpu& cpu = cluster_.port(index).cpu();
+  ibverbs::NodePort& port = cluster_.port(index);
+  Cpu& cpu = port.cpu();
   std::int64_t last_ps = cpu.now_ps();
   std::int64_t last_busy_ps = last_ps;
   bool fences_posted = false;
@@ -98,7 +99,7 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     if (stage == Stage::kEnd) return;
     bool busy = false;
     for (int i = 0; i < kSteps; ++i) busy |= worker.step();
-    const std::uint64_t activity = sum(cluster_.counts(index)) + cluster_.socket_bytes(index);
+    const std::uint64_t activity = sum(port.counts()) + port.socket_bytes();
     busy |= activity != self.activity.load(std::memory_order_relaxed);
     self.activity.store(activity, std::memory_order_release);
     self.finished_ever.store(program_.finished_ever_of(index), std::memory_order_relaxed);
@@ -121,11 +122,11 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
       if (unfinished == 0) self.finished.store(true, std::memory_order_release);
     }
     if (stage == Stage::kFence && !fences_posted) {
-      cluster_.post_fences(index);
+      port.post_fences();
       fences_posted = true;
     }
-    if (fences_posted && cluster_.fenced(index)) self.fenced.store(true, std::memory_order_release);
-    const ibverbs::Failure& failure = cluster_.first_failure(index);
+    if (fences_posted && port.fenced()) self.fenced.store(true, std::memory_order_release);
+    const ibverbs::Failure& failure = port.first_failure();
     if (!failure.what.empty() && !self.failed.load(std::memory_order_relaxed)) {
       self.failure = text_of(failure);
       self.failed.store(true, std::memory_order_release);
@@ -136,11 +137,11 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
 void Drivers::count(Thread& self, int index, std::int64_t now_ps) {
   if (!self.counting && now_ps >= window_.begin_ps) {
     self.counting = true;
-    self.before = cluster_.counts(index);
+    self.before = cluster_.port(index).counts();
   }
   if (!self.counted && now_ps >= window_.end_ps) {
     self.counted = true;
-    self.after = cluster_.counts(index);
+    self.after = cluster_.port(index).counts();
   }
 }
 
@@ -186,7 +187,7 @@ VerbCounts Drivers::verbs_in_window() const {
     const Thread& t = *threads_[i];
     // A run that was stopped early has no end of its window.
     const VerbCounts& after = t.counted    ? t.after
-                              : t.counting ? cluster_.counts(static_cast<int>(i))
+                              : t.counting ? cluster_.port(static_cast<int>(i)).counts()
                                            : t.before;
     all += after - t.before;
   }

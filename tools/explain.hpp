@@ -23,8 +23,9 @@ namespace verbtwin::tools {
 /// times are halved, rates and numbers doubled.
 struct Part {
   std::string_view name;  // "receive engines"
-  std::vector<std::string_view> nic, host, socket;
-  std::vector<std::string_view> fields;  // of the scenario, "cluster.network.switch_ns"
+  std::vector<std::string_view> nic{}, host{}, socket{};
+  std::vector<std::string_view> fields{};  // of the scenario, "cluster.network.switch_ns"
+  bool only_with_shared_contexts = false;  // queue pairs of a thread's own context share no doorbell register
 };
 std::span<const Part> parts();
 

@@ -15,7 +15,7 @@ namespace verbtwin::tools {
 
 namespace {
 
-using calibration::PublishedTable;
+using calibration::CsvTable;
 
 /// What a step of the figure switches on, as points.csv shows it.
 struct Factor {
@@ -33,7 +33,7 @@ constexpr std::array kFactors = {
 };
 using Switches = std::bitset<kFactors.size()>;
 
-Switches switches_of(const PublishedTable& table, const calibration::PublishedRow& row) {
+Switches switches_of(const CsvTable& table, const calibration::CsvRow& row) {
   Switches on;
   for (std::size_t i = 0; i < kFactors.size(); ++i)
     on[i] = table.cell(row, kFactors[i].column) != kFactors[i].off;
@@ -66,12 +66,12 @@ bool same_way(double published, double simulated) {
 
 }  // namespace
 
-bool varies_factors(const PublishedTable& table) {
+bool varies_factors(const CsvTable& table) {
   return std::ranges::all_of(kFactors, [&](const Factor& factor) { return table.has_column(factor.column); });
 }
 
 std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedFactor>& published,
-                                       const PublishedTable& table) {
+                                       const CsvTable& table) {
   const std::vector<SimulatedPoint> points = simulated_points(table);
   const std::vector<LeftOut> left_out = of_other_clusters(points);
   std::vector<PairedFactor> pairs;
@@ -142,7 +142,7 @@ std::vector<Panel> factor_panels(const std::string& title, const std::vector<Pai
 }
 }  // namespace
 
-Comparison compare_factors(const PublishedTable& table) {
+Comparison compare_factors(const CsvTable& table) {
   const std::string title = "OSDI 2018, figure 13(a): TPC-C new-order, one optimisation after another";
   const std::vector<PairedFactor> pairs = pair_factors(calibration::published_factors(), table);
   return {title, render_factors(title, pairs) + render_left_out(of_other_clusters(simulated_points(table))),

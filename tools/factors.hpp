@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/published_points.hpp"
 #include "tools/comparison.hpp"
 
@@ -20,16 +20,16 @@ struct PairedFactor {
 };
 
 /// Whether points.csv varies the factors of the figure.
-bool varies_factors(const calibration::PublishedTable& table);
+bool varies_factors(const calibration::CsvTable& table);
 
 /// For each published step the one point that has on what is on by then and nothing else, whatever the order
 /// of the points.
 std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedFactor>& published,
-                                       const calibration::PublishedTable& table);
+                                       const calibration::CsvTable& table);
 
 /// Markdown. Ends in a newline.
 std::string render_factors(const std::string& title, const std::vector<PairedFactor>& pairs);
 
-Comparison compare_factors(const calibration::PublishedTable& table);
+Comparison compare_factors(const calibration::CsvTable& table);
 
 }  // namespace verbtwin::tools

@@ -234,7 +234,7 @@ void RankRun::run() {
 void RankRun::place_workers() {
   std::vector<std::vector<int>> near;
   for (int thread = 0; thread < threads(); ++thread) {
-    near.push_back(parse_cpu_list(cluster_.near_cpus(thread)));
+    near.push_back(parse_cpu_list(cluster_.port(thread).near_cpus()));
   }
   std::vector<RankPlace> ranks;
   for (const std::string& place :

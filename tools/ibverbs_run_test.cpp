@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
-#include "tools/child_process.hpp"
+#include "backend/temporary_directory.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/launcher.hpp"
 
 namespace verbtwin::tools {

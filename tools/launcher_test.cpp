@@ -14,8 +14,8 @@
 #include <fstream>
 #include <thread>
 
-#include "backend/temporary_directory_for_test.hpp"
-#include "tools/child_process.hpp"
+#include "backend/temporary_directory.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/rank_options.hpp"
 
 namespace verbtwin::tools {

@@ -23,6 +23,22 @@ std::vector<std::string> family() {
   return names;
 }
 
+/// What a protocol has for an option of a phase where a scenario says nothing.
+std::string preset_of(const std::string& protocol, const std::string& phase, const std::string& option) {
+  const auto entries = protocols::occ_entries();
+  const auto entry = std::ranges::find(entries, protocol, &protocols::RegistryEntry::name);
+  const json::json_pointer place("/properties/phases/properties/" + phase + "/properties/" + option +
+                                 "/default");
+  return entry->schema.at(place);
+}
+
+/// Those that fetch records by READ.
+std::vector<std::string> readers() {
+  std::vector<std::string> names = family();
+  std::erase_if(names, [](const auto& name) { return preset_of(name, "execution", "primitive") == "rpc"; });
+  return names;
+}
+
 /// 3 nodes x 2 threads x 4 coroutines on little data.
 constexpr const char* kContended = R"({
   "name": "contended",
@@ -149,11 +165,10 @@ TEST_P(FamilyFaults, LogsLeftOutAreCaught) {
 
 /// Only those that log at the coordinator's replicas update backups themselves.
 TEST_P(FamilyFaults, BackupUpdatesLeftOutAreCaught) {
-  const bool coordinators = GetParam() == "fasst" || GetParam() == "fasst-hybrid";
-  EXPECT_EQ(caught(&Sabotage::skip_backup_update, "backups"), coordinators);
+  const bool at_coordinator = preset_of(GetParam(), "logging", "placement") == "coordinator";
+  EXPECT_EQ(caught(&Sabotage::skip_backup_update, "backups"), at_coordinator);
 }
 
-/// Protocols that fetch records by READ.
 class ReaderFaults : public FamilyFaults {};
 
 TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
@@ -163,7 +178,7 @@ TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::accept_torn, "serializable", two_lines, 200));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::Values("drtmh", "drtmr", "farm"),
+INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::ValuesIn(readers()),
                          [](const auto& test) { return identifier(test.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(family()),

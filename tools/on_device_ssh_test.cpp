@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
-#include "tools/child_process.hpp"
+#include "backend/temporary_directory.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/launcher.hpp"
 
 namespace verbtwin::tools {

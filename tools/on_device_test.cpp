@@ -17,9 +17,9 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "protocols/occ/options.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {

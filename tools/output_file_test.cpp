@@ -10,7 +10,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::tools {

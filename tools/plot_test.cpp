@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 #include "calibration/experiment.hpp"
-#include "tools/child_process.hpp"
+#include "tools/child_process_for_test.hpp"
 #include "tools/report_plots.hpp"
 #include "tools/sweep_plot.hpp"
 

@@ -14,15 +14,15 @@
 namespace verbtwin::tools {
 namespace {
 
-using calibration::PublishedTable;
+using calibration::CsvTable;
 using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-PublishedTable table(const std::string& text) {
-  return PublishedTable::parse("points.csv", text, PublishedTable::Kind::kPlain);
+CsvTable table(const std::string& text) {
+  return CsvTable::parse("points.csv", text, CsvTable::Kind::kPlain);
 }
 
 std::string refusal(const auto& act) {
@@ -35,7 +35,7 @@ std::string refusal(const auto& act) {
 }
 
 /// points.csv of a shipped sweep, as if its points had done 100, 200, ... transactions.
-PublishedTable shipped(const std::string& scenario) {
+CsvTable shipped(const std::string& scenario) {
   std::vector<SweepRow> rows;
   for (const auto& point : scenarios::load_points(std::string(VERBTWIN_SOURCE_DIR "/scenarios/") + scenario,
                                                   {}, make_catalog())) {
@@ -48,7 +48,7 @@ PublishedTable shipped(const std::string& scenario) {
 }
 
 TEST(Factors, TheShippedSweepHasEveryPublishedStepInItsOrder) {
-  const PublishedTable points = shipped("osdi18/fig13-factors.json");
+  const CsvTable points = shipped("osdi18/fig13-factors.json");
   ASSERT_TRUE(varies_factors(points));
   const auto pairs = pair_factors(calibration::published_factors(), points);
   ASSERT_EQ(pairs.size(), 7U);
@@ -136,7 +136,7 @@ std::string ramp_points(const char* mix, int s2pl, int ipoib, int plus, int star
 }
 
 TEST(RampRatios, StandBesideThePublishedOnes) {
-  const PublishedTable points =
+  const CsvTable points =
       table(kRampHead + ramp_points("C", 50, 100, 206, 300) + ramp_points("B", 1, 4, 3, 5) +
             ramp_point("ramp-small", "ipoib_tcp", "rpc", "rpc", "C", 999));
   ASSERT_TRUE(varies_ramp_systems(points));

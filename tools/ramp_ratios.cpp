@@ -13,8 +13,8 @@ namespace verbtwin::tools {
 
 namespace {
 
-using calibration::PublishedRow;
-using calibration::PublishedTable;
+using calibration::CsvRow;
+using calibration::CsvTable;
 
 constexpr std::array<const char*, kRampSystems> kSystemNames = {
     "S2PL on IPoIB", "RAMP on Ethernet", "RAMP on IPoIB", "SEND/RECV", "GET+,PUT+", "GET*,PUT+"};
@@ -34,12 +34,11 @@ constexpr std::array kStated = {
            kRampOnEthernet},
 };
 
-std::string cell_or(const PublishedTable& table, const PublishedRow& row, const char* column,
-                    const char* otherwise) {
+std::string cell_or(const CsvTable& table, const CsvRow& row, const char* column, const char* otherwise) {
   return table.has_column(column) ? table.cell(row, column) : otherwise;
 }
 
-std::optional<RampSystem> system_of(const PublishedTable& table, const PublishedRow& row) {
+std::optional<RampSystem> system_of(const CsvTable& table, const CsvRow& row) {
   const std::string protocol = table.cell(row, "protocol.name");
   const std::string transport = table.cell(row, "protocol.transport");
   const std::string get = cell_or(table, row, "protocol.get", "rpc");
@@ -55,14 +54,14 @@ std::optional<RampSystem> system_of(const PublishedTable& table, const Published
 }
 
 /// The share of transactions that only read.
-double read_share_of(const PublishedTable& table, const PublishedRow& row) {
+double read_share_of(const CsvTable& table, const CsvRow& row) {
   if (table.has_column("workload.read_ratio")) return table.number(row, "workload.read_ratio");
   const std::string mix = cell_or(table, row, "workload.mix", "B");
   return mix == "C" ? 1 : mix == "B" ? 0.95 : 0.5;
 }
 
 /// "ycsb-groups, mix C": its name and what the sweep varies of it.
-std::string workload_of(const PublishedTable& table, const PublishedRow& row) {
+std::string workload_of(const CsvTable& table, const CsvRow& row) {
   constexpr std::string_view kPrefix = "workload.";
   std::string text = table.cell(row, "workload.name");
   for (const std::string& column : table.columns()) {
@@ -159,13 +158,13 @@ std::string render_groups(const std::vector<RampGroup>& groups) {
 
 }  // namespace
 
-bool varies_ramp_systems(const PublishedTable& table) {
+bool varies_ramp_systems(const CsvTable& table) {
   return table.has_column("protocol.name") && table.has_column("protocol.transport");
 }
 
-std::vector<RampGroup> ramp_groups(const PublishedTable& table) {
+std::vector<RampGroup> ramp_groups(const CsvTable& table) {
   std::vector<RampGroup> groups;
-  for (const PublishedRow& row : table.rows()) {
+  for (const CsvRow& row : table.rows()) {
     const std::optional<RampSystem> system = system_of(table, row);
     if (!system) continue;
     const std::string workload = workload_of(table, row);
@@ -206,7 +205,7 @@ std::vector<Panel> ramp_panels(const std::string& title, const std::vector<RampG
 }
 }  // namespace
 
-Comparison compare_ramp(const PublishedTable& table) {
+Comparison compare_ramp(const CsvTable& table) {
   const std::string title = "RAMP over RDMA: " + table.cell(table.rows().front(), "name");
   const std::vector<RampGroup> groups = ramp_groups(table);
   return {title, render_ramp(title, calibration::published_ramp_ratios(), groups),

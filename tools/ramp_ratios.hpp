@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 #include "calibration/published_points.hpp"
 #include "tools/comparison.hpp"
 
@@ -34,14 +34,14 @@ struct RampGroup {
 };
 
 /// Whether points.csv compares ways to read and write.
-bool varies_ramp_systems(const calibration::PublishedTable& table);
+bool varies_ramp_systems(const calibration::CsvTable& table);
 
-std::vector<RampGroup> ramp_groups(const calibration::PublishedTable& table);
+std::vector<RampGroup> ramp_groups(const calibration::CsvTable& table);
 
 /// Markdown. Ends in a newline.
 std::string render_ramp(const std::string& title, const std::vector<calibration::PublishedRatio>& published,
                         const std::vector<RampGroup>& groups);
 
-Comparison compare_ramp(const calibration::PublishedTable& table);
+Comparison compare_ramp(const calibration::CsvTable& table);
 
 }  // namespace verbtwin::tools

@@ -47,8 +47,8 @@ TEST_P(RampScenarios, EveryPointRunsAndIsReadAtomic) {
 
 TEST_P(RampScenarios, SystemsComeInThePublishedOrderWhereReadsDominate) {
   const std::string text =
-      compare_ramp(calibration::PublishedTable::parse("points.csv", sweep_csv(run_sweep(GetParam(), {})),
-                                                      calibration::PublishedTable::Kind::kPlain))
+      compare_ramp(calibration::CsvTable::parse("points.csv", sweep_csv(run_sweep(GetParam(), {})),
+                                                calibration::CsvTable::Kind::kPlain))
           .text;
   EXPECT_THAT(text, testing::ContainsRegex("holds at (1 of 1|2 of 2|3 of 3|6 of 6) workloads")) << text;
 }

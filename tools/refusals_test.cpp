@@ -123,7 +123,7 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
 
 TEST_F(Refusals, MeasureSaysWhichFlagsArePerftests) {
   const std::string help = verbtwin({"measure", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("perftest has -s, -l, -I, -Q, -D, -d, -i and -x too"));
+  EXPECT_THAT(help, HasSubstr("the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x;"));
   EXPECT_THAT(help, HasSubstr("its --port is a TCP port"));
 }
 

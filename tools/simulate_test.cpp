@@ -1,7 +1,7 @@
 // Scenarios run end to end on the simulated binding, small enough for a test and contended enough for the
 // checks to have something to find.
 #include "tools/simulate.hpp"
-#include "backend/temporary_directory_for_test.hpp"
+#include "backend/temporary_directory.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -14,8 +14,8 @@ using nlohmann::json;
 
 std::string name_read_again(const std::string& name) {
   const json result = {{"scenario", {{"name", name}, {"run", {{"seed", 7}}}}}};
-  const auto table = calibration::PublishedTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
-                                                        calibration::PublishedTable::Kind::kPlain);
+  const auto table = calibration::CsvTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
+                                                  calibration::CsvTable::Kind::kPlain);
   EXPECT_EQ(table.rows().size(), 1U);
   EXPECT_EQ(table.number(table.rows().at(0), "run.seed"), 7);
   return table.cell(table.rows().at(0), "name");
@@ -34,8 +34,8 @@ TEST(Sweep, APointIsALineWhateverIsInItsName) {
 
 TEST(Sweep, APointHasWhatItsRateIsOverAndWhatIsWrongWithIt) {
   const json result = {{"machines", 2}, {"datagrams_dropped", 5}, {"warning", {"one thing", "another"}}};
-  const auto table = calibration::PublishedTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
-                                                        calibration::PublishedTable::Kind::kPlain);
+  const auto table = calibration::CsvTable::parse("points.csv", sweep_csv({{{}, result, 0}}),
+                                                  calibration::CsvTable::Kind::kPlain);
   EXPECT_EQ(table.number(table.rows().at(0), "machines"), 2);
   EXPECT_EQ(table.number(table.rows().at(0), "datagrams_dropped"), 5);
   EXPECT_EQ(table.cell(table.rows().at(0), "warning"), "one thing; another");

@@ -69,7 +69,7 @@ RC_GTEST_PROP(Text, WrappingKeepsWordsAndWidth, ()) {
   const auto indent = *rc::gen::inRange<std::size_t>(0, 8);
   std::string text;
   for (const int length : lengths)
-    text += (text.empty() ? "" : " ") + std::string(static_cast<std::size_t>(length), 'x');
+    text.append(text.empty() ? 0 : 1, ' ').append(static_cast<std::size_t>(length), 'x');
   const std::string wrapped = std::string(indent, ' ') + wrap(text, indent, 20);
   std::istringstream lines(wrapped);
   for (std::string line; std::getline(lines, line);) RC_ASSERT(line.size() <= 20U);

@@ -34,7 +34,7 @@ void check_queue_pairs(const ClusterShape& s, std::size_t devices, const Context
 
 /// A worker's device and what the other nodes' workers are to it. Its NodeMemory is the node's memory as this
 /// worker's device has registered it.
-class Cluster::Worker final : public WorkerPort, public NodeMemory {
+class Cluster::Worker final : public NodePort, public NodeMemory {
  public:
   Worker(const Cluster& cluster, int thread, const PortChoice& choice)
       : cluster_(cluster),
@@ -70,6 +70,20 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
   QpAddress ud_address(int node, int thread) override {
     return ud_of_[static_cast<std::size_t>(node * shape().threads + thread)];
   }
+
+  // NodePort
+  void post_fences() override {
+    for (const auto& queue_pair : queue_pairs_) queue_pair->post_fence();
+  }
+  bool fenced() const override {
+    return std::ranges::all_of(queue_pairs_, [](const auto& queue_pair) { return queue_pair->idle(); });
+  }
+  std::uint64_t socket_bytes() const override {
+    return cluster_.sockets_ ? cluster_.sockets_->of(thread_).bytes_moved() : 0;
+  }
+  const VerbCounts& counts() const override { return device_.counts(); }
+  const Failure& first_failure() const override { return device_.first_failure(); }
+  std::string near_cpus() const override { return device_.context().near_cpus(); }
 
   // NodeMemory
   std::span<std::byte> local() override { return cluster_.area_.bytes(); }
@@ -121,12 +135,6 @@ class Cluster::Worker final : public WorkerPort, public NodeMemory {
 
   const Context& context() const { return device_.context(); }
   void disconnect() { queue_pairs_.clear(); }
-  void post_fences() {
-    for (const auto& queue_pair : queue_pairs_) queue_pair->post_fence();
-  }
-  bool fenced() const {
-    return std::ranges::all_of(queue_pairs_, [](const auto& queue_pair) { return queue_pair->idle(); });
-  }
 
  private:
   std::size_t at(int node, int nic, int index) const {
@@ -163,7 +171,7 @@ Cluster::Cluster(const ClusterParameters& p) : shape_(p.shape), node_(p.node), a
 
 Cluster::~Cluster() = default;
 
-WorkerPort& Cluster::port(int thread) {
+NodePort& Cluster::port(int thread) {
   return *workers_[static_cast<std::size_t>(thread)];
 }
 NodeMemory& Cluster::memory() {
@@ -221,31 +229,11 @@ void Cluster::start_clock() {
   for (const auto& worker : workers_) worker->cpu().start_clock(now);
 }
 
-void Cluster::post_fences(int thread) {
-  workers_[static_cast<std::size_t>(thread)]->post_fences();
-}
-bool Cluster::fenced(int thread) const {
-  return workers_[static_cast<std::size_t>(thread)]->fenced();
-}
-std::uint64_t Cluster::socket_bytes(int thread) const {
-  return sockets_ ? sockets_->of(thread).bytes_moved() : 0;
-}
-const VerbCounts& Cluster::counts(int thread) const {
-  return workers_[static_cast<std::size_t>(thread)]->device().counts();
-}
-const Failure& Cluster::first_failure(int thread) const {
-  return workers_[static_cast<std::size_t>(thread)]->device().first_failure();
-}
-
-std::string Cluster::near_cpus(int thread) const {
-  return workers_[static_cast<std::size_t>(thread)]->context().near_cpus();
-}
-
 std::vector<PortDescription> Cluster::descriptions() const {
   std::vector<PortDescription> all;
   for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
     const auto thread = static_cast<std::size_t>(nic * shape_.threads_per_nic());
-    all.push_back(workers_[thread]->device().context().description());
+    all.push_back(workers_[thread]->context().description());
   }
   return all;
 }

@@ -50,12 +50,31 @@ class RealCpu final : public Cpu {
   Clock::time_point origin_ = Clock::now();
 };
 
+/// A worker's door, and what the run that drives the worker asks of it: by the worker's thread, or when that
+/// has stopped.
+class NodePort : public WorkerPort {
+ public:
+  /// When nobody posts any more: a fence on each of its queue pairs; all it wrote has landed when fenced()
+  /// holds (polling is the caller's). Throws where a device takes no fence.
+  virtual void post_fences() = 0;
+  virtual bool fenced() const = 0;
+
+  /// Sent and received by TCP.
+  virtual std::uint64_t socket_bytes() const = 0;
+  virtual const VerbCounts& counts() const = 0;
+  /// The first completion that failed and was no flush, or the device's refusal to take requests.
+  virtual const Failure& first_failure() const = 0;
+
+  /// The CPUs beside its device (Context::near_cpus).
+  virtual std::string near_cpus() const = 0;
+};
+
 class Cluster {
  public:
   explicit Cluster(const ClusterParameters& parameters);
   ~Cluster();
 
-  WorkerPort& port(int thread);
+  NodePort& port(int thread);
   NodeMemory& memory();
 
   /// Exchanges addresses and keys with every rank and connects all queue pairs.
@@ -67,21 +86,7 @@ class Cluster {
   /// All workers' clocks are 0 now.
   void start_clock();
 
-  /// By the worker's thread, when nobody posts any more: a fence on each of its queue pairs; all it wrote has
-  /// landed when fenced() holds (polling is the caller's). Throws where a device takes no fence.
-  void post_fences(int thread);
-  bool fenced(int thread) const;
-
-  /// Sent and received by TCP; by the worker's thread.
-  std::uint64_t socket_bytes(int thread) const;
-  const VerbCounts& counts(int thread) const;
-  /// The worker's first completion that failed and was no flush, or its device's refusal to take requests; by
-  /// its thread, or when it has stopped.
-  const Failure& first_failure(int thread) const;
-
   std::vector<PortDescription> descriptions() const;
-  /// The CPUs beside the worker's device (Context::near_cpus).
-  std::string near_cpus(int thread) const;
   const std::string& warning() const { return area_.warning(); }
   /// Where this node's workers have TCP connections; empty: they have none.
   std::string sockets_host() const { return sockets_ ? sockets_->address().host : ""; }

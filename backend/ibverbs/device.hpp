@@ -58,6 +58,7 @@ class IbvDevice final : public Device {
 
   const Context& context() const { return context_; }
   VerbCounts& counts() { return counts_; }
+  const VerbCounts& counts() const { return counts_; }
   const Failure& first_failure() const { return first_failure_; }
   void note_failure(const Failure& failure) {
     if (first_failure_.what.empty()) first_failure_ = failure;

@@ -32,8 +32,8 @@ struct Dependency {
 
 struct Cycles {
   std::uint64_t components = 0;  // strongly connected, of more than one transaction
-  std::vector<Dependency>
-      shortest;  // a shortest cycle (in huge components: of those looked at), empty if there is none
+  /// A shortest cycle (in huge components: of those looked at); empty if there is none.
+  std::vector<Dependency> shortest;
 };
 
 /// `transactions` is their count; a dependency of a transaction on itself must not be given.

@@ -22,14 +22,12 @@ using InitialKeyDigest = std::function<std::uint64_t(std::uint64_t key)>;
 /// Violations, of committed transactions:
 /// * a fractured read: a version of one key, and of another key that was written with it an older version;
 /// * a read of a version that nobody committed, that was aborted, or that its transaction did not write;
-/// * a read whose digest is not the writer's (of an initial value: not `initial_digest`, or without it, not
-/// what other
-///   readers saw);
+/// * a read whose digest is not the writer's. Of an initial value: not `initial_digest`, or without that,
+///   not what other readers saw;
 /// * a read older than what its server named as committed;
 /// * a client that goes back: lastCommit[key] below what the same client was told, or committed, earlier.
-/// (What is
-///   monotonic is lastCommit. The versions returned are not: a second round may fetch one that a server is
-///   yet to commit, and the client's next read of that key alone may come before it does.)
+///   (The versions returned may go back: a second round may fetch one that a server is yet to commit, and
+///   the client's next read of that key alone may come before it does.)
 /// * two transactions that wrote under one timestamp, or under 0.
 ///
 /// Allowed by this level, and counted: `lost_updates`, transactions that read a version and wrote its key

@@ -22,8 +22,8 @@ struct CheckReport {
   std::string name;
   std::uint64_t transactions = 0;  // committed transactions judged
   std::uint64_t violations = 0;
-  std::vector<std::string>
-      examples;  // one line for each kind of violation: the first one found, and how many
+  /// One line for each kind of violation: the first one found, and how many.
+  std::vector<std::string> examples;
   std::vector<AllowedCount> allowed;
 };
 

@@ -267,7 +267,7 @@ RegistryEntry echo_entry() {
           "RPCs with an empty handler over the transport of choice; cluster.coroutines calls in flight per "
           "thread",
           {{"properties", p}},
-          false};
+          ""};
 }
 
 std::unique_ptr<Benchmark> make_echo(const json& workload, const BenchmarkParameters& parameters) {

@@ -312,7 +312,7 @@ RegistryEntry multi_object_entry() {
       "groups of reads or writes of random records: what coroutines, outstanding requests, doorbell batching "
       "and passive acknowledgement bring",
       {{"properties", p}},
-      false};
+      ""};
 }
 
 std::unique_ptr<Benchmark> make_multi_object(const json& workload, const BenchmarkParameters& parameters) {

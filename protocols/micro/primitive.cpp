@@ -178,7 +178,7 @@ RegistryEntry primitive_entry() {
   return {"primitive",
           "raw verbs: each thread keeps a window of one kind of request in flight",
           {{"properties", p}},
-          false};
+          ""};
 }
 
 std::unique_ptr<Benchmark> make_primitive(const json& workload, const BenchmarkParameters& parameters) {

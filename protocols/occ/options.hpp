@@ -43,8 +43,8 @@ struct OccOptions {
     Primitive check = Primitive::kOneSided;
     bool outstanding = true;
     bool doorbell_batching = true;
-    std::uint32_t check_rpc_above =
-        0;  // records of one primary: beyond them one-sided checks go by RPC; 0: never
+    /// Records of one primary: beyond so many, one-sided checks go by RPC; 0: never.
+    std::uint32_t check_rpc_above = 0;
   } validation;
   struct Logging {
     Primitive primitive = Primitive::kOneSided;

@@ -171,20 +171,18 @@ const Preset kFasstOcc;
 }  // namespace
 
 std::span<const RegistryEntry> occ_entries() {
-  static const std::array<RegistryEntry, 6> entries{
-      RegistryEntry{
-          "drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",
-          options_schema(kDrtmh)},
-      RegistryEntry{"drtmr", "DrTM+R: one-sided throughout, CAS locks, location cache (EuroSys 2016)",
-                    options_schema(kDrtmr)},
-      RegistryEntry{"farm",
-                    "FaRM: READs, LOCK records in the primaries' logs, one-sided checks and logs (SOSP 2015)",
-                    options_schema(kFarm)},
-      RegistryEntry{"fasst", "FaSST: RPC throughout, locks when fetching, the coordinator's log (OSDI 2016)",
-                    options_schema(kFasst)},
-      RegistryEntry{"fasst-hybrid", "FaSST with one-sided checks and logs", options_schema(kFasstHybrid)},
-      RegistryEntry{"fasst-occ", "FaSST-OCC: the same four phases, each by RPC over UD (OSDI 2016, 2018)",
-                    options_schema(kFasstOcc)}};
+  static const auto entries = std::to_array<RegistryEntry>(
+      {{"drtmh", "DrTM+H: READ or RPC by location cache, CAS locks, one-sided logs and commits (OSDI 2018)",
+        options_schema(kDrtmh)},
+       {"drtmr", "DrTM+R: one-sided throughout, CAS locks, location cache (EuroSys 2016)",
+        options_schema(kDrtmr)},
+       {"farm", "FaRM: READs, LOCK records in the primaries' logs, one-sided checks and logs (SOSP 2015)",
+        options_schema(kFarm)},
+       {"fasst", "FaSST: RPC throughout, locks when fetching, the coordinator's log (OSDI 2016)",
+        options_schema(kFasst)},
+       {"fasst-hybrid", "FaSST with one-sided checks and logs", options_schema(kFasstHybrid)},
+       {"fasst-occ", "FaSST-OCC: the same four phases, each by RPC over UD (OSDI 2016, 2018)",
+        options_schema(kFasstOcc)}});
   return entries;
 }
 
@@ -221,18 +219,26 @@ OccOptions OccOptions::from_json(const json& protocol) {
   OccOptions o;
   const json& phases = protocol.at("phases");
   const json& execution = phases.at("execution");
-  o.execution = {value_of(kExecution, execution.at("primitive")), execution.at("outstanding"),
-                 execution.at("doorbell_batching"), execution.at("lock")};
+  o.execution = {.primitive = value_of(kExecution, execution.at("primitive")),
+                 .outstanding = execution.at("outstanding"),
+                 .doorbell_batching = execution.at("doorbell_batching"),
+                 .lock = execution.at("lock")};
   const json& validation = phases.at("validation");
-  o.validation = {value_of(kLock, validation.at("lock")), value_of(kCheckOrLogging, validation.at("check")),
-                  validation.at("outstanding"), validation.at("doorbell_batching"),
-                  validation.at("check_rpc_above")};
+  o.validation = {.lock = value_of(kLock, validation.at("lock")),
+                  .check = value_of(kCheckOrLogging, validation.at("check")),
+                  .outstanding = validation.at("outstanding"),
+                  .doorbell_batching = validation.at("doorbell_batching"),
+                  .check_rpc_above = validation.at("check_rpc_above")};
   const json& logging = phases.at("logging");
-  o.logging = {value_of(kCheckOrLogging, logging.at("primitive")), logging.at("outstanding"),
-               logging.at("doorbell_batching"), value_of(kPlacement, logging.at("placement"))};
+  o.logging = {.primitive = value_of(kCheckOrLogging, logging.at("primitive")),
+               .outstanding = logging.at("outstanding"),
+               .doorbell_batching = logging.at("doorbell_batching"),
+               .placement = value_of(kPlacement, logging.at("placement"))};
   const json& commit = phases.at("commit");
-  o.commit = {value_of(kCommit, commit.at("primitive")), commit.at("outstanding"),
-              commit.at("doorbell_batching"), commit.at("passive_ack")};
+  o.commit = {.primitive = value_of(kCommit, commit.at("primitive")),
+              .outstanding = commit.at("outstanding"),
+              .doorbell_batching = commit.at("doorbell_batching"),
+              .passive_ack = commit.at("passive_ack")};
   const json& rpc = protocol.at("rpc");
   o.rpc.coalescing = rpc.at("coalescing");
   o.rpc.request_batching = rpc.at("request_batching");
@@ -242,7 +248,9 @@ OccOptions OccOptions::from_json(const json& protocol) {
   o.location_cache_start = value_of(kCacheStart, cache.at("start"));
   o.log_ring_b = protocol.at("log").at("ring_kib").get<std::uint32_t>() << 10;
   o.truncate_after = value_of(kTruncateAfter, protocol.at("truncate_after"));
-  o.artifact = {protocol.at("artifact").at("conflicts_commit"), protocol.at("artifact").at("versions_stay")};
+  const json& artifact = protocol.at("artifact");
+  o.artifact = {.conflicts_commit = artifact.at("conflicts_commit"),
+                .versions_stay = artifact.at("versions_stay")};
   refuse_wrong_combinations(o);
   return o;
 }

@@ -85,13 +85,12 @@ json s2pl_schema() {
 std::span<const RegistryEntry> ramp_entries() {
   static const std::array<RegistryEntry, 4> entries{
       RegistryEntry{"ramp-fast", "RAMP-Fast: read-atomic, versions list their siblings (SIGMOD 2014)",
-                    ramp_schema("fast"), true, "ramp"},
+                    ramp_schema("fast"), "ramp"},
       RegistryEntry{"ramp-hybrid", "RAMP-Hybrid: read-atomic, versions carry a Bloom filter (SIGMOD 2014)",
-                    ramp_schema("hybrid"), true, "ramp"},
+                    ramp_schema("hybrid"), "ramp"},
       RegistryEntry{"ramp-small", "RAMP-Small: read-atomic, versions carry nothing (SIGMOD 2014)",
-                    ramp_schema("small"), true, "ramp"},
-      RegistryEntry{"s2pl", "strict two-phase locking with two-phase commit, by RPC", s2pl_schema(), true,
-                    "ramp"}};
+                    ramp_schema("small"), "ramp"},
+      RegistryEntry{"s2pl", "strict two-phase locking with two-phase commit, by RPC", s2pl_schema(), "ramp"}};
   return entries;
 }
 

@@ -1,6 +1,7 @@
-// TemporaryDirectory: a directory of its own, gone with all that is in it when the object goes.
+// TemporaryDirectory: a new, empty directory below the system's one for temporary files; its destructor
+// removes it with everything in it.
 //
-// Owned and used by one thread. Throws std::system_error where none can be made.
+// Owned and used by one thread. The constructor throws std::system_error where no directory can be made.
 #pragma once
 
 #include <cerrno>

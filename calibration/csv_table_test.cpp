@@ -1,4 +1,4 @@
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,15 +20,15 @@ constexpr const char* kText =
 
 std::string refusal(const std::string& text) {
   try {
-    PublishedTable::parse("x.csv", text);
+    CsvTable::parse("x.csv", text);
   } catch (const UserError& error) {
     return error.what();
   }
   return "accepted";
 }
 
-TEST(Published, ReadsHeaderColumnsAndRows) {
-  const PublishedTable table = PublishedTable::parse("x.csv", kText);
+TEST(CsvTable, ReadsHeaderColumnsAndRows) {
+  const CsvTable table = CsvTable::parse("x.csv", kText);
   EXPECT_THAT(table.header(), ElementsAre("source: a paper", "unit: M/s"));
   EXPECT_THAT(table.columns(), ElementsAre("what", "value", "unit"));
   ASSERT_EQ(table.rows().size(), 2U);
@@ -38,15 +38,14 @@ TEST(Published, ReadsHeaderColumnsAndRows) {
   EXPECT_DOUBLE_EQ(table.number(table.rows()[1], "value"), 93.7);
 }
 
-TEST(Published, TwoQuotesInAQuotedCellAreOne) {
-  const PublishedTable table =
-      PublishedTable::parse("x.csv", "# s\na,b,c\n\"the \"\"fast\"\" one, \"\"\",\"\"\"\",1\n");
+TEST(CsvTable, TwoQuotesInAQuotedCellAreOne) {
+  const CsvTable table = CsvTable::parse("x.csv", "# s\na,b,c\n\"the \"\"fast\"\" one, \"\"\",\"\"\"\",1\n");
   EXPECT_EQ(table.cell(table.rows()[0], "a"), "the \"fast\" one, \"");
   EXPECT_EQ(table.cell(table.rows()[0], "b"), "\"");
   EXPECT_EQ(table.cell(table.rows()[0], "c"), "1");
 }
 
-TEST(Published, RefusesMalformedLinesWithTheirPlace) {
+TEST(CsvTable, RefusesMalformedLinesWithTheirPlace) {
   EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 field; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,\n"), "x.csv:3: an empty field");
@@ -59,8 +58,8 @@ TEST(Published, RefusesMalformedLinesWithTheirPlace) {
   EXPECT_EQ(refusal("# s\na,b\n"), "x.csv:2: no rows");
 }
 
-TEST(Published, RefusesWhatIsNoNumber) {
-  const PublishedTable table = PublishedTable::parse("x.csv", "# s\na,b\n1,1e\n2,nan\n");
+TEST(CsvTable, RefusesWhatIsNoNumber) {
+  const CsvTable table = CsvTable::parse("x.csv", "# s\na,b\n1,1e\n2,nan\n");
   EXPECT_THROW(
       {
         try {

@@ -1,6 +1,6 @@
 // ChildProcess: a program started by a test, with what it wrote and how it ended.
 //
-// For tests only. Owned and used by one thread; the destructor kills a child that nobody waited for. Output
+// Owned and used by one thread; the destructor kills a child that nobody waited for. Output
 // goes to files, so that a child never blocks on a full pipe.
 #pragma once
 

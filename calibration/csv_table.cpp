@@ -1,4 +1,4 @@
-#include "calibration/published.hpp"
+#include "calibration/csv_table.hpp"
 
 #include <fmt/format.h>
 
@@ -30,14 +30,14 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
-PublishedTable PublishedTable::read(const std::filesystem::path& file, Kind kind) {
-  PublishedTable table = parse(file.string(), scenarios::read_text(file), kind);
+CsvTable CsvTable::read(const std::filesystem::path& file, Kind kind) {
+  CsvTable table = parse(file.string(), scenarios::read_text(file), kind);
   table.name_ = file.filename().string();
   return table;
 }
 
-PublishedTable PublishedTable::parse(std::string name, const std::string& text, Kind kind) {
-  PublishedTable table;
+CsvTable CsvTable::parse(std::string name, const std::string& text, Kind kind) {
+  CsvTable table;
   table.name_ = std::move(name);
   std::istringstream in(text);
   std::size_t number = 0;
@@ -67,7 +67,7 @@ PublishedTable PublishedTable::parse(std::string name, const std::string& text, 
   return table;
 }
 
-std::vector<std::string> PublishedTable::split(std::size_t line, const std::string& text, Kind kind) const {
+std::vector<std::string> CsvTable::split(std::size_t line, const std::string& text, Kind kind) const {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -90,11 +90,11 @@ std::vector<std::string> PublishedTable::split(std::size_t line, const std::stri
   return cells;
 }
 
-bool PublishedTable::has_column(const std::string& column) const {
+bool CsvTable::has_column(const std::string& column) const {
   return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
 }
 
-std::size_t PublishedTable::index_of(const std::string& column) const {
+std::size_t CsvTable::index_of(const std::string& column) const {
   const auto found = std::find(columns_.begin(), columns_.end(), column);
   if (found == columns_.end()) {
     throw UserError("", name_ + ": no column " + scenarios::in_quotes(column) + "; there are " +
@@ -103,11 +103,11 @@ std::size_t PublishedTable::index_of(const std::string& column) const {
   return static_cast<std::size_t>(found - columns_.begin());
 }
 
-const std::string& PublishedTable::cell(const PublishedRow& row, const std::string& column) const {
+const std::string& CsvTable::cell(const CsvRow& row, const std::string& column) const {
   return row.cells[index_of(column)];
 }
 
-double PublishedTable::number(const PublishedRow& row, const std::string& column, std::size_t part) const {
+double CsvTable::number(const CsvRow& row, const std::string& column, std::size_t part) const {
   std::istringstream parts(cell(row, column));
   std::string text;
   for (std::size_t i = 0; i <= part; ++i) {
@@ -124,7 +124,7 @@ double PublishedTable::number(const PublishedRow& row, const std::string& column
   return *value;
 }
 
-double PublishedTable::positive(const PublishedRow& row, const std::string& column, std::size_t part) const {
+double CsvTable::positive(const CsvRow& row, const std::string& column, std::size_t part) const {
   const double value = number(row, column, part);
   if (value <= 0) {
     refuse(row.line,
@@ -133,7 +133,7 @@ double PublishedTable::positive(const PublishedRow& row, const std::string& colu
   return value;
 }
 
-int PublishedTable::count(const PublishedRow& row, const std::string& column, int most) const {
+int CsvTable::count(const CsvRow& row, const std::string& column, int most) const {
   const double value = number(row, column);
   if (!(value >= 1 && value <= most) || value != std::trunc(value)) {
     refuse(row.line,
@@ -143,16 +143,16 @@ int PublishedTable::count(const PublishedRow& row, const std::string& column, in
   return static_cast<int>(value);
 }
 
-std::size_t PublishedTable::parts(const PublishedRow& row, const std::string& column) const {
+std::size_t CsvTable::parts(const CsvRow& row, const std::string& column) const {
   const std::string& text = cell(row, column);
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '/')) + 1;
 }
 
-std::string PublishedTable::place(const PublishedRow& row) const {
+std::string CsvTable::place(const CsvRow& row) const {
   return name_ + ":" + std::to_string(row.line);
 }
 
-void PublishedTable::refuse(std::size_t line, const std::string& what) const {
+void CsvTable::refuse(std::size_t line, const std::string& what) const {
   throw UserError("", scenarios::one_line(name_) + ":" + std::to_string(line) + ": " + what);
 }
 
