@@ -215,7 +215,9 @@ TEST_F(CommandLine, RunWritesTheContractsKeys) {
   EXPECT_EQ(result.at("seed"), 7);
   EXPECT_EQ(result.at("partial"), false);
   EXPECT_GT(result.at("committed"), 0);
-  EXPECT_EQ(std::distance(fs::directory_iterator(out), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(out), fs::directory_iterator()), 3);
+  EXPECT_TRUE(fs::exists(out / "report.html"));
+  EXPECT_TRUE(fs::exists(out / "latency.hgrm"));
 }
 
 TEST_F(CommandLine, JsonPrintsTheResultAndNothingElse) {
@@ -359,7 +361,7 @@ TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
     return line;
   };
   EXPECT_THAT(refused(R"([{"backend": ["ibverbs", "sim"]}])"), HasSubstr("/backend: a sweep is simulated"));
-  EXPECT_THAT(refused(R"([{"protocol.log.ring_kib": [64, 1]}])"), HasSubstr("/protocol/log/ring_kib: "));
+  EXPECT_THAT(refused(R"([{"protocol.log.ring_kib": [64, 70000]}])"), HasSubstr("/protocol/log/ring_kib: "));
   EXPECT_THAT(refused(R"([{"run.seed": [1, 2], "cluster.network": [null, {"platform": "one.xml"}]}])"),
               HasSubstr("it has 1 hosts, the cluster needs 3"));
   write("one.xml", "no platform");
