@@ -86,7 +86,9 @@ void check_trace(const RunOptions& options, const scenarios::Scenario& scenario)
   for (const std::string& profile : {cluster.nic, cluster.host, cluster.sockets}) {
     if (!profile.empty()) refuse_if(profile_file(profile), "a profile of the scenario");
   }
-  if (options.out) refuse_if(std::filesystem::path(*options.out) / kResultFile, "where the result goes");
+  for (const char* file : {kResultFile, kReportFile, kPercentilesFile}) {
+    if (options.out) refuse_if(std::filesystem::path(*options.out) / file, "where the result goes");
+  }
 }
 
 std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
@@ -112,11 +114,11 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   return points;
 }
 
-/// The result, last, and what shows it.
+/// The result, first of all, and what shows it.
 void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
+  write_file_whole(directory / kResultFile, result.dump(2) + "\n");
   write_file_whole(directory / kReportFile, html_report(result));
   write_file_whole(directory / kPercentilesFile, percentile_file(result));
-  write_file_whole(directory / kResultFile, result.dump(2) + "\n");
 }
 
 int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
@@ -212,7 +214,8 @@ class SweepOutput {
     if (!options_.out) return 0;
     write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
     std::error_code ignored;
-    std::filesystem::remove(directory_ / kPlotFile, ignored);  // of the former table
+    for (const char* file : {kPlotFile, kReportFile})  // of the former table
+      std::filesystem::remove(directory_ / file, ignored);
     std::set<std::size_t> has;
     for (const SweepRow& row : rows_) has.insert(*row.number);
     return remove_points(directory_ / "points", has);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/bottleneck.hpp"
+#include "tools/member.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -63,16 +64,6 @@ std::string escaped(std::string_view text) {
     }
   }
   return out;
-}
-
-const Json& member(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
-  const auto found = object.find(key);
-  return found == object.end() || !found->is_object() ? kNothing : *found;
-}
-
-double number(const Json& object, const char* key) {
-  return object.value(key, 0.0);
 }
 
 bool counts_operations(const Json& result) {

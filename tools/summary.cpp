@@ -12,6 +12,7 @@
 
 #include "scenarios/text.hpp"
 #include "tools/bottleneck.hpp"
+#include "tools/member.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -25,15 +26,6 @@ constexpr std::size_t kColumnsMin = 60;
 constexpr std::size_t kColumnsMax = 80;
 constexpr std::size_t kExamplesMax = 3;
 
-const Json& member(const Json& object, const char* key) {
-  static const Json kNothing = Json::object();
-  const auto found = object.find(key);
-  return found == object.end() || !found->is_object() ? kNothing : *found;
-}
-
-double number(const Json& object, const char* key) {
-  return object.value(key, 0.0);
-}
 std::uint64_t count_of(const Json& object, const char* key) {
   return object.value(key, std::uint64_t{0});
 }

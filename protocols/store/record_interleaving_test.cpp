@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocols/store/record_for_test.hpp"
 #include "protocols/store/record_steps.hpp"
 
 namespace verbtwin::protocols {
@@ -13,17 +14,6 @@ namespace {
 struct alignas(kCacheLineBytes) Area {
   std::byte bytes[4 * kCacheLineBytes] = {};
 };
-
-std::vector<std::byte> value_of(const RecordLayout& layout, std::uint64_t version) {
-  std::vector<std::byte> value(layout.value_b);
-  for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<std::byte>(version * 31 + i * 7 + 1);
-  return value;
-}
-
-bool holds(const RecordLayout& layout, const std::byte* image, std::uint64_t version) {
-  return load_word(image + 8) == version &&
-         std::ranges::equal(std::span(image + kRecordHeaderBytes, layout.value_b), value_of(layout, version));
-}
 
 constexpr std::uint64_t kBefore = 5;
 

@@ -1,4 +1,5 @@
 #include "protocols/store/record.hpp"
+#include "protocols/store/record_for_test.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -18,17 +19,6 @@ constexpr std::uint32_t kValueMaxB = 300;
 struct alignas(kCacheLineBytes) Area {
   std::byte bytes[512] = {};
 };
-
-std::vector<std::byte> value_of(const RecordLayout& layout, std::uint64_t version) {
-  std::vector<std::byte> value(layout.value_b);
-  for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<std::byte>(version * 31 + i * 7 + 1);
-  return value;
-}
-
-bool holds(const RecordLayout& layout, const std::byte* image, std::uint64_t version) {
-  return load_word(image + 8) == version &&
-         std::ranges::equal(std::span(image + kRecordHeaderBytes, layout.value_b), value_of(layout, version));
-}
 
 TEST(RecordLayout, HoldsEverySize) {
   for (std::uint32_t value_b = 1; value_b <= kValueMaxB; ++value_b) {
