@@ -67,7 +67,8 @@ TEST_F(CommandLine, WhatItRefuses) {
 }
 
 TEST_F(CommandLine, HelpHasAnExampleForEveryCommand) {
-  for (const std::string command : {"run", "plan", "explain", "check", "schema", "list", "compare-published"}) {
+  for (const std::string command :
+       {"run", "plan", "explain", "check", "schema", "list", "compare-published"}) {
     const Ended help = verbtwin({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr("Example"));
@@ -101,6 +102,14 @@ TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
     ChildProcess shell(directory_, {"/bin/sh", "-c", command});
     EXPECT_EQ(shell.wait(), 1) << arguments;
     EXPECT_EQ(shell.err(), "verbtwin: cannot write to standard output: No space left on device\n");
+  }
+}
+
+TEST_F(CommandLine, ErrorsThatCannotBeWrittenAreStillErrors) {
+  for (const auto& [arguments, code] : {std::pair("list", 1), std::pair("lsit", 2)}) {
+    const std::string command = fmt::format("{} {} >/dev/full 2>&1", VERBTWIN_BINARY, arguments);
+    ChildProcess shell(directory_, {"/bin/sh", "-c", command});
+    EXPECT_EQ(shell.wait(), code) << arguments;
   }
 }
 

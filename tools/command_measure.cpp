@@ -172,7 +172,7 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   fs::remove(scenario, ignored);
   launched.out = out.text();
   launched.err = err.text();
-  fmt::print(stderr, "{}", launched.err);
+  print_error(launched.err);
   return launched;
 }
 

@@ -45,4 +45,8 @@ void print(std::string_view text) {
   }
 }
 
+void print_error(std::string_view text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
+}
+
 }  // namespace verbtwin::tools

@@ -46,4 +46,8 @@ int exit_code_of(const nlohmann::json& result, int signal_number);
 /// Writes `text` to standard output, all of it; throws std::system_error if it cannot.
 void print(std::string_view text);
 
+/// Writes `text` to standard error. Where that cannot be written to (a full disk, a terminal that went away)
+/// the text is lost, and the work is not.
+void print_error(std::string_view text);
+
 }  // namespace verbtwin::tools
