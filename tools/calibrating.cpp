@@ -71,7 +71,7 @@ json run_point(const scenarios::Scenario& scenario, const models::NicProfile& ni
 }
 
 FitLine::FitLine()
-    : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(isatty(STDERR_FILENO) != 0) {}
+    : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(is_terminal(STDERR_FILENO)) {}
 
 FitLine::~FitLine() {
   if (shown_) print_error("\r\x1b[K");

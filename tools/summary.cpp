@@ -355,11 +355,16 @@ std::string render_summary(const Json& result, const SummaryStyle& style) {
   return Summary(result, style).render();
 }
 
+bool is_terminal(int file_descriptor) {
+  const char* term = std::getenv("TERM");
+  return isatty(file_descriptor) != 0 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
 SummaryStyle style_of_stream(int file_descriptor) {
   SummaryStyle style;
   if (isatty(file_descriptor) == 0) return style;
   const char* no_color = std::getenv("NO_COLOR");
-  style.color = no_color == nullptr || *no_color == 0;
+  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
   winsize window{};
   if (ioctl(file_descriptor, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
     style.width_columns = std::min<std::size_t>(window.ws_col, kColumnsMax);

@@ -1,8 +1,11 @@
 #include "tools/summary.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -127,6 +130,25 @@ TEST(Summary, WarnsBelowTheLatencies) {
   EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("warning")));
   result["warning"] = {"one thing", "another"};
   EXPECT_THAT(render_summary(result, {}), HasSubstr("\nwarning      one thing\nwarning      another\n"));
+}
+
+TEST(Summary, ADumbTerminalGetsNoEscapeSequences) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  unsetenv("NO_COLOR");
+  setenv("TERM", "xterm", 1);
+  EXPECT_TRUE(is_terminal(terminal));
+  EXPECT_TRUE(style_of_stream(terminal).color);
+  setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(is_terminal(terminal));
+  EXPECT_FALSE(style_of_stream(terminal).color);
+  unsetenv("TERM");
+  close(terminal);
+  close(master);
 }
 
 TEST(Summary, NamesTheMachinesOfARealRun) {
