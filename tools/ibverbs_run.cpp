@@ -186,12 +186,14 @@ std::chrono::milliseconds RankRun::until_next_look() const {
 template <typename Done, typename WhatIsLeft>
 void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
                        const WhatIsLeft& what_is_left) {
-  const Clock::time_point deadline = Clock::now() + limit;
+  Clock::time_point deadline = Clock::now() + limit;
   while (!done()) {
     watch(phase);
     if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed) && !stopping_.load()) {
       stopped_ps_ = ports_.front()->cpu().now_ps();
       stopping_.store(true);
+      // Who stops a long run does not wait for what never ends until its window would have been over.
+      deadline = std::min(deadline, Clock::now() + kDrainTimeout);
     }
     if (control_.progress) {
       control_.progress(static_cast<double>(ports_.front()->cpu().now_ps()) / 1e6,
@@ -328,12 +330,12 @@ json RankRun::gather() {
 }
 
 json RankRun::partial_result(const std::string& why) {
-  stopping_.store(true);
+  // The window of a run that was being stopped ended then.
+  if (!stopping_.exchange(true)) stopped_ps_ = ports_.front()->cpu().now_ps();
   drivers_->join();
-  measured_end_ps_ = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
+  measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   json result = make({report()}, nullptr);
-  result["partial"] = true;
-  result["failure"] = why;
+  mark_failed(result, why);
   return result;
 }
 

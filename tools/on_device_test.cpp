@@ -318,6 +318,20 @@ TEST_F(OnDevice, AKilledLauncherLeavesNobodyBehind) {
   EXPECT_TRUE(ranks_running().empty());
 }
 
+TEST_F(OnDevice, CtrlCDoesNotWaitForWhatNeverEnds) {
+  const auto run = launch({"--set", "run.measure_us=600000000"});
+  wait_for_measuring();
+  kill(find_rank(1), SIGSTOP);  // what is asked of it is not answered
+  std::this_thread::sleep_for(2s);
+  const Clock::time_point stopped = Clock::now();
+  run->signal(SIGINT);
+  EXPECT_EQ(run->wait(), 1);
+  EXPECT_LT(Clock::now() - stopped, 60s);
+  EXPECT_THAT(result().at("failure").get<std::string>(), HasSubstr("never ended"));
+  EXPECT_LT(result().at("window_us").get<double>(), 60e6);
+  EXPECT_FALSE(result().contains("warning"));
+}
+
 TEST_F(OnDevice, CtrlCKeepsWhatThereIs) {
   const auto run = launch(kLong);
   wait_for_measuring();

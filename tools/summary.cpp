@@ -154,13 +154,17 @@ void Summary::throughput() {
   // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
   const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
   const bool pairs = member(member(result_, "scenario"), "workload").value("mode", "") == "ping_pong";
-  const char* machine = pairs                                ? "per pair"
+  // Where a rank failed this is what rank 0 counted by itself.
+  const bool alone = result_.contains("failure");
+  const char* machine = alone                                ? "at rank 0"
+                        : pairs                              ? "per pair"
                         : count_of(result_, "machines") == 1 ? "at the one machine"
                                                              : "per machine";
   const std::string rate =
       counts_operations()
           ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
-          : fmt::format("{} {}/s, {}/s per machine", format_si(total), unit, format_si(per_machine));
+          : fmt::format("{} {}/s{}", format_si(total), unit,
+                        alone ? " at rank 0" : fmt::format(", {}/s per machine", format_si(per_machine)));
   labelled("throughput", fmt::format("{} ({} in {} us)", rate, format_count(work()),
                                      format_us(number(result_, "window_us"))));
 }
@@ -328,7 +332,7 @@ void Summary::checks() {
 
 void Summary::bottleneck() {
   const Json& bottleneck = member(result_, "bottleneck");
-  if (bottleneck.empty()) return;
+  if (bottleneck.empty() || result_.contains("failure")) return;
   line();
   const std::string workload = member(member(result_, "scenario"), "workload").value("name", "");
   labelled("bottleneck", describe_bottleneck(bottleneck, workload));
