@@ -72,7 +72,15 @@ std::string cpu_model() {
   return "unknown";
 }
 
-json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_warning,
+/// Where one port was chosen for several NICs: a machine of half the NICs that the scenario says.
+std::string nics_warning(const ibverbs::Cluster& cluster, const std::string& devices) {
+  const std::vector<ibverbs::PortDescription>& nics = cluster.descriptions();
+  if (nics.size() < 2 || devices.find(',') != std::string::npos) return "";
+  return fmt::format("{} is all {} NICs of this machine: --device a,b names one for each",
+                     nics.front().device, nics.size());
+}
+
+json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string>& warnings,
                   const std::vector<int>& worker_cpus) {
   utsname system{};
   uname(&system);
@@ -93,7 +101,7 @@ json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_wa
                   {"devices", devices},
                   {"worker_cpus", worker_cpus}};
   if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
-  for (const std::string& warning : {cluster.warning(), sockets_warning}) {
+  for (const std::string& warning : warnings) {
     if (warning.empty()) continue;
     machine["warning"] = machine.value("warning", "") + (machine.contains("warning") ? "; " : "") + warning;
   }
@@ -274,7 +282,9 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  to.put_text(machine_json(cluster_, sockets_warning_, worker_cpus_).dump());
+  const std::vector<std::string> warnings = {cluster_.warning(), sockets_warning_,
+                                             nics_warning(cluster_, options_.devices)};
+  to.put_text(machine_json(cluster_, warnings, worker_cpus_).dump());
   to.put_text(job_->report());
   return to.take();
 }

@@ -38,6 +38,16 @@ std::uint64_t count_of(const Json& object, const char* key) {
   return object.value(key, std::uint64_t{0});
 }
 
+/// "mlx5_0, 100 Gb/s, MTU 4096; a CPU".
+std::string text_of_machine(const Json& machine) {
+  std::string text;
+  for (const Json& device : machine.at("devices")) {
+    text += fmt::format("{}, {:g} Gb/s, MTU {}; ", device.value("device", ""), number(device, "link_gbps"),
+                        count_of(device, "mtu"));
+  }
+  return text + machine.value("cpu", "");
+}
+
 class Summary {
  public:
   Summary(const Json& result, const SummaryStyle& style)
@@ -82,6 +92,7 @@ class Summary {
   std::uint64_t work() const { return count_of(result_, counts_operations() ? "operations" : "committed"); }
 
   void title();
+  void machines(const Json& measured_on);
   void throughput();
   void latency();
   void aborts();
@@ -117,12 +128,7 @@ void Summary::title() {
   const auto measured_on = result_.find("measured_on");
   if (measured_on != result_.end() && !measured_on->empty()) {
     // The profiles that the scenario names say nothing of these machines.
-    const Json& machine = measured_on->front();
-    for (const Json& device : machine.at("devices")) {
-      shape += fmt::format("; {}, {:g} Gb/s, MTU {}", device.value("device", ""), number(device, "link_gbps"),
-                           count_of(device, "mtu"));
-    }
-    shape += fmt::format("; {}", machine.value("cpu", ""));
+    shape += "; " + text_of_machine(measured_on->front());
   } else {
     if (cluster.contains("nic")) {
       shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
@@ -133,9 +139,7 @@ void Summary::title() {
   line(wrap(
       fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
       width_));
-  if (measured_on != result_.end() && !measured_on->empty() && measured_on->front().contains("warning")) {
-    line(wrap("warning: " + measured_on->front().value("warning", ""), 0, width_));
-  }
+  if (measured_on != result_.end()) machines(*measured_on);
   if (result_.value("partial", false)) {
     if (const std::string failure = result_.value("failure", ""); !failure.empty()) {
       line(paint(kRed, wrap("FAILED: " + failure + "; this is rank 0's part", 0, width_)));
@@ -144,6 +148,29 @@ void Summary::title() {
                                     format_us(number(result_, "window_us")))));
   }
   line();
+}
+
+/// Of rank 0's machine its warning; of the others what differs from what was said before.
+void Summary::machines(const Json& measured_on) {
+  constexpr std::size_t kToldMax = 5;
+  std::vector<std::pair<std::string, std::string>> said;  // a machine, and its warning
+  std::size_t untold = 0;
+  for (std::size_t rank = 0; rank < measured_on.size(); ++rank) {
+    const Json& machine = measured_on[rank];
+    std::pair now(text_of_machine(machine), machine.value("warning", ""));
+    if (std::ranges::find(said, now) != said.end()) continue;
+    const bool other = !said.empty() && now.first != said.front().first;
+    if (said.size() >= kToldMax) {
+      ++untold;
+      continue;
+    }
+    const std::string of = rank == 0 ? "" : fmt::format("rank {}: ", rank);
+    if (other) line(wrap(scenarios::one_line(of + now.first, 1000), 0, width_));
+    if (!now.second.empty()) line(wrap(scenarios::one_line("warning: " + of + now.second, 1000), 0, width_));
+    said.push_back(std::move(now));
+  }
+  if (untold > 0)
+    line(fmt::format("{} differ too: result.json has them", format_counted(untold, "more rank")));
 }
 
 void Summary::throughput() {

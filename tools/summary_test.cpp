@@ -162,6 +162,26 @@ TEST(Summary, NamesTheMachinesOfARealRun) {
   EXPECT_THAT(text, HasSubstr("; mlx5_0, 100 Gb/s, MTU 4096;\nSome CPU; measured, seed 1\n"));
   EXPECT_THAT(text, Not(HasSubstr("connectx-4")));
   EXPECT_THAT(text, HasSubstr("FAILED: rank 1 was lost while measuring; this is rank 0's part\n"));
+  // One machine's part is not a sixteenth of it, and what limits a run that failed is not known.
+  EXPECT_THAT(text, HasSubstr("committed/s at rank 0 ("));
+  EXPECT_THAT(text, Not(HasSubstr("per machine")));
+  EXPECT_THAT(text, Not(HasSubstr("bottleneck")));
+}
+
+TEST(Summary, NamesRanksWhoseMachineOrWarningIsAnother) {
+  json result = canned_result();
+  result["backend"] = "ibverbs";
+  const json machine = json::parse(R"({"cpu": "Some CPU", "devices": [
+      {"device": "mlx5_0", "link_gbps": 100.0, "mtu": 4096}]})");
+  json slow = machine, warned = machine;
+  slow["devices"][0]["link_gbps"] = 25.0;
+  warned["warning"] = "no huge pages";
+  result["measured_on"] = {machine, machine, slow, warned, slow, warned};
+  const std::string text = render_summary(result, {});
+  EXPECT_THAT(text, HasSubstr("measured, seed 1\nrank 2: mlx5_0, 25 Gb/s, MTU 4096; Some CPU\n"
+                              "warning: rank 3: no huge pages\n\n"));
+  result["measured_on"] = {machine, machine};
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("rank ")));
 }
 
 TEST(Summary, RendersAMicroBenchmark) {
