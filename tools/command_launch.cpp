@@ -14,6 +14,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/overrides.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
@@ -33,6 +34,16 @@ struct LaunchOptions {
   std::string seed, out;
   bool json = false, quiet = false;
 };
+
+/// The ranks run on real verbs, whatever is given: it would not count.
+void refuse_simulated(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const scenarios::Override override = scenarios::parse_override(text);
+    if (override.pointer != "/backend" || scenarios::loose_value(override) == "ibverbs") continue;
+    throw UserError(
+        "", override.place() + ": launch is for real verbs; allowed: ibverbs; `verbtwin run` simulates");
+  }
+}
 
 void check_nodes(const LaunchOptions& options, int ranks) {
   std::vector<std::string> overrides = options.overrides;
@@ -87,6 +98,7 @@ int launch(const LaunchOptions& options) {
   if ((options.local > 0) == !options.hosts.empty()) {
     throw UserError("", "verbtwin launch: where? allowed: either --local N or --hosts FILE");
   }
+  refuse_simulated(options.overrides);
   const std::vector<std::string> hosts =
       options.hosts.empty() ? std::vector<std::string>(static_cast<std::size_t>(options.local))
                             : read_hosts(options.hosts);

@@ -388,13 +388,16 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("-d,--device", options->rank.devices,
                    "RDMA device, perftest's --ib-dev; chosen where absent")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check_device_names);
   command
       ->add_option("-i,--port", options->rank.port,
                    "Port of the device, perftest's --ib-port; chosen where absent")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(kPortNumbers);
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(kGidIndices);
   command->footer(
       "Example:\n"
       "  verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2\n"

@@ -40,6 +40,11 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
 /// command.
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group = "Options");
 
+/// What --port and --gid-index may be, and why a list of devices' names is none ("" if it is one), for CLI11.
+inline const CLI::Range kPortNumbers(1, 255);
+inline const CLI::Range kGidIndices(0, 255);
+std::string check_device_names(const std::string& text);
+
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
 int exit_code_of(const nlohmann::json& result, int signal_number);
 

@@ -303,6 +303,33 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
               says("/cluster/nic", "the device allows up to 10 sends or RECVs,"));
 }
 
+TEST_F(Refusals, WhatNoPointOfAMeasurementCanBe) {
+  const std::pair<const char*, const char*> most[] = {
+      {"-t", "4096"}, {"-q", "256"}, {"-l", "512"}, {"-Q", "4096"}, {"-s", "1048576"}, {"--threads", "256"}};
+  for (const auto& [flag, value] : most) {
+    EXPECT_THAT(refusal({"measure", "--primitives", "--out", in("m"), flag, "1048577"}),
+                HasSubstr(std::string(" 1048577: allowed: an integer, 1 to ") + value));
+  }
+}
+
+TEST_F(Refusals, WhatLaunchWouldNotHeed) {
+  const auto refused = [this](const std::string& flag, const std::string& value) {
+    return refusal({"launch", "--local", "3", scenario_, flag, value});
+  };
+  EXPECT_THAT(
+      refused("--set", "backend=sim"),
+      HasSubstr("--set backend=sim: launch is for real verbs; allowed: ibverbs; `verbtwin run` simulates"));
+  for (const char* number : {"-5", "256"}) {
+    EXPECT_THAT(refused("--gid-index", number),
+                HasSubstr(std::string("--gid-index ") + number + ": allowed: an integer, 0 to 255"));
+    EXPECT_THAT(refused("--port", number),
+                HasSubstr(std::string("--port ") + number + ": allowed: an integer, 1"));
+  }
+  for (const char* names : {"", ",", "mlx5_0,", ",mlx5_0"}) {
+    EXPECT_THAT(refused("--device", names), HasSubstr("--device \"" + std::string(names) + "\": allowed: "));
+  }
+}
+
 TEST_F(Refusals, WhatADeviceJustCarriesRuns) {
   const std::string micro = VERBTWIN_SOURCE_DIR "/scenarios/primitives/";
   const auto runs = [&](const std::string& scenario, const std::vector<std::string>& settings) {
