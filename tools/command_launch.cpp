@@ -25,6 +25,8 @@ namespace verbtwin::tools {
 
 namespace {
 
+constexpr const char* kDataVariable = "VERBTWIN_DATA_DIR";
+
 struct LaunchOptions {
   std::string scenario;
   std::vector<std::string> overrides;
@@ -59,17 +61,13 @@ void check_nodes(const LaunchOptions& options, int ranks) {
 
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,
                                         const std::string& rendezvous) {
-  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                                        "run",
-                                        options.scenario,
-                                        "--backend",
-                                        "ibverbs",
-                                        "--rank",
-                                        std::to_string(rank),
-                                        "--ranks",
-                                        std::to_string(ranks),
-                                        "--rendezvous",
-                                        rendezvous};
+  std::vector<std::string> arguments;
+  // ssh takes no environment along, and this variable is what the error of a rank without data names.
+  if (const char* data = std::getenv(kDataVariable); data != nullptr && !options.hosts.empty())
+    arguments = {"env", fmt::format("{}={}", kDataVariable, data)};
+  arguments.insert(arguments.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "run",
+                                     options.scenario, "--backend", "ibverbs", "--rank", std::to_string(rank),
+                                     "--ranks", std::to_string(ranks), "--rendezvous", rendezvous});
   const auto add = [&](const std::string& flag, const std::string& value) {
     arguments.push_back(flag);
     arguments.push_back(value);
