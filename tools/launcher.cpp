@@ -212,6 +212,8 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
         any = true;
       } else if (rank->exit_code() != 0) {
         if (failed == nullptr) end_at = Clock::now() + kGrace;
+        // Without rank 0 the others meet nobody: who has joined knows, who has not would ask on.
+        if (rank == ranks.front()) end_at = std::min(end_at, Clock::now() + kTermGrace);
         const bool is_the_cause =
             failed == nullptr || (ended_with == 0 && rank->killed() && !failed->killed());
         if (is_the_cause) failed = rank.get();
