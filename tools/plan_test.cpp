@@ -37,6 +37,8 @@ TEST(Goal, IsAQuantityAndItsBound) {
   EXPECT_TRUE(rate.met_by(result_with(2.5e6)));
   EXPECT_FALSE(rate.met_by(result_with(2.4e6)));
   EXPECT_EQ(describe(rate), "committed_per_s >= 2.50 M/s");
+  EXPECT_EQ(parse_goal("committed_per_s >= 2.5e6").path, rate.path);
+  EXPECT_EQ(parse_goal("committed_per_s >= 2.5e6").bound, rate.bound);
   const Goal latency = parse_goal("latency_us.p99<=40");
   EXPECT_TRUE(latency.met_by(result_with(1, 40)));
   EXPECT_FALSE(latency.met_by(result_with(1, 40.1)));
