@@ -71,10 +71,10 @@ json run_point(const scenarios::Scenario& scenario, const models::NicProfile& ni
 }
 
 FitLine::FitLine()
-    : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(isatty(STDERR_FILENO) != 0) {}
+    : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(is_terminal(STDERR_FILENO)) {}
 
 FitLine::~FitLine() {
-  if (shown_) fmt::print(stderr, "\r\x1b[K");
+  if (shown_) print_error("\r\x1b[K");
 }
 
 calibration::FitProgress FitLine::progress() {
@@ -95,7 +95,7 @@ void FitLine::update(const std::string& what, int done, int of, const std::strin
   std::string line = fmt::format("[{}] {} {}/{} {} ETA {}", format_bar(static_cast<double>(done) / of, 20),
                                  what, done, of, more, format_seconds(each_s * (of - done)));
   line.resize(std::min(line.size(), width_columns_ - 1));
-  fmt::print(stderr, "\r\x1b[K{}", line);
+  print_error(fmt::format("\r\x1b[K{}", line));
   std::fflush(stderr);
 }
 

@@ -97,7 +97,7 @@ class Explainer {
     std::vector<Trial> trials;
     json result;
     // Also one at a time: progress is that of all runs together.
-    const bool show = !options_.quiet && isatty(STDERR_FILENO) != 0;
+    const bool show = !options_.quiet && is_terminal(STDERR_FILENO);
     run_side_by_side(points_, options_.jobs, signals.stop(), show, [&](std::size_t number, json finished) {
       violated = violated || exit_code_of(finished, 0) == kExitCheckFailed;
       if (number == 0) {

@@ -14,6 +14,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/overrides.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
@@ -24,6 +25,8 @@ namespace verbtwin::tools {
 
 namespace {
 
+constexpr const char* kDataVariable = "VERBTWIN_DATA_DIR";
+
 struct LaunchOptions {
   std::string scenario;
   std::vector<std::string> overrides;
@@ -33,6 +36,16 @@ struct LaunchOptions {
   std::string seed, out;
   bool json = false, quiet = false;
 };
+
+/// The ranks run on real verbs, whatever is given: it would not count.
+void refuse_simulated(const std::vector<std::string>& overrides) {
+  for (const std::string& text : overrides) {
+    const scenarios::Override override = scenarios::parse_override(text);
+    if (override.pointer != "/backend" || scenarios::loose_value(override) == "ibverbs") continue;
+    throw UserError(
+        "", override.place() + ": launch is for real verbs; allowed: ibverbs; `verbtwin run` simulates");
+  }
+}
 
 void check_nodes(const LaunchOptions& options, int ranks) {
   std::vector<std::string> overrides = options.overrides;
@@ -48,17 +61,13 @@ void check_nodes(const LaunchOptions& options, int ranks) {
 
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,
                                         const std::string& rendezvous) {
-  std::vector<std::string> arguments = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                                        "run",
-                                        options.scenario,
-                                        "--backend",
-                                        "ibverbs",
-                                        "--rank",
-                                        std::to_string(rank),
-                                        "--ranks",
-                                        std::to_string(ranks),
-                                        "--rendezvous",
-                                        rendezvous};
+  std::vector<std::string> arguments;
+  // ssh takes no environment along, and this variable is what the error of a rank without data names.
+  if (const char* data = std::getenv(kDataVariable); data != nullptr && !options.hosts.empty())
+    arguments = {"env", fmt::format("{}={}", kDataVariable, data)};
+  arguments.insert(arguments.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "run",
+                                     options.scenario, "--backend", "ibverbs", "--rank", std::to_string(rank),
+                                     "--ranks", std::to_string(ranks), "--rendezvous", rendezvous});
   const auto add = [&](const std::string& flag, const std::string& value) {
     arguments.push_back(flag);
     arguments.push_back(value);
@@ -87,6 +96,7 @@ int launch(const LaunchOptions& options) {
   if ((options.local > 0) == !options.hosts.empty()) {
     throw UserError("", "verbtwin launch: where? allowed: either --local N or --hosts FILE");
   }
+  refuse_simulated(options.overrides);
   const std::vector<std::string> hosts =
       options.hosts.empty() ? std::vector<std::string>(static_cast<std::size_t>(options.local))
                             : read_hosts(options.hosts);

@@ -105,6 +105,14 @@ TEST_F(CommandLine, OutputThatCannotBeWrittenIsAFailure) {
   }
 }
 
+TEST_F(CommandLine, ErrorsThatCannotBeWrittenAreStillErrors) {
+  for (const auto& [arguments, code] : {std::pair("list", 1), std::pair("lsit", 2)}) {
+    const std::string command = fmt::format("{} {} >/dev/full 2>&1", VERBTWIN_BINARY, arguments);
+    ChildProcess shell(directory_, {"/bin/sh", "-c", command});
+    EXPECT_EQ(shell.wait(), code) << arguments;
+  }
+}
+
 // --- bad scenarios ---
 
 TEST_F(CommandLine, FilesThatAreNone) {

@@ -172,7 +172,7 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   fs::remove(scenario, ignored);
   launched.out = out.text();
   launched.err = err.text();
-  fmt::print(stderr, "{}", launched.err);
+  print_error(launched.err);
   return launched;
 }
 
@@ -349,18 +349,18 @@ void add_measure_command(CLI::App& app, int& exit_code) {
           "the program")
       ->required()
       ->type_name("DIR");
-  const auto several = [&](const char* flags, std::vector<int>& values, const char* what,
-                           int most = 1 << 20) {
+  // As the scenario's schema has them: what it would refuse is not found out between two points.
+  const auto several = [&](const char* flags, std::vector<int>& values, const char* what, int most) {
     return command->add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
         ->delimiter(',')
         ->type_name("N,...")
         ->check(CLI::Range(1, most));
   };
-  several("-s,--size", options->sizes, "Payloads in bytes");
+  several("-s,--size", options->sizes, "Payloads in bytes", 1 << 20);
   several("--threads", options->threads, "Threads that post, of one rank", 256);
-  several("-t,--tx-depth", options->windows, "Requests in flight, of a thread");
-  several("-q,--qp", options->queue_pairs, "Queue pairs of a thread");
-  several("-l,--post_list", options->batches, "Requests a doorbell");
+  several("-t,--tx-depth", options->windows, "Requests in flight, of a thread", 4096);
+  several("-q,--qp", options->queue_pairs, "Queue pairs of a thread", 256);
+  several("-l,--post_list", options->batches, "Requests a doorbell", 512);
   command
       ->add_option("-I,--inline_size", options->inline_b,
                    fmt::format("Largest payload that one request at a time sends inline; absent: {}",
@@ -373,7 +373,7 @@ void add_measure_command(CLI::App& app, int& exit_code) {
                                "absent: {}",
                                options->signal_interval))
       ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, 4096));
   command
       ->add_option("-D,--duration", options->seconds,
                    fmt::format("Seconds a point; absent: {}", options->seconds))
@@ -388,13 +388,16 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command
       ->add_option("-d,--device", options->rank.devices,
                    "RDMA device, perftest's --ib-dev; chosen where absent")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->check(check_device_names);
   command
       ->add_option("-i,--port", options->rank.port,
                    "Port of the device, perftest's --ib-port; chosen where absent")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(kPortNumbers);
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(kGidIndices);
   command->footer(R"(Example:
   verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2
 Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x; of the long names --size,

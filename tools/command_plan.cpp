@@ -56,6 +56,12 @@ class Planner {
     low_ = options.low.value_or(0);
     for (const auto& [settings, scenario] : points_) {
       refuse_others(settings, scenario);
+      if (const int replicas = scenario.cluster.replicas; options.low && low_ < replicas) {
+        throw UserError("",
+                        fmt::format("--from {}: a record has {} replicas, on a machine each; allowed: {} or "
+                                    "more, or --set cluster.replicas={}",
+                                    low_, replicas, replicas, low_));
+      }
       if (!options.low) low_ = std::max({low_, 2, scenario.cluster.replicas});
     }
     if (low_ > options.high) {

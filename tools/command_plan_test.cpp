@@ -92,8 +92,11 @@ TEST_F(PlanCommand, WhatCannotBePlannedIsRefused) {
   EXPECT_THAT(refused({}, "rate>=1"), StartsWith("--goal rate>=1: unknown quantity \"rate\"; allowed: "));
   EXPECT_EQ(refused({"--from", "9", "--to", "8"}),
             "--to 8: the search begins at 9 machines; allowed: 9 or more");
-  EXPECT_THAT(refused({"--from", "2"}),
-              HasSubstr("/cluster/replicas: out of range: 3 (the default); allowed: integer, 1 to 2"));
+  EXPECT_EQ(refused({"--from", "2"}),
+            "--from 2: a record has 3 replicas, on a machine each; allowed: 3 or more, or --set "
+            "cluster.replicas=2");
+  EXPECT_EQ(refused({}, "committed_per_s>=-5"),
+            "--goal committed_per_s>=-5: the value is no number of 0 or more; allowed: as 100e6");
   EXPECT_EQ(
       refused({"--set", "run.seed=2", "--set", "cluster.nodes=9"}),
       "--set cluster.nodes=9: cluster.nodes is what plan looks for; allowed: --from N and --to N, between "

@@ -258,7 +258,7 @@ class SweepOutput {
       const std::string text = fmt::format("PARTIAL: {} of {} points{}\n", complete, points_.size(),
                                            cut == 0 ? "" : fmt::format(", and {} cut short", cut));
       if (table()) print(text);
-      if (options_.json) fmt::print(stderr, "{}", text);
+      if (options_.json) print_error(text);
     }
     return code == kExitDone ? kExitSignal + signal_number : code;
   }
@@ -268,7 +268,7 @@ class SweepOutput {
     if (panels.empty()) return;
     const std::string failure = draw(plot_script(panels), directory_ / kPlotFile);
     if (!failure.empty()) {
-      if (!options_.quiet) fmt::print(stderr, "no {}: {}\n", kPlotFile, failure);
+      if (!options_.quiet) print_error(fmt::format("no {}: {}\n", kPlotFile, failure));
     } else if (table()) {
       print(fmt::format("wrote {}\n", (directory_ / kPlotFile).string()));
     }

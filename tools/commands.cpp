@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "scenarios/text.hpp"
+
 namespace verbtwin::tools {
 
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides) {
@@ -31,9 +33,23 @@ void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group) {
   command.add_option("--device", rank.devices, "RDMA device, or one for each NIC of a node: a,b")
       ->type_name("NAME")
+      ->check(check_device_names)
       ->group(group);
-  command.add_option("--port", rank.port, "Port of the device")->type_name("N")->group(group);
-  command.add_option("--gid-index", rank.gid_index, "GID of the port")->type_name("N")->group(group);
+  command.add_option("--port", rank.port, "Port of the device")
+      ->type_name("N")
+      ->check(kPortNumbers)
+      ->group(group);
+  command.add_option("--gid-index", rank.gid_index, "GID of the port")
+      ->type_name("N")
+      ->check(kGidIndices)
+      ->group(group);
+}
+
+std::string check_device_names(const std::string& text) {
+  // A variable of a script that is not set would choose a device by itself.
+  const std::string all = "," + text + ",";
+  if (all.find(",,") == std::string::npos) return "";
+  return scenarios::in_quotes(text) + ": allowed: a device's name, or one for each NIC of a node: a,b";
 }
 
 int exit_code_of(const nlohmann::json& result, int signal_number) {
@@ -49,6 +65,10 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
   }
+}
+
+void print_error(std::string_view text) {
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 }  // namespace verbtwin::tools

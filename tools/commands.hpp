@@ -43,10 +43,19 @@ void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);
 /// command.
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group = "Options");
 
+/// What --port and --gid-index may be, and why a list of devices' names is none ("" if it is one), for CLI11.
+inline const CLI::Range kPortNumbers(1, 255);
+inline const CLI::Range kGidIndices(0, 255);
+std::string check_device_names(const std::string& text);
+
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
 int exit_code_of(const nlohmann::json& result, int signal_number);
 
 /// Writes `text` to standard output, all of it; throws std::system_error if it cannot.
 void print(std::string_view text);
+
+/// Writes `text` to standard error. Where that cannot be written to (a full disk, a terminal that went away)
+/// the text is lost, and the work is not.
+void print_error(std::string_view text);
 
 }  // namespace verbtwin::tools

@@ -72,7 +72,15 @@ std::string cpu_model() {
   return "unknown";
 }
 
-json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_warning,
+/// Where one port was chosen for several NICs: a machine of half the NICs that the scenario says.
+std::string nics_warning(const ibverbs::Cluster& cluster, const std::string& devices) {
+  const std::vector<ibverbs::PortDescription>& nics = cluster.descriptions();
+  if (nics.size() < 2 || devices.find(',') != std::string::npos) return "";
+  return fmt::format("{} is all {} NICs of this machine: --device a,b names one for each",
+                     nics.front().device, nics.size());
+}
+
+json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string>& warnings,
                   const std::vector<int>& worker_cpus) {
   utsname system{};
   uname(&system);
@@ -93,7 +101,7 @@ json machine_json(const ibverbs::Cluster& cluster, const std::string& sockets_wa
                   {"devices", devices},
                   {"worker_cpus", worker_cpus}};
   if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
-  for (const std::string& warning : {cluster.warning(), sockets_warning}) {
+  for (const std::string& warning : warnings) {
     if (warning.empty()) continue;
     machine["warning"] = machine.value("warning", "") + (machine.contains("warning") ? "; " : "") + warning;
   }
@@ -186,12 +194,14 @@ std::chrono::milliseconds RankRun::until_next_look() const {
 template <typename Done, typename WhatIsLeft>
 void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
                        const WhatIsLeft& what_is_left) {
-  const Clock::time_point deadline = Clock::now() + limit;
+  Clock::time_point deadline = Clock::now() + limit;
   while (!done()) {
     watch(phase);
     if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed) && !stopping_.load()) {
       stopped_ps_ = ports_.front()->cpu().now_ps();
       stopping_.store(true);
+      // Who stops a long run does not wait for what never ends until its window would have been over.
+      deadline = std::min(deadline, Clock::now() + kDrainTimeout);
     }
     if (control_.progress) {
       control_.progress(static_cast<double>(ports_.front()->cpu().now_ps()) / 1e6,
@@ -272,7 +282,9 @@ std::string RankRun::report() {
   to.put(measured_end_ps_ - window_.begin_ps);
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
-  to.put_text(machine_json(cluster_, sockets_warning_, worker_cpus_).dump());
+  const std::vector<std::string> warnings = {cluster_.warning(), sockets_warning_,
+                                             nics_warning(cluster_, options_.devices)};
+  to.put_text(machine_json(cluster_, warnings, worker_cpus_).dump());
   to.put_text(job_->report());
   return to.take();
 }
@@ -328,12 +340,12 @@ json RankRun::gather() {
 }
 
 json RankRun::partial_result(const std::string& why) {
-  stopping_.store(true);
+  // The window of a run that was being stopped ended then.
+  if (!stopping_.exchange(true)) stopped_ps_ = ports_.front()->cpu().now_ps();
   drivers_->join();
-  measured_end_ps_ = std::clamp(ports_.front()->cpu().now_ps(), window_.begin_ps, window_.end_ps);
+  measured_end_ps_ = std::clamp(stopped_ps_, window_.begin_ps, window_.end_ps);
   json result = make({report()}, nullptr);
-  result["partial"] = true;
-  result["failure"] = why;
+  mark_failed(result, why);
   return result;
 }
 

@@ -119,11 +119,12 @@ class Rank {
   /// Says on standard error what this rank said, or what killed it.
   void tell() const {
     if (killed()) {
-      fmt::print(stderr, "verbtwin: rank {} was killed by signal {}\n", number_, killed_by_);
+      print_error(fmt::format("verbtwin: rank {} was killed by signal {}\n", number_, killed_by_));
     } else if (never_ran() && !host_.empty()) {
-      fmt::print(stderr, "verbtwin: rank {} on {}: {}\n", number_, scenarios::one_line(host_), last_line());
+      print_error(
+          fmt::format("verbtwin: rank {} on {}: {}\n", number_, scenarios::one_line(host_), last_line()));
     } else {
-      fmt::print(stderr, "{}", said());
+      print_error(said());
     }
   }
 
@@ -160,7 +161,7 @@ class Rank {
     for (const std::string& argument : command.arguments) argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     execvp(argv[0], argv.data());
-    fmt::print(stderr, "verbtwin: cannot start {}: {}\n", argv[0], std::strerror(errno));
+    print_error(fmt::format("verbtwin: cannot start {}: {}\n", argv[0], std::strerror(errno)));
     _exit(kExitNotFound);
   }
 
@@ -211,6 +212,8 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
         any = true;
       } else if (rank->exit_code() != 0) {
         if (failed == nullptr) end_at = Clock::now() + kGrace;
+        // Without rank 0 the others meet nobody: who has joined knows, who has not would ask on.
+        if (rank == ranks.front()) end_at = std::min(end_at, Clock::now() + kTermGrace);
         const bool is_the_cause =
             failed == nullptr || (ended_with == 0 && rank->killed() && !failed->killed());
         if (is_the_cause) failed = rank.get();

@@ -1,10 +1,10 @@
 // launch_ranks(): starts the processes of a real run, watches over them and ends them together.
 //
 // Blocks; one thread. Every child is in a process group of its own and dies with this process. When this
-// process gets SIGINT or SIGTERM, a rank here gets the same, and the input of one over ssh ends, which has
-// its run stopped there while ssh brings the result. What ranks above 0 write to standard error is shown only
-// where rank 0 has nothing to say: rank 0 hears of every failure through the rendezvous. Where ssh reached no
-// rank or found nothing to run there, that is the one line that is shown, with rank and host.
+// process gets SIGINT, SIGTERM or SIGHUP, a rank here gets the same, and the input of one over ssh ends,
+// which has its run stopped there while ssh brings the result. What ranks above 0 write to standard error is
+// shown only where rank 0 has nothing to say: rank 0 hears of every failure through the rendezvous. Where ssh
+// reached no rank or found nothing to run there, that is the one line that is shown, with rank and host.
 #pragma once
 
 #include <cstdint>

@@ -58,6 +58,12 @@ TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 was killed by signal 9\n");
 }
 
+TEST_F(LauncherTest, WithoutRankZeroTheOthersAskNoLonger) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(launch_ranks({shell("exit 2"), shell("exec sleep 60")}, "t", signals_), 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+}
+
 TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
   testing::internal::CaptureStderr();
   launch_ranks({shell("echo mine >&2; exit 1"), shell("echo theirs >&2; exit 1")}, "t", signals_);

@@ -168,8 +168,8 @@ int run_command_line(int argc, const char* const* argv) {
   return exit_code;
 }
 
-void print_error(const std::string& line) {
-  fmt::print(stderr, "{}\n", line);
+void print_error_line(const std::string& line) {
+  print_error(line + "\n");
 }
 
 }  // namespace
@@ -203,11 +203,11 @@ int main(int argc, char** argv) {
     return run_command_line(argc, argv);
   } catch (const verbtwin::UserError& error) {
     // Errors with a pointer have been given their place where the scenario is known; this one has none.
-    print_error(error.pointer().empty() ? verbtwin::scenarios::one_line(error.what(), kLineLengthMax)
-                                        : verbtwin::scenarios::format_error("verbtwin", error));
+    print_error_line(error.pointer().empty() ? verbtwin::scenarios::one_line(error.what(), kLineLengthMax)
+                                             : verbtwin::scenarios::format_error("verbtwin", error));
     return kExitUserError;
   } catch (const std::exception& error) {
-    print_error(fmt::format("verbtwin: {}", verbtwin::scenarios::one_line(error.what())));
+    print_error_line(fmt::format("verbtwin: {}", verbtwin::scenarios::one_line(error.what())));
     return kExitFailure;
   }
 }

@@ -142,17 +142,18 @@ Goal parse_goal(const std::string& text) {
   if (at == std::string::npos || at + 1 >= text.size() || text[at + 1] != '=') {
     refuse(text, "a goal is NAME>=VALUE or NAME<=VALUE, as committed_per_s>=100e6");
   }
-  Goal goal{text.substr(0, at), text[at] == '>', 0};
+  // Spaces read well inside a shell's quotes.
+  Goal goal{text.substr(0, text.find_last_not_of(' ', at - 1) + 1), text[at] == '>', 0};
   const std::vector<std::string> names = quantity_names();
   if (std::ranges::find(names, goal.path) == names.end()) {
     refuse(text, fmt::format("unknown quantity \"{}\"; allowed: {}{}", scenarios::one_line(goal.path),
                              fmt::join(names, ", "), scenarios::did_you_mean(goal.path, names)));
   }
-  const char* begin = text.data() + at + 2;
+  const char* begin = text.data() + std::min(text.find_first_not_of(' ', at + 2), text.size());
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, goal.bound);
   if (error != std::errc() || stop != end || !std::isfinite(goal.bound) || goal.bound < 0) {
-    refuse(text, "the value is no number; allowed: 0 or more, as 100e6");
+    refuse(text, "the value is no number of 0 or more; allowed: as 100e6");
   }
   const bool rate = goal.path == "committed_per_s";
   if (rate != goal.at_least) {

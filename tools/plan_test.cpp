@@ -37,6 +37,8 @@ TEST(Goal, IsAQuantityAndItsBound) {
   EXPECT_TRUE(rate.met_by(result_with(2.5e6)));
   EXPECT_FALSE(rate.met_by(result_with(2.4e6)));
   EXPECT_EQ(describe(rate), "committed_per_s >= 2.50 M/s");
+  EXPECT_EQ(parse_goal("committed_per_s >= 2.5e6").path, rate.path);
+  EXPECT_EQ(parse_goal("committed_per_s >= 2.5e6").bound, rate.bound);
   const Goal latency = parse_goal("latency_us.p99<=40");
   EXPECT_TRUE(latency.met_by(result_with(1, 40)));
   EXPECT_FALSE(latency.met_by(result_with(1, 40.1)));
@@ -49,7 +51,7 @@ TEST(Goal, WhatIsNoneIsRefused) {
   EXPECT_THAT(refusal("latency.p99<=4"),
               HasSubstr("unknown quantity \"latency.p99\"; allowed: committed_per_s, "));
   EXPECT_THAT(refusal("latency.p99<=4"), HasSubstr("did you mean \"latency_us.p99\"?"));
-  for (const char* value : {"", "x", "1x", "-1", "nan", "inf", "1e999", " 1"}) {
+  for (const char* value : {"", "x", "1x", "-1", "nan", "inf", "1e999", "1 "}) {
     EXPECT_THAT(refusal(std::string("abort_ratio<=") + value), HasSubstr("the value is no number")) << value;
   }
   EXPECT_THAT(refusal("committed_per_s<=1"), HasSubstr("a rate is wanted at least"));

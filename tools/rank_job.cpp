@@ -268,6 +268,17 @@ class MicroBenchmark final : public RankJob {
 
 }  // namespace
 
+void mark_failed(nlohmann::json& result, const std::string& why) {
+  result["partial"] = true;
+  result["failure"] = why;
+  result.erase("warning");
+  if (result.contains("machines")) {
+    result["operations_per_s"] =
+        result.at("operations_per_s").get<double>() * result.at("machines").get<double>();
+    result["machines"] = 1;
+  }
+}
+
 std::unique_ptr<RankJob> make_rank_job(const scenarios::Scenario& scenario, const RunControl& control) {
   if (scenario.protocol.is_null()) return std::make_unique<MicroBenchmark>(scenario);
   if (is_ramp(scenario)) return std::make_unique<RampTransactions>(scenario, control);

@@ -42,6 +42,10 @@ class RankJob {
   }
 };
 
+/// Makes `result`, of what rank 0 counted by itself, that of a run that failed: partial, of one machine, and
+/// without the warnings that a whole run would deserve.
+void mark_failed(nlohmann::json& result, const std::string& why);
+
 /// Throws UserError where the scenario's parts do not fit together.
 std::unique_ptr<RankJob> make_rank_job(const scenarios::Scenario& scenario, const RunControl& control);
 

@@ -52,13 +52,15 @@ void parse_rendezvous(const std::string& text, RankOptions& options) {
 
 RankOptions complete_rank(const RankFlags& flags, int nodes) {
   RankOptions options;
-  const auto rank = flags.rank ? flags.rank : from_environment({"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
-  const auto ranks = flags.ranks ? flags.ranks : from_environment({"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+  const auto rank =
+      flags.rank ? flags.rank : from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"});
+  const auto ranks =
+      flags.ranks ? flags.ranks : from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
   if (!rank || !ranks) {
     throw UserError(
         "",
         "--backend ibverbs: which rank is this? give --rank R --ranks N --rendezvous HOST:PORT, start it "
-        "under Slurm or Open MPI, or let `verbtwin launch` start all ranks");
+        "under Slurm, Open MPI or MPICH's mpiexec, or let `verbtwin launch` start all ranks");
   }
   if (*ranks != nodes) {
     throw UserError("",

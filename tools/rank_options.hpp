@@ -34,8 +34,8 @@ struct RankOptions {
 
 inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";
 
-/// Adds what `flags` leave out from Slurm's or Open MPI's environment and the token from VERBTWIN_TOKEN;
-/// checks it against the number of nodes that the scenario has.
+/// Adds what `flags` leave out from Slurm's, Open MPI's or MPICH's (and MVAPICH's, Intel MPI's) environment
+/// and the token from VERBTWIN_TOKEN; checks it against the number of nodes that the scenario has.
 RankOptions complete_rank(const RankFlags& flags, int nodes);
 
 /// The arguments that say the same of the device to another verbtwin.

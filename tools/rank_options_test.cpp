@@ -16,8 +16,8 @@ using testing::HasSubstr;
 class RankOptionsTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                             "SLURM_PROCID", "SLURM_NTASKS"}) {
       unsetenv(name);
     }
     setenv(kTokenVariable, "0123456789abcdef", 1);
@@ -56,6 +56,9 @@ TEST_F(RankOptionsTest, LaunchersAreAsked) {
   setenv("SLURM_PROCID", "2", 1);
   setenv("SLURM_NTASKS", "3", 1);
   EXPECT_EQ(complete_rank(flags_, 3).rank, 2);
+  setenv("PMI_RANK", "1", 1);
+  setenv("PMI_SIZE", "3", 1);
+  EXPECT_EQ(complete_rank(flags_, 3).rank, 1) << "mpiexec inside a Slurm job";
   setenv("OMPI_COMM_WORLD_RANK", "0", 1);
   setenv("OMPI_COMM_WORLD_SIZE", "3", 1);
   EXPECT_EQ(complete_rank(flags_, 3).rank, 0) << "mpirun inside a Slurm job";

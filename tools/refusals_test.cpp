@@ -160,6 +160,16 @@ TEST_F(Unreachable, WhatIsSkippedIsNamedFirst) {
                          "send          ud       8192 skipped: a datagram holds up to 4096 B, not 8192\n"));
 }
 
+TEST_F(Unreachable, IsToldWhereTheDataIs) {
+  write("bin/ssh", "#!/bin/sh\nfor last; do :; done\necho \"$last\" >&2\nexit 255\n");
+  const std::string data = VERBTWIN_SOURCE_DIR "/calibration";
+  ChildProcess run(directory_,
+                   {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", "VERBTWIN_DATA_DIR=" + data,
+                    VERBTWIN_BINARY, "launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_});
+  EXPECT_EQ(run.wait(), 1);
+  EXPECT_THAT(run.err(), HasSubstr("VERBTWIN_DATA_DIR=" + data));
+}
+
 TEST_F(Unreachable, CostsNoFormerMeasurement) {
   const std::string hosts = write("hosts", "one\ntwo\n");
   const std::vector<std::string> measure = {"measure", "--primitives", "--hosts", hosts,
@@ -301,6 +311,33 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
   write("short.json", edited(text, R"("max_send_wr": {"value": 32768)", R"("max_send_wr": {"value": 10)"));
   EXPECT_THAT(refused(micro + "raw-read.json", {"cluster.nic=" + (directory_ / "short.json").string()}),
               says("/cluster/nic", "the device allows up to 10 sends or RECVs,"));
+}
+
+TEST_F(Refusals, WhatNoPointOfAMeasurementCanBe) {
+  const std::pair<const char*, const char*> most[] = {
+      {"-t", "4096"}, {"-q", "256"}, {"-l", "512"}, {"-Q", "4096"}, {"-s", "1048576"}, {"--threads", "256"}};
+  for (const auto& [flag, value] : most) {
+    EXPECT_THAT(refusal({"measure", "--primitives", "--out", in("m"), flag, "1048577"}),
+                HasSubstr(std::string(" 1048577: allowed: an integer, 1 to ") + value));
+  }
+}
+
+TEST_F(Refusals, WhatLaunchWouldNotHeed) {
+  const auto refused = [this](const std::string& flag, const std::string& value) {
+    return refusal({"launch", "--local", "3", scenario_, flag, value});
+  };
+  EXPECT_THAT(
+      refused("--set", "backend=sim"),
+      HasSubstr("--set backend=sim: launch is for real verbs; allowed: ibverbs; `verbtwin run` simulates"));
+  for (const char* number : {"-5", "256"}) {
+    EXPECT_THAT(refused("--gid-index", number),
+                HasSubstr(std::string("--gid-index ") + number + ": allowed: an integer, 0 to 255"));
+    EXPECT_THAT(refused("--port", number),
+                HasSubstr(std::string("--port ") + number + ": allowed: an integer, 1"));
+  }
+  for (const char* names : {"", ",", "mlx5_0,", ",mlx5_0"}) {
+    EXPECT_THAT(refused("--device", names), HasSubstr("--device \"" + std::string(names) + "\": allowed: "));
+  }
 }
 
 TEST_F(Refusals, WhatADeviceJustCarriesRuns) {

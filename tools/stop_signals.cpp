@@ -6,6 +6,10 @@ StopSignals::StopSignals() {
   sigemptyset(&watched_);
   sigaddset(&watched_, SIGINT);
   sigaddset(&watched_, SIGTERM);
+  struct sigaction at_hangup {};
+  sigaction(SIGHUP, nullptr, &at_hangup);
+  // A signal that is blocked is waited for even where it is ignored.
+  if (at_hangup.sa_handler != SIG_IGN) sigaddset(&watched_, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &watched_, &mask_before_);
   watcher_ = std::thread([this] { watch(); });
 }
@@ -24,6 +28,8 @@ void StopSignals::watch() {
     int number = 0;
     if (sigwait(&watched_, &number) != 0) continue;
     if (ending_) return;
+    // Of one terminal that goes away both the kernel and the shell may tell.
+    if (stop_ && number == SIGHUP) continue;
     if (stop_) {
       std::signal(number, SIG_DFL);
       sigset_t one;

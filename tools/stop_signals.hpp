@@ -1,9 +1,11 @@
-// StopSignals: turns SIGINT and SIGTERM into a flag that long work looks at.
+// StopSignals: turns SIGINT, SIGTERM and SIGHUP (a terminal that went away) into a flag that long work looks
+// at. SIGHUP is left alone where it was ignored: under nohup the run goes on.
 //
 // Made by the main thread before any other thread exists and destroyed by it; stop() and signal_number() may
-// be read by any thread. The first signal sets the flag, the second one kills the process as if nobody had
-// listened. A thread waits for the signals, blocked everywhere else, instead of a handler: SimGrid installs a
-// SIGINT handler of its own whenever an engine is made, and that one exits.
+// be read by any thread. The first signal sets the flag, the second one (but for SIGHUP, which may come
+// twice) kills the process as if nobody had listened. A thread waits for the signals, blocked everywhere
+// else, instead of a handler: SimGrid installs a SIGINT handler of its own whenever an engine is made, and
+// that one exits.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   const std::atomic<bool>& stop() const { return stop_; }
-  /// SIGINT or SIGTERM once one has come, else 0.
+  /// SIGINT, SIGTERM or SIGHUP once one has come, else 0.
   int signal_number() const { return signal_number_.load(); }
 
  private:

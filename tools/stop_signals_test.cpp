@@ -30,6 +30,26 @@ TEST(StopSignals, AHandlerSetLaterDoesNotTakeTheSignalAway) {
   std::signal(SIGTERM, SIG_DFL);
 }
 
+TEST(StopSignals, ATerminalThatGoesAwayStops) {
+  const StopSignals signals;
+  kill(getpid(), SIGHUP);
+  EXPECT_TRUE(becomes_true(signals.stop()));
+  EXPECT_EQ(signals.signal_number(), SIGHUP);
+  kill(getpid(), SIGHUP);  // from the shell, behind the kernel's
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+TEST(StopSignals, UnderNohupItDoesNot) {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const StopSignals signals;
+    kill(getpid(), SIGHUP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(signals.stop());
+  }
+  std::signal(SIGHUP, SIG_DFL);
+}
+
 TEST(StopSignals, TheMaskIsRestored) {
   { const StopSignals signals; }
   sigset_t mask;

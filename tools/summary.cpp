@@ -30,6 +30,16 @@ std::uint64_t count_of(const Json& object, const char* key) {
   return object.value(key, std::uint64_t{0});
 }
 
+/// "mlx5_0, 100 Gb/s, MTU 4096; a CPU".
+std::string text_of_machine(const Json& machine) {
+  std::string text;
+  for (const Json& device : machine.at("devices")) {
+    text += fmt::format("{}, {:g} Gb/s, MTU {}; ", device.value("device", ""), number(device, "link_gbps"),
+                        count_of(device, "mtu"));
+  }
+  return text + machine.value("cpu", "");
+}
+
 class Summary {
  public:
   Summary(const Json& result, const SummaryStyle& style)
@@ -74,6 +84,7 @@ class Summary {
   std::uint64_t work() const { return count_of(result_, counts_operations() ? "operations" : "committed"); }
 
   void title();
+  void machines(const Json& measured_on);
   void throughput();
   void latency();
   void aborts();
@@ -109,12 +120,7 @@ void Summary::title() {
   const auto measured_on = result_.find("measured_on");
   if (measured_on != result_.end() && !measured_on->empty()) {
     // The profiles that the scenario names say nothing of these machines.
-    const Json& machine = measured_on->front();
-    for (const Json& device : machine.at("devices")) {
-      shape += fmt::format("; {}, {:g} Gb/s, MTU {}", device.value("device", ""), number(device, "link_gbps"),
-                           count_of(device, "mtu"));
-    }
-    shape += fmt::format("; {}", machine.value("cpu", ""));
+    shape += "; " + text_of_machine(measured_on->front());
   } else {
     if (cluster.contains("nic")) {
       shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
@@ -125,9 +131,7 @@ void Summary::title() {
   line(wrap(
       fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
       width_));
-  if (measured_on != result_.end() && !measured_on->empty() && measured_on->front().contains("warning")) {
-    line(wrap("warning: " + measured_on->front().value("warning", ""), 0, width_));
-  }
+  if (measured_on != result_.end()) machines(*measured_on);
   if (result_.value("partial", false)) {
     if (const std::string failure = result_.value("failure", ""); !failure.empty()) {
       line(paint(kRed, wrap("FAILED: " + failure + "; this is rank 0's part", 0, width_)));
@@ -138,6 +142,29 @@ void Summary::title() {
   line();
 }
 
+/// Of rank 0's machine its warning; of the others what differs from what was said before.
+void Summary::machines(const Json& measured_on) {
+  constexpr std::size_t kToldMax = 5;
+  std::vector<std::pair<std::string, std::string>> said;  // a machine, and its warning
+  std::size_t untold = 0;
+  for (std::size_t rank = 0; rank < measured_on.size(); ++rank) {
+    const Json& machine = measured_on[rank];
+    std::pair now(text_of_machine(machine), machine.value("warning", ""));
+    if (std::ranges::find(said, now) != said.end()) continue;
+    const bool other = !said.empty() && now.first != said.front().first;
+    if (said.size() >= kToldMax) {
+      ++untold;
+      continue;
+    }
+    const std::string of = rank == 0 ? "" : fmt::format("rank {}: ", rank);
+    if (other) line(wrap(scenarios::one_line(of + now.first, 1000), 0, width_));
+    if (!now.second.empty()) line(wrap(scenarios::one_line("warning: " + of + now.second, 1000), 0, width_));
+    said.push_back(std::move(now));
+  }
+  if (untold > 0)
+    line(fmt::format("{} differ too: result.json has them", format_counted(untold, "more rank")));
+}
+
 void Summary::throughput() {
   const char* unit = counts_operations() ? "operations" : "committed";
   const double total = number(result_, counts_operations() ? "operations_per_s" : "committed_per_s");
@@ -146,13 +173,17 @@ void Summary::throughput() {
   // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
   const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
   const bool pairs = member(member(result_, "scenario"), "workload").value("mode", "") == "ping_pong";
-  const char* machine = pairs                                ? "per pair"
+  // Where a rank failed this is what rank 0 counted by itself.
+  const bool alone = result_.contains("failure");
+  const char* machine = alone                                ? "at rank 0"
+                        : pairs                              ? "per pair"
                         : count_of(result_, "machines") == 1 ? "at the one machine"
                                                              : "per machine";
   const std::string rate =
       counts_operations()
           ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
-          : fmt::format("{} {}/s, {}/s per machine", format_si(total), unit, format_si(per_machine));
+          : fmt::format("{} {}/s{}", format_si(total), unit,
+                        alone ? " at rank 0" : fmt::format(", {}/s per machine", format_si(per_machine)));
   labelled("throughput", fmt::format("{} ({} in {} us)", rate, format_count(work()),
                                      format_us(number(result_, "window_us"))));
 }
@@ -320,7 +351,7 @@ void Summary::checks() {
 
 void Summary::bottleneck() {
   const Json& bottleneck = member(result_, "bottleneck");
-  if (bottleneck.empty()) return;
+  if (bottleneck.empty() || result_.contains("failure")) return;
   line();
   const std::string workload = member(member(result_, "scenario"), "workload").value("name", "");
   labelled("bottleneck", describe_bottleneck(bottleneck, workload));
@@ -347,11 +378,16 @@ std::string render_summary(const Json& result, const SummaryStyle& style) {
   return Summary(result, style).render();
 }
 
+bool is_terminal(int file_descriptor) {
+  const char* term = std::getenv("TERM");
+  return isatty(file_descriptor) != 0 && (term == nullptr || std::string_view(term) != "dumb");
+}
+
 SummaryStyle style_of_stream(int file_descriptor) {
   SummaryStyle style;
   if (isatty(file_descriptor) == 0) return style;
   const char* no_color = std::getenv("NO_COLOR");
-  style.color = no_color == nullptr || *no_color == 0;
+  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
   winsize window{};
   if (ioctl(file_descriptor, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
     style.width_columns = std::min<std::size_t>(window.ws_col, kColumnsMax);

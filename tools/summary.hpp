@@ -28,6 +28,9 @@ struct SummaryStyle {
 /// it.
 std::string render_summary(const nlohmann::json& result, const SummaryStyle& style);
 
+/// A terminal that understands escape sequences: TERM is not "dumb".
+bool is_terminal(int file_descriptor);
+
 /// Colour and width for a stream: colour on a terminal unless NO_COLOR is set, at most 80 columns.
 SummaryStyle style_of_stream(int file_descriptor);
 

@@ -1,8 +1,11 @@
 #include "tools/summary.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -129,6 +132,25 @@ TEST(Summary, WarnsBelowTheLatencies) {
   EXPECT_THAT(render_summary(result, {}), HasSubstr("\nwarning      one thing\nwarning      another\n"));
 }
 
+TEST(Summary, ADumbTerminalGetsNoEscapeSequences) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(grantpt(master), 0);
+  ASSERT_EQ(unlockpt(master), 0);
+  const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  unsetenv("NO_COLOR");
+  setenv("TERM", "xterm", 1);
+  EXPECT_TRUE(is_terminal(terminal));
+  EXPECT_TRUE(style_of_stream(terminal).color);
+  setenv("TERM", "dumb", 1);
+  EXPECT_FALSE(is_terminal(terminal));
+  EXPECT_FALSE(style_of_stream(terminal).color);
+  unsetenv("TERM");
+  close(terminal);
+  close(master);
+}
+
 TEST(Summary, NamesTheMachinesOfARealRun) {
   json result = canned_result();
   result["backend"] = "ibverbs";
@@ -140,6 +162,26 @@ TEST(Summary, NamesTheMachinesOfARealRun) {
   EXPECT_THAT(text, HasSubstr("; mlx5_0, 100 Gb/s, MTU 4096;\nSome CPU; measured, seed 1\n"));
   EXPECT_THAT(text, Not(HasSubstr("connectx-4")));
   EXPECT_THAT(text, HasSubstr("FAILED: rank 1 was lost while measuring; this is rank 0's part\n"));
+  // One machine's part is not a sixteenth of it, and what limits a run that failed is not known.
+  EXPECT_THAT(text, HasSubstr("committed/s at rank 0 ("));
+  EXPECT_THAT(text, Not(HasSubstr("per machine")));
+  EXPECT_THAT(text, Not(HasSubstr("bottleneck")));
+}
+
+TEST(Summary, NamesRanksWhoseMachineOrWarningIsAnother) {
+  json result = canned_result();
+  result["backend"] = "ibverbs";
+  const json machine = json::parse(R"({"cpu": "Some CPU", "devices": [
+      {"device": "mlx5_0", "link_gbps": 100.0, "mtu": 4096}]})");
+  json slow = machine, warned = machine;
+  slow["devices"][0]["link_gbps"] = 25.0;
+  warned["warning"] = "no huge pages";
+  result["measured_on"] = {machine, machine, slow, warned, slow, warned};
+  const std::string text = render_summary(result, {});
+  EXPECT_THAT(text, HasSubstr("measured, seed 1\nrank 2: mlx5_0, 25 Gb/s, MTU 4096; Some CPU\n"
+                              "warning: rank 3: no huge pages\n\n"));
+  result["measured_on"] = {machine, machine};
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("rank ")));
 }
 
 TEST(Summary, RendersAMicroBenchmark) {

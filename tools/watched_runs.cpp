@@ -40,7 +40,7 @@ nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags&
   control.stop = &signals.stop();
   control.trace = trace;
   std::optional<Progress> progress;
-  if (may_show && isatty(STDERR_FILENO) != 0) {
+  if (may_show && is_terminal(STDERR_FILENO)) {
     progress.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
     control.progress = [&progress](double simulated_us, double total_us, std::uint64_t committed) {
       progress->update(simulated_us, total_us, committed);
@@ -61,7 +61,7 @@ void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlag
   const bool apart = std::ranges::any_of(
       points, [](const auto& point) { return !point.scenario.cluster.network.platform.empty(); });
   if (jobs > 1 || apart) {
-    run_side_by_side(points, jobs, signals.stop(), may_show && isatty(STDERR_FILENO) != 0, finished);
+    run_side_by_side(points, jobs, signals.stop(), may_show && is_terminal(STDERR_FILENO), finished);
     return;
   }
   for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {

@@ -19,9 +19,10 @@ NodeArea::NodeArea(std::size_t bytes) {
   void* base = mmap(nullptr, mapped_b_, kProtection, kFlags | MAP_HUGETLB, -1, 0);
   if (base == MAP_FAILED) {
     warning_ = fmt::format(
-        "no {} huge pages of 2 MiB for registered memory ({}): using small ones; `sysctl vm.nr_hugepages={}` "
-        "makes them",
-        pages, std::strerror(errno), pages);
+        "no huge pages for registered memory ({}): using small ones; `sysctl vm.nr_hugepages={}` makes them, "
+        "for "
+        "one rank on this machine",
+        std::strerror(errno), pages);
     base = mmap(nullptr, mapped_b_, kProtection, kFlags, -1, 0);
   }
   if (base == MAP_FAILED) {
