@@ -149,6 +149,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_schema_command(app, exit_code);
   add_calibrate_command(app, exit_code);
   add_launch_command(app, exit_code);
+  add_compare_command(app, exit_code);
   add_compare_published_command(app, exit_code);
   add_measure_command(app, exit_code);
   add_plan_command(app, exit_code);
