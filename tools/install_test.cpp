@@ -1,4 +1,4 @@
-// `cmake --install`: what comes of it runs from anywhere, with all that it reads beside it.
+// `cmake --install` and `cpack`: what comes of them runs from anywhere, with all that it reads beside it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,6 +39,27 @@ TEST(Install, ThePrefixHasAllThatTheProgramReads) {
   for (const char* read_by_calibrate : {"machines/groups.json", "experiments", "published/train"})
     EXPECT_TRUE(fs::exists(prefix / "share/verbtwin" / read_by_calibrate)) << read_by_calibrate;
   EXPECT_FALSE(fs::exists(prefix / "share/verbtwin/fit.cpp"));
+}
+
+TEST(Install, TheDebianPackageHasThemToo) {
+  const TemporaryDirectory made;
+  const auto run = [&](const std::vector<std::string>& arguments) {
+    ChildProcess child(made.path(), arguments);
+    EXPECT_EQ(child.wait(), 0) << child.out() << child.err();
+    return child.out();
+  };
+  const std::string config = std::string(VERBTWIN_BUILD_DIR) + "/CPackConfig.cmake";
+  run({VERBTWIN_CPACK, "--config", config, "-B", made.path().string()});
+  std::vector<std::string> packages;
+  for (const auto& entry : fs::directory_iterator(made.path())) {
+    if (entry.path().extension() == ".deb") packages.push_back(entry.path().string());
+  }
+  ASSERT_THAT(packages, testing::SizeIs(1));
+  EXPECT_THAT(run({"/usr/bin/dpkg-deb", "--field", packages[0], "Depends"}), HasSubstr("libsimgrid"));
+  run({"/usr/bin/dpkg-deb", "--extract", packages[0], (made.path() / "root").string()});
+  EXPECT_THAT(run({"/usr/bin/env", "-C", "/", "-u", "VERBTWIN_DATA_DIR",
+                   (made.path() / "root/usr/bin/verbtwin").string(), "list", "profiles"}),
+              HasSubstr("connectx-4"));
 }
 
 }  // namespace
