@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "backend/user_error.hpp"
+#include "protocols/arrivals.hpp"
 #include "protocols/occ/messages.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -204,7 +206,10 @@ struct NodeProgram::Thread {
                static_cast<std::uint64_t>(port.node()) * static_cast<std::uint64_t>(port.shape().threads) +
                    static_cast<std::uint64_t>(port.thread())),
         backoff(~system.parameters().seed,
-                static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())) {
+                static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
+        arrivals(system.parameters().offered_per_s / (port.shape().nodes * port.shape().threads),
+                 system.parameters().seed,
+                 static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())) {
     statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
@@ -231,6 +236,7 @@ struct NodeProgram::Thread {
   WorkerStatistics statistics;
   pcg32 random;   // the workload's
   pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
+  Arrivals arrivals;
   std::vector<std::unique_ptr<Transaction>> transactions;
 };
 
@@ -241,8 +247,14 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
   const Workload& workload = system_.workload();
   std::uint64_t resumed = 0;  // when the transaction before began
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
+    std::optional<std::int64_t> asked_ps;
+    if (arrivals.open()) {
+      auto arrival = arrivals.next(worker, cpu, window, stop);
+      asked_ps = co_await arrival;
+      if (!asked_ps) co_return;
+    }
     cpu.charge(Cost::kTransactionBegin);
-    const std::int64_t start_ps = cpu.now_ps();
+    const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
     auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
     co_await turn;
     resumed = worker.resumed();

@@ -28,6 +28,7 @@ struct SystemParameters {
   int replicas = 1;
   std::uint64_t seed = 1;
   bool check = true;  // record histories and logs for the checks
+  double offered_per_s = 0;  // transactions, to the whole cluster; 0: as many as it takes (Arrivals)
   OccOptions options;
 };
 

@@ -363,7 +363,8 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
 
 Run run_of(const json& run) {
   return {run.at("warmup_us").get<double>(), run.at("measure_us").get<double>(),
-          run.at("seed").get<std::uint64_t>(), run.at("check").get<std::string>()};
+          run.at("seed").get<std::uint64_t>(), run.at("check").get<std::string>(),
+          run.value("offered_per_s", 0.0)};
 }
 
 Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved, const Catalog& catalog) {
@@ -381,6 +382,15 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
   out.resolved = std::move(resolved);
   out.source = std::move(source);
   return out;
+}
+
+/// A micro-benchmark asks for the next operation when there is room for it.
+void check_offered(const ScenarioSource& source, const json& resolved) {
+  if (resolved.contains("protocol") || !resolved.at("run").contains("offered_per_s")) return;
+  source.refuse(Finding{"/run/offered_per_s",
+                        "without a protocol there are no transactions to ask for; allowed here: no "
+                        "\"offered_per_s\"",
+                        Anchor::kKey});
 }
 
 /// load_points() makes scenarios without it. Not copied to be erased: each of many points would.
@@ -422,6 +432,7 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
   check_ramp_fields(*source, resolved, family_of(catalog.protocols, protocol) == "ramp");
   check_emulation(*source, resolved);
   check_backend(*source, resolved);
+  check_offered(*source, resolved);
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
   if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);

@@ -47,7 +47,8 @@ struct Run {
   double warmup_us = 0;
   double measure_us = 0;
   std::uint64_t seed = 0;
-  std::string check;  // "serializable" | "read-atomic" | "none"
+  std::string check;         // "serializable" | "read-atomic" | "none"
+  double offered_per_s = 0;  // 0: a closed loop
 };
 
 class ScenarioSource;

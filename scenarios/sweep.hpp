@@ -3,8 +3,8 @@
 // entries, the first one varying slowest, the keys inside one entry moving together.
 //
 // A value null leaves its field as it stands in the file: a field that one point's protocol has, another's
-// may not. A key may be swept once; a whole and its part ("workload", "workload.value_b") in this order, where
-// no value of the whole says the part.
+// may not. A key may be swept once; a whole and its part ("workload", "workload.value_b") in this order,
+// where no value of the whole says the part.
 //
 // Pure but for reading files; callable from any thread. Errors as of the loader: a value of a sweep that its
 // field does not take is told with its place in the file. What an override sets holds at every point; one of

@@ -104,6 +104,10 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
         "shorter. `verbtwin explain` tries what else would help.",
         most);
   }
+  if (resource == "offered_load") {
+    return fmt::format(
+        "The cluster does all that it is asked for ({}); a higher run.offered_per_s shows its limit.", most);
+  }
   if (resource == "none") {
     return "Nothing was measured: nothing came to its end in the window. Lengthen run.measure_us, or let the "
            "run go on.";

@@ -80,6 +80,9 @@ class Explainer {
                                   "sweep",
                                   options.scenario, points_.size()));
     }
+    if (base().run.offered_per_s > 0)
+      throw UserError("",
+                      "explain looks for what limits a run, and run.offered_per_s does: allowed without it");
     if (base().backend != "sim")
       throw UserError("", "explain changes what is simulated: --set backend=sim is allowed");
   }

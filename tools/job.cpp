@@ -115,6 +115,7 @@ Parameters common_parameters(const scenarios::Scenario& scenario) {
   p.coroutines = scenario.cluster.coroutines;
   p.seed = scenario.run.seed;
   p.check = scenario.run.check != "none";
+  p.offered_per_s = scenario.run.offered_per_s;
   return p;
 }
 

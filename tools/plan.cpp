@@ -65,8 +65,8 @@ std::string with_unit(const std::string& path, double value) {
 std::string describe_settings(const Alternative& alternative) {
   std::vector<std::string> words;
   for (const auto& [path, value] : alternative.settings) {
-    if (path.starts_with("run.")) continue;
-    words.push_back(fmt::format("{}={}", short_name(path), scenarios::one_line(text_of(value))));
+    if (path.starts_with("run.") && path != "run.offered_per_s") continue;
+    words.push_back(fmt::format("{}={}", short_name(path), setting_text(path, value)));
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -349,6 +349,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   const bool cores_hold_it = busiest.share < kSaturated || busiest.name == "core";
   if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) limit = "doorbell";
   if (conflicts_limit(result, limit != "round_trips")) limit = "locks";
+  if (input.scenario->run.offered_per_s > 0 && keeps_up(input, result)) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
   const auto as_limit = [&](const Shares& shares) {
     return one_machine || busiest.fullest ? shares.max : shares.of_most;
@@ -416,6 +417,7 @@ json make_result(const TransactionsInput& input) {
   add_transactions(input, result);
   warn_of_start(input, result);
   warn_of_length(input, result);
+  warn_of_backlog(input, result);
   warn_of_trend(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);

@@ -173,6 +173,11 @@ std::string sweep_csv(const std::vector<SweepRow>& rows) {
   return csv;
 }
 
+std::string setting_text(const std::string& path, const json& value) {
+  if (path.ends_with("_per_s") && value.is_number()) return format_si(value.get<double>());
+  return scenarios::one_line(text_of(value));
+}
+
 std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings) {
   std::string line;
   for (const auto& [path, value] : settings)
@@ -185,7 +190,7 @@ std::string sweep_table_line(const SweepRow& row) {
   const json& result = row.result;
   std::string line;
   for (const auto& [path, value] : row.settings) {
-    const std::string text = scenarios::one_line(text_of(value_at(result.at("scenario"), path)));
+    const std::string text = setting_text(path, value_at(result.at("scenario"), path));
     line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);

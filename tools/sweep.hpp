@@ -32,6 +32,8 @@ std::string sweep_table_line(const SweepRow& row);
 
 /// The value at "cluster.nodes", or null.
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
+/// The value at `path` as a person reads it: 20e6 of "run.offered_per_s" is "20.0 M".
+std::string setting_text(const std::string& path, const nlohmann::json& value);
 /// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
 std::string short_name(const std::string& path);
 /// What a rate is shared by: the machines that a micro-benchmark counts (1 where the others face one), else

@@ -23,7 +23,7 @@ struct Axes {
 
 /// How long a point runs is no name of a curve.
 bool names_curves(const std::string& path) {
-  return !path.starts_with("run.") || path == "run.seed";
+  return !path.starts_with("run.") || path == "run.seed" || path == "run.offered_per_s";
 }
 
 Axes axes_of(const std::vector<SweepRow>& rows) {
@@ -63,6 +63,10 @@ Abscissa numbers_of(const std::vector<SweepRow>& rows, const std::string& path) 
     const json& value = value_at(row.result.at("scenario"), path);
     if (!value.is_number()) return {};
     abscissa.x.push_back(value.get<double>());
+  }
+  if (path.ends_with("_per_s") && std::ranges::max(abscissa.x) >= 1e6) {
+    abscissa.label += ", M";
+    for (double& x : abscissa.x) x /= 1e6;
   }
   return abscissa;
 }

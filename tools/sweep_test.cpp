@@ -41,5 +41,11 @@ TEST(Sweep, APointHasWhatItsRateIsOverAndWhatIsWrongWithIt) {
   EXPECT_EQ(table.cell(table.rows().at(0), "warning"), "one thing; another");
 }
 
+TEST(SweepTable, RatesAreReadInMillions) {
+  EXPECT_EQ(setting_text("run.offered_per_s", 20e6), "20.0 M");
+  EXPECT_EQ(setting_text("cluster.coroutines", 8), "8");
+  EXPECT_EQ(setting_text("protocol.name", "farm"), "farm");
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

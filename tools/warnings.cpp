@@ -16,6 +16,15 @@ double us(std::int64_t ps) {
   return static_cast<double>(ps) / 1e6;
 }
 
+/// Transactions that were to come in the window.
+double asked_for(const RunInput& input) {
+  return input.scenario->run.offered_per_s * static_cast<double>(input.window_ps) / 1e12;
+}
+
+double ended_of(const json& result) {
+  return result.at("committed").get<double>() + result.at("user_aborts").get<double>();
+}
+
 }  // namespace
 
 void warn_of_length(const TransactionsInput& input, json& result) {
@@ -25,6 +34,7 @@ void warn_of_length(const TransactionsInput& input, json& result) {
                             static_cast<double>(cluster.coroutines);
   const double committed = result.at("committed");
   if (input.window_ps == 0 || committed == 0) return;
+  if (input.scenario->run.offered_per_s > 0) return;  // coroutines wait for arrivals, arrivals for coroutines
   const double mean_us = result.at("latency_us").at("mean");
   const double time_us = us(input.window_ps) * coroutines;
   double user_aborts_us = 0;
@@ -43,6 +53,20 @@ void warn_of_length(const TransactionsInput& input, json& result) {
                   100 * (missing ? at_most : of_commits),
                   missing ? "longer than the window are missing from the latencies"
                           : "begun long before the window are in the latencies"));
+}
+
+bool keeps_up(const RunInput& input, const json& result) {
+  constexpr double kTolerance = 0.05, kDeviations = 4;  // of a Poisson process
+  const double asked = asked_for(input);
+  return asked - ended_of(result) <= std::max(kTolerance * asked, kDeviations * std::sqrt(asked));
+}
+
+void warn_of_backlog(const RunInput& input, json& result) {
+  if (input.scenario->run.offered_per_s == 0 || input.window_ps == 0 || keeps_up(input, result)) return;
+  result["warning"].push_back(fmt::format(
+      "of the offered load {:.0f} % came to its end: more is asked for than the cluster does, and "
+      "latencies grow with the length of the run",
+      100 * ended_of(result) / asked_for(input)));
 }
 
 void warn_of_start(const RunInput& input, json& result) {

@@ -14,6 +14,12 @@ namespace verbtwin::tools {
 /// not known: anything up to as much as a commit of their type.
 void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
 
+/// Whether what run.offered_per_s asks for in the window came to its end in it, chance aside.
+bool keeps_up(const RunInput& input, const nlohmann::json& result);
+
+/// Where it did not, the backlog grows for as long as the run does.
+void warn_of_backlog(const RunInput& input, nlohmann::json& result);
+
 /// Queues that fill need a few latencies until they are as long as they will be. Who asked for no warm-up
 /// wants to see the start.
 void warn_of_start(const RunInput& input, nlohmann::json& result);

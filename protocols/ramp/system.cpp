@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/user_error.hpp"
+#include "protocols/arrivals.hpp"
 #include "protocols/checks/read_atomic.hpp"
 #include "protocols/checks/serializability.hpp"
 #include "protocols/ramp/client.hpp"
@@ -140,7 +141,10 @@ struct RampNode::Thread {
         local(p.node()),
         server(shared.server, worker),
         random(s.parameters().seed, number(0)),
-        backoff(~s.parameters().seed, number(0)) {
+        backoff(~s.parameters().seed, number(0)),
+        arrivals(s.parameters().offered_per_s /
+                     ((s.parameters().shape.nodes - s.parameters().servers) * s.parameters().shape.threads),
+                 s.parameters().seed, number(0)) {
     statistics.user_aborts.resize(s.workload().transaction_names().size());  // a server's too
     make_transports(shared);
     if (s.is_client(p.node())) make_clients(shared);
@@ -175,6 +179,7 @@ struct RampNode::Thread {
   std::span<std::byte> landing;
   pcg32 random;   // the workload's
   pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
+  Arrivals arrivals;
 };
 
 void RampNode::Thread::make_transports(Shared& shared) {
@@ -238,8 +243,14 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
   KeyGroup group;
   std::uint64_t resumed = 0;  // when the transaction before began
   while (cpu.now_ps() < window.end_ps && !stop.load(std::memory_order_relaxed)) {
+    std::optional<std::int64_t> asked_ps;
+    if (arrivals.open()) {
+      auto arrival = arrivals.next(worker, cpu, window, stop);
+      asked_ps = co_await arrival;
+      if (!asked_ps) co_return;
+    }
     cpu.charge(Cost::kTransactionBegin);
-    const std::int64_t start_ps = cpu.now_ps();
+    const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
     auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
     co_await turn;
     resumed = worker.resumed();

@@ -31,6 +31,7 @@ struct RampParameters {
   int coroutines = 1;
   std::uint64_t seed = 1;
   bool check = true;  // record histories for the checks
+  double offered_per_s = 0;  // transactions, to all clients; 0: as many as they take (Arrivals)
   RampOptions options;
 };
 

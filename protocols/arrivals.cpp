@@ -1,0 +1,41 @@
+#include "protocols/arrivals.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "protocols/spread_bits.hpp"
+
+namespace verbtwin::protocols {
+
+namespace {
+
+constexpr double kPsPerSecond = 1e12;
+constexpr std::int64_t kLookAtStopPs = 100'000'000'000;  // 100 ms: what a person who stops a run will wait
+
+}  // namespace
+
+// A sequence of its own: the workload's has the same seed and stream, and draws do not shift each other.
+Arrivals::Arrivals(double per_s, std::uint64_t seed, std::uint64_t stream)
+    : random_(spread_bits(seed), stream), mean_ps_(per_s > 0 ? kPsPerSecond / per_s : 0) {}
+
+std::int64_t Arrivals::draw_ps(std::int64_t now_ps) {
+  if (at_ps_ < 0) at_ps_ = static_cast<double>(now_ps);
+  const double uniform =
+      (static_cast<double>(random_()) + 1) / 4294967296.0;  // above 0: its logarithm is finite
+  at_ps_ -= mean_ps_ * std::log(uniform);
+  return static_cast<std::int64_t>(at_ps_);
+}
+
+Task<std::optional<std::int64_t>> Arrivals::next(Worker& worker, Cpu& cpu, const Window& window,
+                                                 const std::atomic<bool>& stop) {
+  const std::int64_t at_ps = draw_ps(cpu.now_ps());
+  if (at_ps >= window.end_ps) co_return std::nullopt;
+  while (cpu.now_ps() < at_ps) {
+    auto sleep = worker.sleep_until(std::min(at_ps, cpu.now_ps() + kLookAtStopPs));
+    co_await sleep;
+    if (stop.load(std::memory_order_relaxed)) co_return std::nullopt;
+  }
+  co_return at_ps;
+}
+
+}  // namespace verbtwin::protocols
