@@ -108,6 +108,8 @@ std::vector<PerftestRun> printed_runs(const PerftestSource& source, bool& partia
     if (const std::string_view title = trimmed(line); title.ends_with(" Test")) {
       partial = partial || !columns.empty();
       columns.clear();
+      if (runs.size() == kPerftestResultsMax)
+        source.refuse(title, fmt::format("too many tests; allowed: {}", kPerftestResultsMax));
       runs.push_back({{{"test", {underscored(title), title}}}, {}, title});
     } else if (first == "#bytes") {
       if (runs.empty())
@@ -193,6 +195,8 @@ PerftestFields members(const PerftestSource& source, const Mended& text, const j
 PerftestRun written_run(const PerftestSource& source) {
   constexpr const char* kAllowed =
       "allowed: what --out_json of perftest writes, {\"test_info\": {...}, \"results\": {...}}";
+  constexpr std::size_t kMost_b = 1 << 20;  // a thousand times as much as it is
+  if (source.all().size() > kMost_b) source.refuse(source.all(), "the file is too large; allowed: 1 MiB");
   const Mended text = mended(source.all());
   std::vector<std::set<std::string>> names;
   // Of two members with one name the library would take the last and say nothing.

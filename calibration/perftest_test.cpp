@@ -277,9 +277,14 @@ TEST_F(Perftest, HostileFilesAreRefusedInALine) {
               HasSubstr("no output of perftest"));
   EXPECT_THAT(refusal("{\xff\xfe: \x80}"), HasSubstr("a syntax error"));
   EXPECT_THAT(refusal(std::string(1 << 20, 'x')), HasSubstr("no output of perftest"));
-  EXPECT_THAT(refusal("{" + std::string(1 << 20, '"')), HasSubstr("a syntax error"));
-  EXPECT_THAT(refusal(std::string(1 << 20, '{')), HasSubstr("a syntax error"));
-  EXPECT_THAT(refusal("{a:" + std::string(1 << 20, '[')), HasSubstr("the file ends too early"));
+  EXPECT_THAT(refusal("{" + std::string(1 << 19, '"')), HasSubstr("a syntax error"));
+  EXPECT_THAT(refusal("{" + std::string(1 << 20, ' ')),
+              HasSubstr("1:1: the file is too large; allowed: 1 MiB"));
+  std::string titles;
+  for (int i = 0; i <= 10'000; ++i) titles += "RDMA_Read BW Test\n";
+  EXPECT_THAT(refusal(titles), HasSubstr("10001:1: too many tests; allowed: 10000"));
+  EXPECT_THAT(refusal(std::string(1 << 19, '{')), HasSubstr("a syntax error"));
+  EXPECT_THAT(refusal("{a:" + std::string(1 << 19, '[')), HasSubstr("the file ends too early"));
   const std::string writes = output("bw_write_64.txt");
   EXPECT_THAT(refusal(replaced(writes, "0.038048", std::string(1 << 20, '9'))),
               HasSubstr("MsgRate[Mpps] is \"999"));
