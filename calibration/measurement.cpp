@@ -36,23 +36,23 @@ const json& measurement_schema() {
                              {"mtu", whole(256, 4096)}});
   // From what a clock can tell to the longest measurement that there is, with room on both sides.
   const json per_s = number(0.001, 100'000'000'000), us = number(0.01, 1'000'000'000);
-  const json end = known({{"host", name}, {"cpu", name}, {"devices", list_of(device, 1, 64)}});
-  const json point = known({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
-                            {"transport", one_of({"rc", "ud"})},
-                            {"payload_b", whole(1, kMost)},
-                            {"outstanding", whole(1, kMost)},
-                            {"doorbell_batch", whole(1, kMost)},
-                            {"threads", whole(1, 256)},
-                            {"queue_pairs", whole(1, kMost)},
-                            {"signal_interval", whole(1, kMost)},
-                            {"inline", boolean},
-                            {"mode", one_of({"pipelined", "ping_pong"})},
-                            {"operations_per_s", per_s},
-                            {"latency_us", known({{"p50", us}})}});
+  json end = known({{"devices", list_of(device, 1, 64)}});
+  end["properties"].update({{"host", name}, {"cpu", name}});
+  json point = known({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
+                      {"transport", one_of({"rc", "ud"})},
+                      {"payload_b", whole(1, kMost)},
+                      {"outstanding", whole(1, kMost)},
+                      {"doorbell_batch", whole(1, kMost)},
+                      {"threads", whole(1, 256)},
+                      {"queue_pairs", whole(1, kMost)},
+                      {"signal_interval", whole(1, kMost)},
+                      {"inline", boolean},
+                      {"mode", one_of({"pipelined", "ping_pong"})}});
+  point["properties"].update({{"operations_per_s", per_s}, {"latency_us", known({{"p50", us}})}});
   static const json schema = known({{"format", exactly("verbtwin-measurement")},
                                     {"version", exactly(1)},
                                     {"partial", boolean},
-                                    {"measured_on", list_of(end, 2, 2)},
+                                    {"measured_on", list_of(end, 1, 2)},
                                     {"points", list_of(point, 1, 10'000)}});
   return schema;
 }
@@ -73,10 +73,11 @@ void describe_ends(const json& ends, Measurement& m) {
     m.ethernet = m.ethernet || device.at("link_layer") == "Ethernet";
     names += (names.empty() ? "" : " and ") +
              scenarios::one_line(device.at("device").get_ref<const std::string&>());
-    const std::string cpu = scenarios::one_line(end.at("cpu").get_ref<const std::string&>());
+    const std::string cpu = scenarios::one_line(end.value("cpu", "CPU not named"));
     if (cpus.find(cpu) == std::string::npos) cpus += (cpus.empty() ? "" : ", ") + cpu;
   }
-  m.one_machine = ends[0].at("host") == ends[1].at("host");
+  m.one_machine =
+      ends.size() == 2 && ends[0].contains("host") && ends[0].at("host") == ends[1].value("host", json());
   m.devices =
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
 }
@@ -102,12 +103,13 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
   Point p;
   p.series = series_of(measured.what);
   p.x = std::to_string(measured.what.payload_b);
-  p.published = measured.what.is_alone() ? measured.latency_p50_us : measured.operations_per_s * 1e-6;
+  const double per_s =
+      measured.operations_per_s ? *measured.operations_per_s : 1e6 / *measured.latency_p50_us;
+  p.published = measured.tells_latency() ? *measured.latency_p50_us : per_s * 1e-6;
   p.place = measured.place;
   const double operations =
       std::max(kOperations, kWindows * measured.what.outstanding) * measured.what.threads;
-  const double window_us =
-      std::clamp(operations / measured.operations_per_s * 1e6, kWindowMin_us, kWindowMax_us);
+  const double window_us = std::clamp(operations / per_s * 1e6, kWindowMin_us, kWindowMax_us);
   json scenario = scenario_of(measured.what, window_us / 4, window_us);
   scenario["cluster"]["nic"] = nic;
   scenario["cluster"]["host"] = host;
@@ -173,8 +175,16 @@ Measurement read_measurement(const std::filesystem::path& file) {
   describe_ends(root.at("measured_on"), m);
   for (std::size_t i = 0; i < root.at("points").size(); ++i) {
     const json& point = root.at("points")[i];
-    m.points.push_back({point_from(point), point.at("operations_per_s"), point.at("latency_us").at("p50"),
-                        fmt::format("{}: point {}", document.label(), i + 1)});
+    MeasuredPoint& measured = m.points.emplace_back();
+    measured.what = point_from(point);
+    if (point.contains("operations_per_s")) measured.operations_per_s = point.at("operations_per_s");
+    if (point.contains("latency_us")) measured.latency_p50_us = point.at("latency_us").at("p50");
+    measured.place = fmt::format("{}: point {}", document.label(), i + 1);
+    if (!measured.operations_per_s && !measured.tells_latency()) {
+      scenarios::refuse(document, fmt::format("/points/{}", i),
+                        "missing: operations_per_s; allowed without it: one request at a time, with its "
+                        "latency_us");
+    }
   }
   return m;
 }
@@ -183,7 +193,7 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
                                        const std::string& host, const scenarios::Catalog& catalog) {
   std::map<std::string, Experiment> by_name;
   for (const MeasuredPoint& point : measurement.points) {
-    const bool latency = point.what.is_alone();
+    const bool latency = point.tells_latency();
     const std::string name = fmt::format("{}{}_{}", point.what.transport == "ud" ? "ud_" : "",
                                          point.what.verb, latency ? "latency" : "rate");
     Experiment& e = by_name[name];

@@ -7,7 +7,8 @@
 //  "doorbell_batch": 1, "threads": 1, "queue_pairs": 1, "signal_interval": 100, "inline": false,
 //  "mode": "pipelined", "seconds": 1.0, "operations_per_s": 480000, "latency_us": {"p50": 2.1, ...}}, ...]}
 // Two ranks, of which the first posts: `outstanding` requests on `queue_pairs` queue pairs of each of its
-// threads. Other keys are allowed and not read.
+// threads. Other keys are allowed and not read. What perftest measured (perftest.hpp) has one end without
+// `host` and `cpu`, and of each point either the rate or, with one request at a time, the latency.
 //
 // Values and free functions, callable from any thread. What is wrong in a file is a UserError of one line
 // with its place.
@@ -15,6 +16,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +33,7 @@ struct PrimitivePoint {
   bool is_inline = false;
   std::string mode = "pipelined";
 
-  /// One request at a time: its latency is what is told. Of others, the rate.
+  /// One request at a time: its latency is what is told where it is known. Of others, the rate.
   bool is_alone() const { return threads == 1 && outstanding == 1; }
 };
 
@@ -43,8 +45,11 @@ nlohmann::json scenario_of(const PrimitivePoint& point, double warmup_us, double
 
 struct MeasuredPoint {
   PrimitivePoint what;
-  double operations_per_s = 0, latency_p50_us = 0;
-  std::string place;  // "file: point 3"
+  std::optional<double> operations_per_s, latency_p50_us;  // at least what is compared
+  std::string place;                                       // "file: point 3"
+
+  /// What is compared: the latency, or the rate.
+  bool tells_latency() const { return what.is_alone() && latency_p50_us; }
 };
 
 struct Measurement {

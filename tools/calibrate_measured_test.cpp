@@ -222,7 +222,7 @@ TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
 }
 
 TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
-  const json good = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
+  json good = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
   const auto error_of = [&](const char* pointer, const json& value) {
     json bad = good;
     if (value.is_null()) {
@@ -248,7 +248,11 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/format", "verbtwin-result"), HasSubstr("/format"));
   EXPECT_THAT(error_of("/version", 2), HasSubstr("/version"));
   EXPECT_THAT(error_of("/points", json::array()), HasSubstr("/points"));
-  EXPECT_THAT(error_of("/measured_on/1", json()), HasSubstr("/measured_on"));
+  EXPECT_EQ(error_of("/measured_on/1", json()), "nothing") << "perftest knows one end";
+  EXPECT_THAT(error_of("/measured_on", json::array()), HasSubstr("/measured_on"));
+  EXPECT_EQ(error_of("/points/0/operations_per_s", json()), "nothing") << "its latency is what is compared";
+  EXPECT_EQ(error_of("/points/0/latency_us", json()), "nothing");
+  EXPECT_THAT(error_of("/points/0/latency_us/p50", json()), HasSubstr("/points/0/latency_us"));
   EXPECT_THAT(error_of("/measured_on/0/devices", json::array()), HasSubstr("/measured_on/0/devices"));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 0), HasSubstr("link_gbps"));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 1e9),
@@ -268,6 +272,10 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/points/0/operations_per_s", 0), HasSubstr("/points/0/operations_per_s"));
   EXPECT_THAT(error_of("/points/0/latency_us/p50", "fast"), HasSubstr("/points/0/latency_us/p50"));
   EXPECT_THAT(error_of("/points/0/signal_interval", json()), HasSubstr("signal_interval"));
+  good["points"][0]["outstanding"] = 2;
+  EXPECT_EQ(error_of("/points/0/latency_us", json()), "nothing");
+  EXPECT_THAT(error_of("/points/0/operations_per_s", json()),
+              HasSubstr("/points/0: missing: operations_per_s; allowed without it: one request at a time"));
 }
 
 TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {

@@ -1,4 +1,5 @@
-// verbtwin measure: latency and rate of raw verbs between two ranks on real devices, one launch a point.
+// verbtwin measure: latency and rate of raw verbs between two ranks on real devices, one launch a point; or
+// what perftest has measured there.
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #include "backend/user_error.hpp"
 #include "calibration/csv_table.hpp"
 #include "calibration/measurement.hpp"
+#include "calibration/perftest.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
@@ -47,6 +49,8 @@ constexpr int kInlineMax_b = 188;
 
 struct MeasureOptions {
   bool primitives = false;
+  std::vector<std::string> perftest;  // files
+  double link_gbps = 0;               // of these; they do not say it
   std::string hosts, out;
   RankFlags rank;
   std::vector<int> sizes{8, 64, 1024, 4096}, windows{1, 16}, threads{1}, queue_pairs{1}, batches{1};
@@ -311,15 +315,46 @@ class Measurement {
 };
 
 /// CLI11's own check of a range lets "nan" through.
-std::string check_seconds(const std::string& text) {
-  constexpr double kLeast_s = 0.001, kMost_s = 1000;
-  const std::optional<double> seconds = calibration::number_of(text);
-  if (seconds && *seconds >= kLeast_s && *seconds <= kMost_s) return "";
-  return fmt::format("{}: allowed: {} to {} seconds", scenarios::one_line(text, 60), kLeast_s, kMost_s);
+CLI::Validator within(double least, double most, const char* unit) {
+  const auto check = [=](const std::string& text) -> std::string {
+    const std::optional<double> value = calibration::number_of(text);
+    if (value && *value >= least && *value <= most) return "";
+    return fmt::format("{}: allowed: {} to {} {}", scenarios::one_line(text, 60), least, most, unit);
+  };
+  return {check, ""};
+}
+
+/// Flags of one of the two ways to measure say nothing to the other.
+void refuse_other_flags(const CLI::App& command, bool imports) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool of_import = name == "--perftest" || name == "--link-gbps";
+    if (option->count() == 0 || name == "--out" || of_import == imports) continue;
+    throw UserError("", fmt::format("verbtwin measure: {} is of {}", name,
+                                    imports ? "--primitives; allowed with --perftest: --link-gbps, --out"
+                                            : "--perftest"));
+  }
+}
+
+int import(const MeasureOptions& options) {
+  if (options.link_gbps == 0) {
+    throw UserError("",
+                    "verbtwin measure: --perftest: --link-gbps is missing: perftest does not say how fast "
+                    "the link is; allowed: its data rate, 100 of EDR or 100 GbE");
+  }
+  const calibration::PerftestImport all =
+      calibration::import_perftest({options.perftest.begin(), options.perftest.end()}, options.link_gbps);
+  prepare_output_directory(options.out, kFile);
+  for (const std::string& skipped : all.skipped) print(skipped + "\n");
+  const fs::path file = fs::path(options.out) / kFile;
+  write_file_whole(file, all.measurement.dump(2) + "\n");
+  print(fmt::format("wrote {}: {}{}\n", file.string(),
+                    format_counted(all.measurement.at("points").size(), "point"),
+                    all.measurement.at("partial") ? ", partial: a test did not come to its end" : ""));
+  return kExitDone;
 }
 
 int measure(const MeasureOptions& options) {
-  if (!options.primitives) throw UserError("", "verbtwin measure: what? allowed: --primitives");
   if (!options.hosts.empty()) {
     if (const std::size_t hosts = read_hosts(options.hosts).size(); hosts != 2) {
       throw UserError("",
@@ -340,6 +375,15 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("measure", "Measure raw verbs between two ranks on real devices");
   command->add_flag("--primitives", options->primitives,
                     "Latency and rate of READ, WRITE, SEND, CAS, FAA, UD SEND");
+  command
+      ->add_option("--perftest", options->perftest,
+                   "Measure nothing: take what perftest's tools printed, or wrote with --out_json")
+      ->type_name("FILE");
+  command
+      ->add_option("--link-gbps", options->link_gbps,
+                   "With --perftest: data rate of the slower end's link, which its files do not say")
+      ->type_name("GBPS")
+      ->check(within(1, 1600, "Gb/s"));
   command->add_option("--hosts", options->hosts, "File with two hosts, a line each; absent: both ranks here")
       ->type_name("FILE");
   command
@@ -378,7 +422,7 @@ void add_measure_command(CLI::App& app, int& exit_code) {
       ->add_option("-D,--duration", options->seconds,
                    fmt::format("Seconds a point; absent: {}", options->seconds))
       ->type_name("S")
-      ->check(check_seconds);
+      ->check(within(0.001, 1000, "seconds"));
   command
       ->add_option("--verbs", options->verbs,
                    fmt::format("What is measured; absent: {}", fmt::join(options->verbs, ",")))
@@ -398,8 +442,9 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
       ->type_name("N")
       ->check(kGidIndices);
-  command->footer(R"(Example:
+  command->footer(R"(Examples:
   verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2
+  verbtwin measure --perftest read_lat.txt write_bw.txt bw.json --link-gbps 100 --out out/measured
 Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x; of the long names --size,
 --post_list, --inline_size, --cq-mod, --duration and --gid-index.
 Flags that mean something else there: -t (--tx-depth) is of a queue pair there and of a thread here, -q
@@ -407,8 +452,20 @@ Flags that mean something else there: -t (--tx-depth) is of a queue pair there a
 --ib-port; its --port is a TCP port. perftest lacks our other flags, and takes no lists of values.
 Latency of a WRITE, of one thread with a window of 1: half a round trip of two ranks that answer each
 other, as ib_write_lat takes it. Other latencies end with the completion. A result names its device,
-firmware, link, CPU and kernel.)");
-  command->callback([options, &exit_code] { exit_code = measure(*options); });
+firmware, link, CPU and kernel.
+--perftest takes all that the client printed (several runs in a file, -a, --report_gbits), or --out_json,
+where -a leaves only the last size and -C cannot be told from microseconds. Of bandwidth tests it takes
+MsgRate, of latency tests t_typical, the median. Left out, and said so: SEND latency (half a round trip,
+where ours ends with the completion), WRITE latency below 8 B, and what is larger than our limits.
+Refused: inf and nan, both directions (-b), -D of a latency test, events (-e), SRQs, other devices.)");
+  command->callback([options, command, &exit_code] {
+    if (options->primitives == !options->perftest.empty()) {
+      throw UserError("", fmt::format("verbtwin measure: {}; allowed: --primitives, --perftest FILE",
+                                      options->primitives ? "one of the two" : "what?"));
+    }
+    refuse_other_flags(*command, !options->primitives);
+    exit_code = options->primitives ? measure(*options) : import(*options);
+  });
 }
 
 }  // namespace verbtwin::tools
