@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/attempts.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/options.hpp"
@@ -29,6 +30,7 @@ struct SystemParameters {
   std::uint64_t seed = 1;
   bool check = true;  // record histories and logs for the checks
   OccOptions options;
+  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class System {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/attempts.hpp"
 #include "protocols/checks/ramp_history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/program.hpp"
@@ -32,6 +33,7 @@ struct RampParameters {
   std::uint64_t seed = 1;
   bool check = true;  // record histories for the checks
   RampOptions options;
+  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class RampSystem {
