@@ -210,7 +210,8 @@ std::string Timeline::end() {
   write_file_whole(file_, text_);
   if (cut_ps_ < 0) return {};
   return fmt::format("{} ends {} us into the window of {} us: it has {} events, and {} more are left out",
-                     file_.string(), format_us(static_cast<double>(cut_ps_ - window_begin_ps_) / 1e6),
+                     scenarios::one_line(file_.string()),
+                     format_us(static_cast<double>(cut_ps_ - window_begin_ps_) / 1e6),
                      format_us(static_cast<double>(window_end_ps_ - window_begin_ps_) / 1e6),
                      format_count(events_), format_count(left_out_));
 }

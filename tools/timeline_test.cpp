@@ -99,7 +99,7 @@ class TimelineTest : public CommandLine {
     Timeline timeline(file_, "a run", events_max);
     RunControl control;
     control.trace = &timeline;
-    const json result = run(scenario, overrides, control);
+    json result = run(scenario, overrides, control);
     left_out_ = timeline.end();
     return result;
   }
