@@ -226,6 +226,7 @@ struct NodeProgram::Thread {
 
   Task<void> run_transactions(Transaction& tx, const Window& window, const std::atomic<bool>& stop);
   void count(const Transaction& tx, std::uint32_t type, std::int64_t start_ps, const Window& window);
+  void tell(const Transaction& tx, std::uint32_t type, std::int64_t start_ps, Outcome outcome) const;
 
   const System& system_;
   WorkerPort& port_;
@@ -237,6 +238,7 @@ struct NodeProgram::Thread {
   pcg32 random;   // the workload's
   pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
   Arrivals arrivals;
+  AttemptObserver* observer = system_.parameters().observer;
   std::vector<std::unique_ptr<Transaction>> transactions;
 };
 
@@ -266,6 +268,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       auto attempt = workload.run(tx, request);
       const Outcome outcome = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
+      if (observer != nullptr) tell(tx, request.type, start_ps, outcome);
       const bool inside = window.contains(cpu.now_ps());
       if (inside) {
         statistics.locations_cached += tx.locations_cached();
@@ -304,6 +307,31 @@ void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::
   sample.latency_ps = now_ps - start_ps;
   for (std::size_t phase = 0; phase < kPhases; ++phase)
     sample.phase_ps[phase] = tx.phase_ps(static_cast<Phase>(phase));
+}
+
+void NodeProgram::Thread::tell(const Transaction& tx, std::uint32_t type, std::int64_t start_ps,
+                               Outcome outcome) const {
+  std::array<EndedPhase, kPhases> phases;
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    const auto phase = static_cast<Phase>(i);
+    phases[i] = {to_string(phase), tx.phase_ps(phase)};
+  }
+  EndedAttempt ended;
+  ended.node = port_.node();
+  ended.thread = port_.thread();
+  const auto own = std::ranges::find(transactions, &tx, &std::unique_ptr<Transaction>::get);
+  ended.coroutine = static_cast<int>(own - transactions.begin());
+  ended.transaction = system_.workload().transaction_names()[type];
+  ended.transaction_ps = start_ps;
+  ended.begin_ps = tx.begin_ps();
+  ended.end_ps = port_.cpu().now_ps();
+  ended.phases = phases;
+  if (outcome == Outcome::kUserAborted) ended.outcome = EndedAttempt::kUserAbort;
+  if (outcome == Outcome::kAborted) {
+    ended.failed_in = to_string(tx.phase());
+    ended.outcome = to_string(tx.abort_reason());
+  }
+  observer->ended(ended);
 }
 
 NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory,

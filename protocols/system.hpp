@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/attempts.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/options.hpp"
@@ -30,6 +31,7 @@ struct SystemParameters {
   bool check = true;  // record histories and logs for the checks
   double offered_per_s = 0;  // transactions, to the whole cluster; 0: as many as it takes (Arrivals)
   OccOptions options;
+  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class System {

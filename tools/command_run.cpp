@@ -36,6 +36,7 @@
 #include "tools/sweep_plot.hpp"
 #include "tools/sweep_points.hpp"
 #include "tools/text.hpp"
+#include "tools/timeline.hpp"
 #include "tools/verb_trace.hpp"
 #include "tools/watched_runs.hpp"
 
@@ -114,6 +115,13 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   return points;
 }
 
+/// None where none is asked for.
+std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
+  if (!options.trace) return nullptr;
+  if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
+  return std::make_unique<Timeline>(*options.trace, scenario.name.empty() ? options.scenario : scenario.name);
+}
+
 /// The result, first of all, and what shows it.
 void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
   write_file_whole(directory / kResultFile, result.dump(2) + "\n");
@@ -125,10 +133,8 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
   const StopSignals signals;
   if (options.out) prepare_output_directory(*options.out, kResultFile);
-  std::optional<VerbTrace> trace;
-  if (options.trace) trace.emplace(*options.trace);
-  const nlohmann::json result =
-      run_watched(scenario, options.rank, signals, !options.quiet, trace ? &*trace : nullptr);
+  const std::unique_ptr<Trace> trace = make_trace(options, scenario);
+  const nlohmann::json result = run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   if (options.out) write_result(*options.out, result);
@@ -140,7 +146,10 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
       print(fmt::format("wrote {} and {} beside it: open that in a browser\n", file.string(), kReportFile));
     }
   }
-  if (trace) trace->end();  // the result is there whatever became of it
+  if (trace) {  // the result is there whatever becomes of it
+    const std::string left_out = trace->end();
+    if (!left_out.empty()) print_error(left_out + "\n");
+  }
   if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
   return exit_code_of(result, signals.signal_number());
 }
@@ -327,8 +336,11 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--trace", options->trace,
-          "Write every request as it is posted to this file, a line of CSV each: time_ns,node,thread,"
-          "peer,queue_pair,verb,bytes,to,signalled,list; simulated runs only")
+          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests on "
+          "a "
+          "timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: every "
+          "request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,bytes,to,"
+          "signalled,list")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   add_jobs_option(*command, options->jobs,

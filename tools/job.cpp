@@ -8,6 +8,7 @@
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/ramp/system.hpp"
 #include "protocols/system.hpp"
+#include "tools/trace.hpp"
 
 namespace verbtwin::tools {
 
@@ -109,13 +110,14 @@ class MicroBenchmark final : public Job {
 };
 
 template <typename Parameters>
-Parameters common_parameters(const scenarios::Scenario& scenario) {
+Parameters common_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   Parameters p;
   p.shape = shape_of(scenario.cluster);
   p.coroutines = scenario.cluster.coroutines;
   p.seed = scenario.run.seed;
   p.check = scenario.run.check != "none";
   p.offered_per_s = scenario.run.offered_per_s;
+  if (control.trace != nullptr) p.observer = control.trace->attempts();
   return p;
 }
 
@@ -123,7 +125,7 @@ Parameters common_parameters(const scenarios::Scenario& scenario) {
 
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
                                               const RunControl& control) {
-  auto p = common_parameters<protocols::SystemParameters>(scenario);
+  auto p = common_parameters<protocols::SystemParameters>(scenario, control);
   p.replicas = scenario.cluster.replicas;
   p.options = protocols::OccOptions::from_json(scenario.protocol);
   p.options.sabotage = control.sabotage;
@@ -141,7 +143,7 @@ const char* what_is_run(const scenarios::Scenario& scenario) {
 }
 
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
-  auto p = common_parameters<protocols::RampParameters>(scenario);
+  auto p = common_parameters<protocols::RampParameters>(scenario, control);
   p.servers = scenario.cluster.servers;
   p.options = protocols::RampOptions::from_json(scenario.protocol);
   p.options.sabotage = control.ramp_sabotage;

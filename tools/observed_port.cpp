@@ -13,7 +13,8 @@ class ObservedQueuePair final : public QueuePair {
 
   PostResult post_send(std::span<const SendWr> list) override {
     const PostResult result = below_.post_send(list);
-    if (result.posted > 0) observer_({list.first(result.posted), below_, peer_, nic_});
+    if (result.posted > 0 && observer_.posted)
+      observer_.posted({list.first(result.posted), below_, peer_, nic_});
     return result;
   }
   PostResult post_recv(std::span<const RecvWr> list) override { return below_.post_recv(list); }
@@ -28,6 +29,23 @@ class ObservedQueuePair final : public QueuePair {
   QueuePair& below_;
   const ObservedPort::Observer& observer_;
   int peer_ = -1, nic_ = -1;
+};
+
+class ObservedCompletionQueue final : public CompletionQueue {
+ public:
+  ObservedCompletionQueue(std::unique_ptr<CompletionQueue> below, const ObservedPort::Observer& observer)
+      : below_(std::move(below)), observer_(observer) {}
+
+  std::size_t poll(std::span<WorkCompletion> wc) override {
+    const std::size_t taken = below_->poll(wc);
+    if (taken > 0) observer_.taken(wc.first(taken));
+    return taken;
+  }
+  CompletionQueue* below() { return below_.get(); }
+
+ private:
+  std::unique_ptr<CompletionQueue> below_;
+  const ObservedPort::Observer& observer_;
 };
 
 ObservedPort::ObservedPort(WorkerPort& below, Observer observer)
@@ -45,11 +63,21 @@ QueuePair& ObservedPort::connected_queue_pair(int node, int nic, int index) {
 }
 
 std::unique_ptr<CompletionQueue> ObservedPort::create_cq(std::uint32_t cqe) {
-  return below_.device().create_cq(cqe);
+  auto below = below_.device().create_cq(cqe);
+  if (!observer_.taken) return below;
+  return std::make_unique<ObservedCompletionQueue>(std::move(below), observer_);
+}
+
+QpInitAttributes ObservedPort::with_below(QpInitAttributes attributes) const {
+  if (!observer_.taken) return attributes;
+  for (CompletionQueue** queue : {&attributes.send_cq, &attributes.recv_cq}) {
+    if (*queue != nullptr) *queue = static_cast<ObservedCompletionQueue*>(*queue)->below();
+  }
+  return attributes;
 }
 
 std::unique_ptr<QueuePair> ObservedPort::create_qp(const QpInitAttributes& attributes) {
-  return std::make_unique<ObservedQueuePair>(below_.device().create_qp(attributes), observer_);
+  return std::make_unique<ObservedQueuePair>(below_.device().create_qp(with_below(attributes)), observer_);
 }
 
 std::unique_ptr<AddressHandle> ObservedPort::create_ah(const QpAddress& peer) {

@@ -1,4 +1,5 @@
-// ObservedPort: a worker's port that tells of every list of requests that is posted through it.
+// ObservedPort: a worker's port that tells of every list of requests that is posted through it and, to who
+// wants to know, of the completions that are taken.
 //
 // Stands in front of another port, which outlives it; the worker's thread. What it hands out (queue pairs,
 // the device) belongs to it or to who asked, as with the other.
@@ -24,8 +25,12 @@ class ObservedPort final : public WorkerPort, private Device {
     const QueuePair& queue_pair;
     int peer, nic;  // node and its NIC that a connected queue pair leads to; of others -1
   };
-  /// Called right after a list was posted, on the worker's thread.
-  using Observer = std::function<void(const Posted&)>;
+  /// Called on the worker's thread, right after it happened. What is empty is not told.
+  struct Observer {
+    std::function<void(const Posted&)> posted;
+    std::function<void(std::span<const WorkCompletion>)> taken;
+    std::function<void(const QpAddress&)> published;  // the worker's datagrams come there
+  };
 
   ObservedPort(WorkerPort& below, Observer observer);
   ~ObservedPort() override;
@@ -37,11 +42,16 @@ class ObservedPort final : public WorkerPort, private Device {
   Device& device() override { return *this; }
   NodeMemory& memory() override { return below_.memory(); }
   QueuePair& connected_queue_pair(int node, int nic, int index) override;
-  void use_queue_pairs(const QpInitAttributes& wanted) override { below_.use_queue_pairs(wanted); }
+  void use_queue_pairs(const QpInitAttributes& wanted) override {
+    below_.use_queue_pairs(with_below(wanted));
+  }
   void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
   void wake(int thread) override { below_.wake(thread); }
   Sockets& sockets() override { return below_.sockets(); }
-  void publish_ud(const QpAddress& address) override { below_.publish_ud(address); }
+  void publish_ud(const QpAddress& address) override {
+    below_.publish_ud(address);
+    if (observer_.published) observer_.published(address);
+  }
   QpAddress ud_address(int node, int thread) override { return below_.ud_address(node, thread); }
 
  private:
@@ -50,6 +60,9 @@ class ObservedPort final : public WorkerPort, private Device {
   std::unique_ptr<QueuePair> create_qp(const QpInitAttributes& attributes) override;
   std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override;
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override;
+
+  /// With the completion queues that a device below knows.
+  QpInitAttributes with_below(QpInitAttributes attributes) const;
 
   WorkerPort& below_;
   Observer observer_;

@@ -58,9 +58,11 @@ std::string target_of(WorkerPort& port, const ObservedPort::Posted& posted, cons
 }
 
 ObservedPort::Observer recorder(WorkerPort& port, Record& record) {
-  return [&](const ObservedPort::Posted& posted) {
+  ObservedPort::Observer observer;
+  observer.posted = [&](const ObservedPort::Posted& posted) {
     for (const SendWr& wr : posted.list) record.add(target_of(port, posted, wr), wr);
   };
+  return observer;
 }
 
 /// The client's window is long, the servers' is over before it begins.

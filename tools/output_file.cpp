@@ -91,6 +91,19 @@ void prepare_output_directory(const fs::path& directory, std::string_view file_n
   }
 }
 
+void check_output_file(const fs::path& path, std::string_view asked_by) {
+  const auto refuse = [&](const std::error_code& why) {
+    throw UserError("", fmt::format("{}: cannot be written: {}", asked_by, why.message()));
+  };
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) refuse(std::make_error_code(std::errc::is_a_directory));
+  try {
+    const TemporaryFile probe(path);
+  } catch (const std::system_error& failed) {
+    refuse(failed.code());
+  }
+}
+
 void write_file_whole(const fs::path& path, std::string_view text) {
   TemporaryFile file(path);
   file.write_all(text);

@@ -16,6 +16,9 @@ namespace verbtwin::tools {
 void prepare_output_directory(const std::filesystem::path& directory, std::string_view file_name,
                               std::string_view asked_by = "--out ");
 
+/// Throws UserError, its message beginning with `asked_by`, where write_file_whole() could not begin.
+void check_output_file(const std::filesystem::path& path, std::string_view asked_by);
+
 /// Writes `text` to a temporary file beside `path`, to the disk, then renames it. On a failure `path` is as
 /// it was and nothing is left behind.
 void write_file_whole(const std::filesystem::path& path, std::string_view text);

@@ -15,7 +15,7 @@
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
 #include "tools/text.hpp"
-#include "tools/verb_trace.hpp"
+#include "tools/trace.hpp"
 
 namespace verbtwin::tools {
 
@@ -81,6 +81,7 @@ class Simulation {
     window_.begin_ps = us_to_ps(scenario.run.warmup_us);
     window_.end_ps = window_.begin_ps + us_to_ps(scenario.run.measure_us);
     const scenarios::Cluster& shape = scenario.cluster;
+    if (control.trace != nullptr) control.trace->measures_from(window_.begin_ps);
     for (int node = 0; node < shape.nodes; ++node) {
       std::vector<WorkerPort*> ports;
       for (int thread = 0; thread < shape.threads; ++thread) {
@@ -112,6 +113,7 @@ class Simulation {
     measured_until_ps_ = std::max(cluster_.calendar().now_ps(), window_.begin_ps);
     window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
     after_ = cluster_.usage();
+    if (control_.trace != nullptr) control_.trace->measured_until(window_.end_ps);
     drain();
   }
 

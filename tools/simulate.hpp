@@ -18,7 +18,7 @@
 
 namespace verbtwin::tools {
 
-class VerbTrace;
+class Trace;
 
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
@@ -27,7 +27,7 @@ struct RunControl {
   const models::NicProfile* nic = nullptr;         // in place of the profiles that the scenario names
   const models::HostProfile* host = nullptr;       // likewise
   const models::SocketProfile* sockets = nullptr;  // likewise
-  VerbTrace* trace = nullptr;                      // hears of every request
+  Trace* trace = nullptr;                          // hears of every request and attempt
   protocols::OccOptions::Sabotage sabotage;        // tests only
   protocols::RampOptions::Sabotage ramp_sabotage;  // likewise
 };

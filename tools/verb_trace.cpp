@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
@@ -24,10 +25,11 @@ VerbTrace::~VerbTrace() {
 }
 
 WorkerPort& VerbTrace::wrap(WorkerPort& port) {
-  return ports_.emplace_back(
-      port, [this, &port, list = std::uint64_t{0}](const ObservedPort::Posted& posted) mutable {
-        note(port, posted, ++list);
-      });
+  ObservedPort::Observer observer;
+  observer.posted = [this, &port, list = std::uint64_t{0}](const ObservedPort::Posted& posted) mutable {
+    note(port, posted, ++list);
+  };
+  return ports_.emplace_back(port, std::move(observer));
 }
 
 void VerbTrace::note(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list) {
@@ -49,9 +51,10 @@ void VerbTrace::write(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size()) error_ = errno;
 }
 
-void VerbTrace::end() {
+std::string VerbTrace::end() {
   if (error_ == 0 && std::fflush(file_) != 0) error_ = errno;
   if (error_ != 0) throw std::system_error(error_, std::generic_category(), "cannot write " + path_.string());
+  return {};
 }
 
 }  // namespace verbtwin::tools

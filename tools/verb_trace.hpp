@@ -17,22 +17,20 @@
 #include <string>
 
 #include "tools/observed_port.hpp"
+#include "tools/trace.hpp"
 
 namespace verbtwin::tools {
 
-class VerbTrace {
+class VerbTrace final : public Trace {
  public:
   /// Throws UserError where the file cannot be made.
   explicit VerbTrace(const std::filesystem::path& file);
-  ~VerbTrace();
+  ~VerbTrace() override;
   VerbTrace(const VerbTrace&) = delete;
   VerbTrace& operator=(const VerbTrace&) = delete;
 
-  /// The port to give to the program instead; owned here.
-  WorkerPort& wrap(WorkerPort& port);
-
-  /// Writes what is left. Throws std::system_error where anything could not be written.
-  void end();
+  WorkerPort& wrap(WorkerPort& port) override;
+  std::string end() override;
 
  private:
   void note(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list);

@@ -35,7 +35,7 @@ nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, con
 }  // namespace
 
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
-                           const StopSignals& signals, bool may_show, VerbTrace* trace) {
+                           const StopSignals& signals, bool may_show, Trace* trace) {
   RunControl control;
   control.stop = &signals.stop();
   control.trace = trace;

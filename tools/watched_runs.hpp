@@ -11,14 +11,14 @@
 #include "scenarios/sweep.hpp"
 #include "tools/rank_options.hpp"
 #include "tools/stop_signals.hpp"
-#include "tools/verb_trace.hpp"
+#include "tools/trace.hpp"
 
 namespace verbtwin::tools {
 
 /// Simulated, or this process's part of a real run; null there but for rank 0. `may_show`: progress, where
 /// standard error is a terminal. Throws UserError whose message is the whole line.
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
-                           const StopSignals& signals, bool may_show, VerbTrace* trace = nullptr);
+                           const StopSignals& signals, bool may_show, Trace* trace = nullptr);
 
 /// The points one after another, or `jobs` at a time; `finished` gets the results in their order. A signal
 /// ends what runs, with partial results, and nothing new begins. What is thrown names the point.

@@ -92,7 +92,7 @@ WaitGroup& Transaction::begin() {
   phase_ps_ = {};
   locations_cached_ = locations_missed_ = 0;
   phase_ = Phase::kExecution;
-  phase_start_ps_ = engine_.cpu_.now_ps();
+  begin_ps_ = phase_start_ps_ = engine_.cpu_.now_ps();
   return buffers_in_use_;
 }
 

@@ -83,6 +83,7 @@ class Transaction final : public WorkedOn {
   /// What it is at now; of one that has ended, where it ended.
   Phase phase() const { return phase_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }
+  std::int64_t begin_ps() const { return begin_ps_; }  // of the attempt
   /// Of this attempt: records whose location the cache was asked for, and had or not.
   std::uint32_t locations_cached() const { return locations_cached_; }
   std::uint32_t locations_missed() const { return locations_missed_; }
@@ -242,7 +243,7 @@ class Transaction final : public WorkedOn {
   std::size_t executed_ = 0;  // items fetched so far
   WaitGroup buffers_in_use_;  // passive writes that still read from the arena
   AbortReason reason_ = AbortReason::kNone;
-  std::int64_t phase_start_ps_ = 0;
+  std::int64_t begin_ps_ = 0, phase_start_ps_ = 0;
   Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
   std::uint32_t locations_cached_ = 0, locations_missed_ = 0;

@@ -161,6 +161,8 @@ struct RampNode::Thread {
   void make_clients(Shared& shared);
   Task<void> run(RampClient& client, const Window& window, const std::atomic<bool>& stop);
   void count(const RampClient& client, std::uint32_t type, std::int64_t start_ps, const Window& window);
+  void tell(const RampClient& client, std::uint32_t type, std::int64_t start_ps, std::int64_t attempt_ps,
+            bool committed) const;
 
   const RampSystem& system;
   WorkerPort& port;
@@ -260,6 +262,7 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
       auto attempt = client.run(group, start_ps);
       const bool committed = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
+      if (system.parameters().observer != nullptr) tell(client, group.type, start_ps, attempt_ps, committed);
       if (committed) break;
       if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
       if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
@@ -287,6 +290,25 @@ void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::
   sample.latency_ps = now_ps - start_ps;
   for (std::size_t phase = 0; phase < kRampPhases; ++phase)
     sample.phase_ps[phase] = client.phase_ps(static_cast<RampPhase>(phase));
+}
+
+void RampNode::Thread::tell(const RampClient& client, std::uint32_t type, std::int64_t start_ps,
+                            std::int64_t attempt_ps, bool committed) const {
+  std::array<EndedPhase, kRampPhases> phases;
+  for (std::size_t i = 0; i < kRampPhases; ++i)
+    phases[i] = {kRampPhaseNames[i], client.phase_ps(static_cast<RampPhase>(i))};
+  EndedAttempt ended;
+  ended.node = port.node();
+  ended.thread = port.thread();
+  const auto own = std::ranges::find(clients, &client, &std::unique_ptr<RampClient>::get);
+  ended.coroutine = static_cast<int>(own - clients.begin());
+  ended.transaction = system.workload().transaction_names()[type];
+  ended.transaction_ps = start_ps;
+  ended.begin_ps = attempt_ps;
+  ended.end_ps = port.cpu().now_ps();
+  ended.phases = phases;
+  if (!committed) ended.outcome = kRampAbortNames[static_cast<std::size_t>(client.abort_reason())];
+  system.parameters().observer->ended(ended);
 }
 
 RampNode::RampNode(const RampSystem& system, int node, NodeMemory& memory,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/attempts.hpp"
 #include "protocols/checks/ramp_history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/program.hpp"
@@ -33,6 +34,7 @@ struct RampParameters {
   bool check = true;  // record histories for the checks
   double offered_per_s = 0;  // transactions, to all clients; 0: as many as they take (Arrivals)
   RampOptions options;
+  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class RampSystem {
