@@ -238,12 +238,17 @@ std::vector<ScenarioDifference> differences_of(const json& a, const json& b) {
   return differences;
 }
 
+/// Something thousands of times as slow is not 0.
+std::string two_digits(double value) {
+  return std::abs(value) < 0.1 ? fmt::format("{:.2g}", value) : fmt::format("{:.2f}", value);
+}
+
 std::string in_unit(const std::string& name, std::optional<double> value) {
   if (!value) return "-";
   if (name.ends_with("_per_s")) return format_si(*value);
   if (name.ends_with("ratio") || name.ends_with("utilization_mean")) return format_percent(*value);
   if (name.find("_us") != std::string::npos) return format_us(*value);
-  return std::abs(*value) < 0.01 ? fmt::format("{:.2g}", *value) : fmt::format("{:.2f}", *value);
+  return two_digits(*value);
 }
 
 std::optional<double> ratio_of(const ComparedQuantity& quantity) {
@@ -321,7 +326,7 @@ std::string render_comparison(const ResultComparison& comparison, const SummaryS
   for (const ComparedQuantity& quantity : comparison.quantities) {
     const std::optional<double> ratio = ratio_of(quantity);
     line(quantity.name, in_unit(quantity.name, quantity.a), in_unit(quantity.name, quantity.b),
-         ratio ? fmt::format("{:.2f}", *ratio) : "-");
+         ratio ? two_digits(*ratio) : "-");
   }
   return text;
 }

@@ -119,6 +119,10 @@ TEST(ResultComparison, ReadsAsATable) {
       HasSubstr("scenario     backend \"ibverbs\", \"sim\"; cluster.nic \"connectx-4\", \"mine.json\"\n"));
   EXPECT_THAT(text, testing::ContainsRegex("committed_per_s +100 k +200 k +2.00\n"));
   EXPECT_THAT(text, testing::ContainsRegex("latency_us.p50 +8.00 +4.00 +0.50\n"));
+  json slow = measured();
+  slow["latency_us"]["p50"] = 8000;
+  EXPECT_THAT(render_comparison(compared(slow, twin()), {}),
+              testing::ContainsRegex("latency_us.p50 +8,000 +4.00 +0.0005\n"));
   EXPECT_THAT(text, testing::ContainsRegex("resources.nic_send.utilization_mean +- +90.0 % +-\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
