@@ -238,7 +238,6 @@ struct NodeProgram::Thread {
   pcg32 random;   // the workload's
   pcg32 backoff;  // a stream of its own, so that retries do not shift the workload
   Arrivals arrivals;
-  AttemptObserver* observer = system_.parameters().observer;
   std::vector<std::unique_ptr<Transaction>> transactions;
 };
 
@@ -268,7 +267,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       auto attempt = workload.run(tx, request);
       const Outcome outcome = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
-      if (observer != nullptr) tell(tx, request.type, start_ps, outcome);
+      if (system_.parameters().observer != nullptr) tell(tx, request.type, start_ps, outcome);
       const bool inside = window.contains(cpu.now_ps());
       if (inside) {
         statistics.locations_cached += tx.locations_cached();
@@ -331,7 +330,7 @@ void NodeProgram::Thread::tell(const Transaction& tx, std::uint32_t type, std::i
     ended.failed_in = to_string(tx.phase());
     ended.outcome = to_string(tx.abort_reason());
   }
-  observer->ended(ended);
+  system_.parameters().observer->ended(ended);
 }
 
 NodeProgram::NodeProgram(const System& system, int node, NodeMemory& memory,

@@ -119,7 +119,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
 std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
   if (!options.trace) return nullptr;
   if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
-  return std::make_unique<Timeline>(*options.trace, scenario.name.empty() ? options.scenario : scenario.name);
+  return std::make_unique<Timeline>(*options.trace, scenario.name);
 }
 
 /// The result, first of all, and what shows it.
@@ -336,11 +336,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--trace", options->trace,
-          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests on "
-          "a "
-          "timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: every "
-          "request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,bytes,to,"
-          "signalled,list")
+          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests "
+          "on a timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: "
+          "every request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,"
+          "bytes,to,signalled,list")
       ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   add_jobs_option(*command, options->jobs,

@@ -15,25 +15,31 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-TEST(Install, ThePrefixHasAllThatTheProgramReads) {
-  const TemporaryDirectory made;
-  const fs::path prefix = made.path() / "prefix";
-  const auto run = [&](const std::vector<std::string>& arguments) {
-    ChildProcess child(made.path(), arguments);
-    EXPECT_EQ(child.wait(), 0) << child.err();
+class Install : public testing::Test {
+ protected:
+  std::string run(const std::vector<std::string>& arguments) const {
+    ChildProcess child(directory_, arguments);
+    EXPECT_EQ(child.wait(), 0) << child.out() << child.err();
     return child.out();
-  };
-  run({VERBTWIN_CMAKE, "--install", VERBTWIN_BUILD_DIR, "--prefix", prefix.string()});
+  }
 
-  // Without the variable that names the data of another place.
-  const auto verbtwin = [&](std::vector<std::string> arguments) {
+  /// The installed program, without the variable that names the data of another place.
+  std::string verbtwin(const fs::path& prefix, std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), {"/usr/bin/env", "-C", "/", "-u", "VERBTWIN_DATA_DIR",
                                          (prefix / "bin/verbtwin").string()});
     return run(arguments);
-  };
-  EXPECT_THAT(verbtwin({"list", "profiles"}), HasSubstr("connectx-4"));
+  }
+
+  TemporaryDirectory made_;
+  fs::path directory_ = made_.path();
+};
+
+TEST_F(Install, ThePrefixHasAllThatTheProgramReads) {
+  const fs::path prefix = directory_ / "prefix";
+  run({VERBTWIN_CMAKE, "--install", VERBTWIN_BUILD_DIR, "--prefix", prefix.string()});
+  EXPECT_THAT(verbtwin(prefix, {"list", "profiles"}), HasSubstr("connectx-4"));
   const fs::path scenarios = prefix / "share/verbtwin/scenarios";
-  EXPECT_THAT(verbtwin({"check", (scenarios / "smallbank-16.json").string()}), HasSubstr("is valid"));
+  EXPECT_THAT(verbtwin(prefix, {"check", (scenarios / "smallbank-16.json").string()}), HasSubstr("is valid"));
   EXPECT_TRUE(fs::exists(scenarios / "scenario.schema.json"));
   EXPECT_TRUE(fs::exists(scenarios / "platforms/sixteen-hosts.xml"));
   for (const char* read_by_calibrate : {"machines/groups.json", "experiments", "published/train"})
@@ -41,25 +47,17 @@ TEST(Install, ThePrefixHasAllThatTheProgramReads) {
   EXPECT_FALSE(fs::exists(prefix / "share/verbtwin/fit.cpp"));
 }
 
-TEST(Install, TheDebianPackageHasThemToo) {
-  const TemporaryDirectory made;
-  const auto run = [&](const std::vector<std::string>& arguments) {
-    ChildProcess child(made.path(), arguments);
-    EXPECT_EQ(child.wait(), 0) << child.out() << child.err();
-    return child.out();
-  };
+TEST_F(Install, TheDebianPackageHasThemToo) {
   const std::string config = std::string(VERBTWIN_BUILD_DIR) + "/CPackConfig.cmake";
-  run({VERBTWIN_CPACK, "--config", config, "-B", made.path().string()});
+  run({VERBTWIN_CPACK, "--config", config, "-B", directory_.string()});
   std::vector<std::string> packages;
-  for (const auto& entry : fs::directory_iterator(made.path())) {
+  for (const auto& entry : fs::directory_iterator(directory_)) {
     if (entry.path().extension() == ".deb") packages.push_back(entry.path().string());
   }
   ASSERT_THAT(packages, testing::SizeIs(1));
   EXPECT_THAT(run({"/usr/bin/dpkg-deb", "--field", packages[0], "Depends"}), HasSubstr("libsimgrid"));
-  run({"/usr/bin/dpkg-deb", "--extract", packages[0], (made.path() / "root").string()});
-  EXPECT_THAT(run({"/usr/bin/env", "-C", "/", "-u", "VERBTWIN_DATA_DIR",
-                   (made.path() / "root/usr/bin/verbtwin").string(), "list", "profiles"}),
-              HasSubstr("connectx-4"));
+  run({"/usr/bin/dpkg-deb", "--extract", packages[0], (directory_ / "root").string()});
+  EXPECT_THAT(verbtwin(directory_ / "root/usr", {"list", "profiles"}), HasSubstr("connectx-4"));
 }
 
 }  // namespace
