@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "backend/cpu.hpp"
 
@@ -42,6 +43,9 @@ class Program {
   virtual std::size_t unfinished_of(int thread) const = 0;
   /// Transactions committed or operations done, outside the window too.
   virtual std::uint64_t finished_ever_of(int thread) const = 0;
+  /// What some of the unfinished work waits for, in words, for whoever looks into it; empty: not known.
+  /// Whatever the worker, when all have stopped.
+  virtual std::string describe_unfinished() const { return ""; }
 
   std::size_t unfinished() const {
     std::size_t sum = 0;

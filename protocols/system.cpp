@@ -1,5 +1,7 @@
 #include "protocols/system.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -363,6 +365,28 @@ std::size_t NodeProgram::unfinished_of(int thread) const {
 std::uint64_t NodeProgram::finished_ever_of(int thread) const {
   return threads_[static_cast<std::size_t>(thread)]->statistics.committed_ever;
 }
+
+/// The first few; and how many answers each node owes.
+std::string NodeProgram::describe_unfinished() const {
+  constexpr std::size_t kShown = 4;
+  std::string text;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    const Thread& thread = *threads_[i];
+    for (std::size_t coroutine = 0; coroutine < thread.transactions.size(); ++coroutine) {
+      if (thread.worker.is_finished(coroutine) || ++count > kShown) continue;
+      text += fmt::format("{}thread {} coroutine {}: {}", text.empty() ? "" : "; ", i, coroutine,
+                          thread.transactions[coroutine]->describe());
+    }
+  }
+  for (int node = 0; node < shared_->system.parameters().shape.nodes; ++node) {
+    std::size_t unanswered = 0;
+    for (const auto& thread : threads_) unanswered += thread->rpc.unanswered(node);
+    if (unanswered > 0) text += fmt::format("; {} unanswered by node {}", unanswered, node);
+  }
+  return text;
+}
+
 Phase NodeProgram::phase(int thread, int coroutine) const {
   const Thread& of = *threads_[static_cast<std::size_t>(thread)];
   return of.transactions[static_cast<std::size_t>(coroutine)]->phase();

@@ -28,7 +28,7 @@ struct SystemParameters {
   int coroutines = 1;
   int replicas = 1;
   std::uint64_t seed = 1;
-  bool check = true;  // record histories and logs for the checks
+  bool check = true;         // record histories and logs for the checks
   double offered_per_s = 0;  // transactions, to the whole cluster; 0: as many as it takes (Arrivals)
   OccOptions options;
   AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
@@ -79,6 +79,7 @@ class NodeProgram final : public Program {
   int threads() const override { return static_cast<int>(threads_.size()); }
   std::size_t unfinished_of(int thread) const override;
   std::uint64_t finished_ever_of(int thread) const override;
+  std::string describe_unfinished() const override;
 
   /// By the worker's own thread: what a coroutine's transaction is at.
   Phase phase(int thread, int coroutine) const;

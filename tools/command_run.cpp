@@ -134,7 +134,13 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   const StopSignals signals;
   if (options.out) prepare_output_directory(*options.out, kResultFile);
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
-  const nlohmann::json result = run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
+  nlohmann::json result;
+  try {
+    result = run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
+  } catch (const Interrupted& stopped) {
+    print_error(fmt::format("verbtwin: {}\n", scenarios::one_line(stopped.what())));
+    return kExitSignal + signals.signal_number();
+  }
   if (result.is_null()) return kExitDone;  // rank 0 has the result
 
   if (options.out) write_result(*options.out, result);

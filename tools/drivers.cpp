@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 
+#include "tools/text.hpp"
 #include "tools/worker_cpus.hpp"
 
 namespace verbtwin::tools {
@@ -192,6 +193,18 @@ VerbCounts Drivers::verbs_in_window() const {
     all += after - t.before;
   }
   return all;
+}
+
+std::string Drivers::describe_unfinished() const {
+  std::string text = program_.describe_unfinished();
+  for (int node = 0; node < cluster_.port(0).shape().nodes; ++node) {
+    std::size_t awaited = 0;
+    for (int i = 0; i < program_.threads(); ++i) awaited += cluster_.port(i).awaited(node);
+    if (awaited == 0) continue;
+    text += fmt::format("{}{} towards rank {} not completed", text.empty() ? "" : "; ",
+                        format_counted(awaited, "request"), node);
+  }
+  return text;
 }
 
 std::vector<std::int64_t> Drivers::core_busy_ps() const {

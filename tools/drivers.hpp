@@ -48,6 +48,8 @@ class Drivers {
   // Afterwards:
   VerbCounts verbs_in_window() const;
   std::vector<std::int64_t> core_busy_ps() const;  // by thread, inside the window
+  /// In words: what its unfinished work was at, and requests that have not completed, by rank.
+  std::string describe_unfinished() const;
 
  private:
   enum class Stage : int { kRun, kFence, kEnd };  // an int: a futex by itself, for who waits for it

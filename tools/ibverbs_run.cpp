@@ -20,6 +20,7 @@
 #include "tools/job.hpp"
 #include "tools/rank_job.hpp"
 #include "tools/result.hpp"
+#include "tools/stop_signals.hpp"
 #include "tools/worker_cpus.hpp"
 
 namespace verbtwin::tools {
@@ -146,7 +147,7 @@ class RankRun {
   template <typename Done, typename WhatIsLeft>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
                 const WhatIsLeft& what_is_left);
-  std::string never_ended() const;
+  std::string never_ended();
   std::string not_landed() const;
   void place_workers();
   void settle();
@@ -214,9 +215,13 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
   }
 }
 
-std::string RankRun::never_ended() const {
-  return fmt::format("{} {} never ended, a message was lost or the protocol is stuck", drivers_->unfinished(),
-                     what_is_run(scenario_));
+/// The run is over with it: what the workers were at can be looked at when they have stopped.
+std::string RankRun::never_ended() {
+  const std::size_t unfinished = drivers_->unfinished();
+  drivers_->join();
+  const std::string at = drivers_->describe_unfinished();
+  return fmt::format("{} {} never ended, a message was lost or the protocol is stuck{}{}", unfinished,
+                     what_is_run(scenario_), at.empty() ? "" : ": ", at);
 }
 
 std::string RankRun::not_landed() const {
@@ -364,21 +369,22 @@ json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& opti
   meeting.digest = protocols::value_digest(std::as_bytes(std::span(text)));
   meeting.timeout = kSetupTimeout;
   meeting.stop = control.stop;
-  ibverbs::Rendezvous rendezvous(meeting);
+  std::optional<ibverbs::Rendezvous> rendezvous;
   std::unique_ptr<RankRun> run;
   try {
-    run = std::make_unique<RankRun>(scenario, options, control, rendezvous);
+    rendezvous.emplace(meeting);
+    run = std::make_unique<RankRun>(scenario, options, control, *rendezvous);
     run->run();
     return run->gather();
-  } catch (const ibverbs::RankFailure& failure) {
-    if (options.rank != 0 || !run || !run->began()) throw;
-    return run->partial_result(failure.what());
   } catch (const std::exception& error) {
-    const std::string why = fmt::format("rank {}: {}", options.rank, error.what());
-    rendezvous.give_up(why);
-    if (options.rank == 0 && run && run->began() && dynamic_cast<const UserError*>(&error) == nullptr) {
-      return run->partial_result(why);
-    }
+    const bool others_know = dynamic_cast<const ibverbs::RankFailure*>(&error) != nullptr;
+    const std::string why =
+        others_know ? error.what() : fmt::format("rank {}: {}", options.rank, error.what());
+    if (rendezvous && !others_know) rendezvous->give_up(why);
+    if (dynamic_cast<const UserError*>(&error) != nullptr) throw;
+    const bool began = run && run->began();
+    if (options.rank == 0 && began) return run->partial_result(why);
+    if (!began && control.stop != nullptr && control.stop->load()) throw Interrupted(error.what());
     throw;
   }
 }

@@ -77,5 +77,19 @@ TEST_F(Joining, AStrangerAndASecondRankOne) {
   EXPECT_EQ(first->process->err(), "") << "the run goes on";
 }
 
+TEST_F(Joining, AStopWhileOthersAreMissing) {
+  const auto rank = start(0);
+  using boost::asio::ip::tcp;
+  boost::asio::io_context io;
+  boost::system::error_code refused;
+  do {  // until it listens
+    usleep(10'000);
+    tcp::socket stranger(io);
+    stranger.connect({boost::asio::ip::address_v4::loopback(), port_}, refused);
+  } while (refused);
+  rank->process->signal(SIGTERM);
+  EXPECT_EQ(rank->end(), std::to_string(128 + SIGTERM) + " verbtwin: stopped before rank 1, 2 had joined\n");
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

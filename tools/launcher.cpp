@@ -101,10 +101,14 @@ class Rank {
   }
   /// Can be read (poll(2)) once the process has ended; -1 after running() has said so.
   int ended_fd() const { return pid_ > 0 ? ended_ : -1; }
-  /// Asks the rank to end: over ssh by the end of its input, because ssh itself would go without the result.
+  /// The user's signal.
   void stop(int number) {
-    if (input_ < 0) return signal(number);
     stopped_by_ = number;
+    ask_to_end(number);
+  }
+  /// Over ssh by the end of its input, because ssh itself would go without the result.
+  void ask_to_end(int number) {
+    if (input_ < 0) return signal(number);
     end_input();
   }
   void signal(int number) const {
@@ -112,13 +116,20 @@ class Rank {
   }
   int exit_code() const { return exit_code_; }
   bool killed() const { return killed_by_ != 0; }
+  /// By the user's signal, before it listened for it.
+  void was_stopped_by(int number) {
+    stopped_early_ = killed_by_ == number;
+    if (stopped_early_) exit_code_ = kExitSignal + number;
+  }
   /// What ended was ssh or a shell, not a rank.
   bool never_ran() const { return never_ran_; }
   const std::string& host() const { return host_; }
 
   /// Says on standard error what this rank said, or what killed it.
   void tell() const {
-    if (killed()) {
+    if (stopped_early_) {
+      print_error(fmt::format("verbtwin: rank {} was stopped before it had begun\n", number_));
+    } else if (killed()) {
       print_error(fmt::format("verbtwin: rank {} was killed by signal {}\n", number_, killed_by_));
     } else if (never_ran() && !host_.empty()) {
       print_error(
@@ -149,6 +160,9 @@ class Rank {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(127);
+    // This process listens whatever it was told to ignore, as shells tell what runs in the background: a
+    // rank that does not listen yet must not ignore what it is sent.
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -179,7 +193,7 @@ class Rank {
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
-  bool never_ran_ = false;
+  bool never_ran_ = false, stopped_early_ = false;
 };
 
 std::string quoted(const std::string& word) {
@@ -229,7 +243,7 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
       end_at = Clock::now() + kTermGrace;
       for (const auto& rank : ranks) {
         if (ended_with == SIGTERM) {
-          rank->stop(SIGTERM);
+          rank->ask_to_end(SIGTERM);
         } else {
           rank->signal(SIGKILL);
         }
@@ -309,6 +323,9 @@ int launch_ranks(const std::vector<RankCommand>& commands, const std::string& to
     ranks.push_back(std::make_unique<Rank>(static_cast<int>(i), commands[i], token));
   }
   const Rank* failed = wait_for_all(ranks, signals);
+  if (signals.stop().load()) {
+    for (const auto& rank : ranks) rank->was_stopped_by(signals.signal_number());
+  }
   if (failed == nullptr) {
     if (!ranks.front()->host().empty()) ranks.front()->tell();  // warnings
     return 0;
@@ -322,7 +339,7 @@ int launch_ranks(const std::vector<RankCommand>& commands, const std::string& to
   }
   const bool rank_0_said_it = first.exit_code() != 0 && !first.killed();
   if (!first.host().empty() && rank_0_said_it) first.tell();
-  if (!rank_0_said_it && !(failed->killed() && signals.stop().load())) failed->tell();
+  if (!rank_0_said_it) failed->tell();
   return first.exit_code() != 0 ? first.exit_code() : failed->exit_code();
 }
 

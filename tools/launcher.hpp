@@ -39,7 +39,8 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
                                   const std::vector<std::string>& arguments);
 
 /// One process for each rank, VERBTWIN_TOKEN in the environment of all. Returns rank 0's exit code, or the
-/// first other one that is not 0; a rank that a signal killed or that never began counts as 1.
+/// first other one that is not 0; a rank that a signal killed or that never began counts as 1, unless it was
+/// the user's signal, which kills a rank that does not listen for it yet: 128 and its number.
 int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals);
 
 }  // namespace verbtwin::tools

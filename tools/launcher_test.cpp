@@ -58,6 +58,23 @@ TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 was killed by signal 9\n");
 }
 
+TEST_F(LauncherTest, RanksThatDoNotListenForTheSignalYetAreStoppedByIt) {
+  const std::string up = (directory_ / "up").string();
+  std::thread user([&] {
+    while (!fs::exists(up + "0") || !fs::exists(up + "1"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(getpid(), SIGINT);
+  });
+  const auto rank = [&](const char* number) { return shell("echo > " + up + number + "; exec sleep 60"); };
+  const auto before = std::signal(SIGINT, SIG_IGN);  // as in the background of a script
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank("0"), rank("1")}, "t", signals_), 128 + SIGINT);
+  user.join();
+  std::signal(SIGINT, before);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::MatchesRegex("verbtwin: rank [01] was stopped before it had begun\n"));
+}
+
 TEST_F(LauncherTest, WithoutRankZeroTheOthersAskNoLonger) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(launch_ranks({shell("exit 2"), shell("exec sleep 60")}, "t", signals_), 2);

@@ -10,9 +10,16 @@
 
 #include <atomic>
 #include <csignal>
+#include <stdexcept>
 #include <thread>
 
 namespace verbtwin::tools {
+
+/// A signal ended a run before there was anything of it to keep.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 class StopSignals {
  public:

@@ -78,6 +78,13 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   bool fenced() const override {
     return std::ranges::all_of(queue_pairs_, [](const auto& queue_pair) { return queue_pair->idle(); });
   }
+  std::size_t awaited(int node) const override {
+    std::size_t count = 0;
+    for (const auto& queue_pair : queue_pairs_) {
+      if (queue_pair->peer_node() == node) count += queue_pair->awaited();
+    }
+    return count;
+  }
   std::uint64_t socket_bytes() const override {
     return cluster_.sockets_ ? cluster_.sockets_->of(thread_).bytes_moved() : 0;
   }

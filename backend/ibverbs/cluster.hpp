@@ -58,6 +58,8 @@ class NodePort : public WorkerPort {
   /// holds (polling is the caller's). Throws where a device takes no fence.
   virtual void post_fences() = 0;
   virtual bool fenced() const = 0;
+  /// Signalled requests towards a node that have not completed.
+  virtual std::size_t awaited(int node) const = 0;
 
   /// Sent and received by TCP.
   virtual std::uint64_t socket_bytes() const = 0;

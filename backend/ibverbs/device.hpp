@@ -34,6 +34,7 @@ struct Slot {
   std::uint64_t wr_id = 0;  // the caller's
   std::uint64_t position = 0;
   Kind kind = Kind::kSend;
+  bool signalled = true;
 };
 
 /// A completion that failed or a device that takes no requests, for whoever watches over the run.

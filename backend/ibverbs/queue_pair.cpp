@@ -237,7 +237,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
     if (result.error != PostError::kNone) break;
     const std::uint64_t position = posted_ + result.posted;
     Slot& slot = send_slots_[position % send_slots_.size()];
-    slot = {this, wr.wr_id, position, Slot::Kind::kSend};
+    slot = {this, wr.wr_id, position, Slot::Kind::kSend, (wr.flags & kSignaled) != 0};
     ibv_send_wr& to = send_wrs_[result.posted];
     fill(wr, to, sges_[result.posted]);
     to.wr_id = reinterpret_cast<std::uint64_t>(&slot);
@@ -291,6 +291,12 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
   }
   recv_posted_ += result.posted;
   return result;
+}
+
+std::size_t IbvQueuePair::awaited() const {
+  std::size_t count = 0;
+  for (std::uint64_t i = retired_; i < posted_; ++i) count += send_slots_[i % send_slots_.size()].signalled;
+  return count;
 }
 
 void IbvQueuePair::post_fence() {

@@ -34,6 +34,8 @@ class IbvQueuePair final : public QueuePair {
   /// idle() would hold without it.
   void post_fence();
   bool idle() const { return posted_ == retired_; }
+  /// Signalled requests that have not completed.
+  std::size_t awaited() const;
 
   /// The node at the other end, for reports; -1: not known.
   void set_peer_node(int node) { peer_node_ = node; }

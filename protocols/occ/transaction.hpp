@@ -80,6 +80,9 @@ class Transaction final : public WorkedOn {
   void abandon() { release_locks(); }
 
   AbortReason abort_reason() const { return reason_; }
+  /// In words: the phase; of an attempt that was aborted why, and whose lock was in its way where that is
+  /// known.
+  std::string describe() const;
   /// What it is at now; of one that has ended, where it ended.
   Phase phase() const { return phase_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }

@@ -150,6 +150,10 @@ TEST_P(TransactionTest, ALockedRecordAborts) {
     const Attempt a = run(0, {.reads = {}, .writes = all, .seen = {}});
     EXPECT_FALSE(a.committed);
     EXPECT_EQ(a.reason, AbortReason::kRecordLocked);
+    if (id == remote) {
+      EXPECT_EQ(db.transaction(0).describe(),
+                "execution, record_locked: 0/1/4 of node 1 locked by node 3 thread 3 coroutine 3");
+    }
     EXPECT_EQ(lock_of(id), owner_word(3, 3, 3)) << "another's lock is not ours to free";
     store_word(db.record(id), 0);
   }
@@ -162,6 +166,9 @@ TEST_P(TransactionTest, AnotherThatLocksFirstAborts) {
                           [&] { store_word(db.record(id), owner_word(3, 3, 3)); });
     EXPECT_FALSE(a.committed) << to_string(id);
     EXPECT_EQ(a.reason, AbortReason::kLockFailed) << to_string(id);
+    // An RPC's answer does not say whose.
+    const std::string whose = GetParam().lock == LockKind::kCas ? ": " + to_string(id) + " of node " : "";
+    EXPECT_THAT(db.transaction(0).describe(), testing::StartsWith("validation, lock_failed" + whose));
     for (const RecordId other : all) {
       EXPECT_EQ(lock_of(other), other == id ? owner_word(3, 3, 3) : 0) << "what was locked is free again";
       EXPECT_EQ(version_of(other), 0U);

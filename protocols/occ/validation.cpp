@@ -2,6 +2,7 @@
 // overlap: a transaction that checks before all its locks are held lets write skew through.
 #include <cassert>
 
+#include "protocols/checks/report.hpp"
 #include "protocols/occ/transaction.hpp"
 
 namespace verbtwin::protocols {
@@ -102,6 +103,23 @@ void Transaction::judge_lock(Item& item) {
   if (!item.passed) {
     item.passed = conflict(changed ? AbortReason::kWriteSetChanged : AbortReason::kLockFailed);
   }
+}
+
+std::string Transaction::describe() const {
+  std::string text(to_string(phase_));
+  if (reason_ == AbortReason::kNone) return text;
+  text += std::string(", ") + std::string(to_string(reason_));
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    const Item& item = items_[i];
+    std::uint64_t lock = 0;
+    if (reason_ == AbortReason::kRecordLocked && item.located) lock = load_word(item.image);
+    if (reason_ == AbortReason::kLockFailed && item.by_cas && item.scratch != nullptr)
+      lock = load_word(item.scratch + kOldLockAt);
+    if (lock != 0)
+      return text + ": " + to_string(item.record) + " of node " + std::to_string(item.node) + " locked by " +
+             owner_name(lock);
+  }
+  return text;
 }
 
 Task<bool> Transaction::check_read_set() {

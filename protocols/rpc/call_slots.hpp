@@ -35,6 +35,13 @@ class CallSlots {
     return slot < waiting_.size() && waiting_[slot].target != nullptr && waiting_[slot].node == node;
   }
 
+  /// Calls to `node` that it has not replied to.
+  std::size_t unanswered(int node) const {
+    std::size_t count = 0;
+    for (const Waiting& call : waiting_) count += call.target != nullptr && call.node == node;
+    return count;
+  }
+
   /// Where the reply goes.
   ReplyTarget& take(std::uint16_t slot) {
     ReplyTarget* target = waiting_[slot].target;

@@ -78,6 +78,8 @@ class UdRpc final : public MessageLayer, public Rpc {
     return free_slots() > own_slots_ && (peer == nullptr || (*peer)->unacknowledged < passive_credit_);
   }
 
+  std::size_t unanswered(int node) const { return calls_.unanswered(node); }
+
   void on_recv(const WorkCompletion& wc) override;
   void on_sent(const WorkCompletion& wc) override;
   bool flush() override;

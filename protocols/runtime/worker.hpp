@@ -153,6 +153,8 @@ class Worker final : public Steppable {
   /// Runs `root` from the next step on.
   void spawn(Task<void> root);
   std::size_t unfinished() const;
+  /// What was spawned first is number 0.
+  bool is_finished(std::size_t root) const { return roots_[root].done(); }
 
   WorkerPort& port() { return port_; }
   Cpu& cpu() { return cpu_; }

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 
 namespace verbtwin::protocols {
 
@@ -99,6 +100,11 @@ void unlock(std::byte* record);
 inline std::uint64_t owner_word(int node, int thread, int coroutine) {
   return 1ULL << 63 | static_cast<std::uint64_t>(node) << 32 | static_cast<std::uint64_t>(thread) << 16 |
          static_cast<std::uint64_t>(coroutine);
+}
+/// "node 0 thread 1 coroutine 2", as owner_word() was told; for a reader.
+inline std::string owner_name(std::uint64_t word) {
+  return "node " + std::to_string(word >> 32 & 0x7FFF'FFFF) + " thread " +
+         std::to_string(word >> 16 & 0xFFFF) + " coroutine " + std::to_string(word & 0xFFFF);
 }
 
 }  // namespace verbtwin::protocols
