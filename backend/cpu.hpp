@@ -51,6 +51,9 @@ class Cpu {
  public:
   /// The worker's clock. Simulated: the instant the work charged so far ends.
   virtual std::int64_t now_ps() const = 0;
+  /// The same for memory: what this core reads and writes now, it does as of this time. Simulated: the
+  /// instant at which the current item of work began, whatever has been charged since.
+  std::int64_t memory_now_ps() const { return now_ps() - charged_ps_; }
 
   /// Work that takes so long: a simulated core's clock advances by it, a real core spins.
   virtual void charge_ps(std::int64_t ps) = 0;

@@ -29,6 +29,7 @@ struct SystemParameters {
   int replicas = 1;
   std::uint64_t seed = 1;
   bool check = true;         // record histories and logs for the checks
+  bool one_clock = true;     // of all nodes; else each has its own
   double offered_per_s = 0;  // transactions, to the whole cluster; 0: as many as it takes (Arrivals)
   OccOptions options;
   AttemptObserver* observer = nullptr;  // none: nobody hears of attempts

@@ -108,8 +108,9 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
   const GroupedAccesses accesses(histories);
   FinalData data(system, find, accesses.written());
   std::vector<CheckReport> reports;
-  reports.push_back(
-      check_serializable(accesses, [&](RecordId record) { return data.initial_digest(record); }));
+  reports.push_back(check_serializable(
+      accesses, [&](RecordId record) { return data.initial_digest(record); },
+      p.one_clock ? histories.size() : static_cast<std::size_t>(p.shape.threads)));
   FinalStateReports final_state = check_final_state(
       accesses, backed_up ? p.replicas : 1,
       [&](std::span<const RecordId> records, std::span<RecordCopy> copies) { data.read(records, copies); });

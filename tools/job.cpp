@@ -127,6 +127,7 @@ protocols::SystemParameters system_parameters(const scenarios::Scenario& scenari
                                               const RunControl& control) {
   auto p = common_parameters<protocols::SystemParameters>(scenario, control);
   p.replicas = scenario.cluster.replicas;
+  p.one_clock = scenario.backend == "sim";
   p.options = protocols::OccOptions::from_json(scenario.protocol);
   p.options.sabotage = control.sabotage;
   return p;

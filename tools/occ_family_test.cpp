@@ -178,6 +178,15 @@ TEST_P(ReaderFaults, AcceptedTornReadsAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::accept_torn, "serializable", two_lines, 200));
 }
 
+/// Backups learn of a commit after the primary has let go of it. A serial order may put whoever read such a
+/// copy before it, but not where the commit had ended when the reader began.
+TEST_P(ReaderFaults, StaleReadsAreCaught) {
+  const Overrides one_record_each = {
+      R"(workload={"name":"ycsb","mix":"A","records_per_node":20,"value_b":40})",
+      "protocol.location_cache.start=full"};
+  EXPECT_TRUE(caught(&Sabotage::read_backup, "serializable", one_record_each));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::ValuesIn(readers()),
                          [](const auto& test) { return identifier(test.param); });
 

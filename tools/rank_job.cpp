@@ -41,6 +41,7 @@ void pack(ByteWriter& to, const History& history) {
     to.put_all(transaction.reads);
     to.put_all(transaction.writes);
     to.put(transaction.effect);
+    to.put(transaction.when);
   }
 }
 
@@ -49,7 +50,8 @@ History unpack_history(ByteReader& from) {
   for (auto n = from.get<std::uint64_t>(); n > 0; --n) {
     const std::vector<Access> reads = from.get_all<Access>();
     const std::vector<Access> writes = from.get_all<Access>();
-    history.commit(reads, writes, from.get<std::int64_t>());
+    const auto effect = from.get<std::int64_t>();
+    history.commit(reads, writes, effect, from.get<protocols::Interval>());
   }
   return history;
 }

@@ -6,6 +6,7 @@
 #include <boost/graph/strong_components.hpp>
 #include <boost/iterator/transform_iterator.hpp>
 #include <boost/range/iterator_range.hpp>
+#include <cassert>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -84,17 +85,16 @@ class CycleSearch {
   std::uint64_t edges_seen_ = 0;
 };
 
-/// The dependencies along `cycle`: of several between two transactions the first one given.
-std::vector<Dependency> along(std::span<const std::uint32_t> cycle,
-                              std::span<const Dependency> dependencies) {
-  std::vector<std::uint32_t> place(1 + *std::ranges::max_element(cycle), kNobody);
-  for (std::size_t i = 0; i < cycle.size(); ++i) place[cycle[i]] = static_cast<std::uint32_t>(i);
-  std::vector<Dependency> steps(cycle.size());
-  std::vector<bool> known(cycle.size());
+/// The dependencies from each of these transactions to the next: of several between two the first one given.
+std::vector<Dependency> along(std::span<const std::uint32_t> path, std::span<const Dependency> dependencies) {
+  std::vector<std::uint32_t> place(1 + *std::ranges::max_element(path), kNobody);
+  for (std::size_t i = 0; i + 1 < path.size(); ++i) place[path[i]] = static_cast<std::uint32_t>(i);
+  std::vector<Dependency> steps(path.size() - 1);
+  std::vector<bool> known(steps.size());
   for (const Dependency& dependency : dependencies) {
     if (dependency.source >= place.size() || place[dependency.source] == kNobody) continue;
     const std::size_t step = place[dependency.source];
-    if (known[step] || dependency.target != cycle[(step + 1) % cycle.size()]) continue;
+    if (known[step] || dependency.target != path[step + 1]) continue;
     steps[step] = dependency;
     known[step] = true;
   }
@@ -108,29 +108,84 @@ std::string_view to_string(DependencyKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Cycles find_cycles(std::uint32_t transactions, std::span<const Dependency> dependencies) {
-  if (dependencies.empty()) return {};
-  const Graph graph = make_graph(transactions, dependencies);
-  std::vector<std::uint32_t> component(transactions);
-  const auto index = boost::get(boost::vertex_index, graph);
-  const std::size_t components =
-      boost::strong_components(graph, boost::make_iterator_property_map(component.begin(), index));
-  if (components == transactions) return {};
+struct DependencyGraph::Impl {
+  Impl(std::uint32_t transactions, std::span<const Dependency> dependencies)
+      : dependencies(dependencies), graph(make_graph(transactions, dependencies)), component(transactions) {
+    const auto index = boost::get(boost::vertex_index, graph);
+    components = boost::strong_components(graph, boost::make_iterator_property_map(component.begin(), index));
+  }
 
-  std::vector<std::uint32_t> size(components);
+  std::span<const Dependency> dependencies;
+  Graph graph;
+  std::vector<std::uint32_t> component;  // of each transaction; no dependency leads to a higher one
+  std::size_t components = 0;
+};
+
+DependencyGraph::DependencyGraph(std::uint32_t transactions, std::span<const Dependency> dependencies)
+    : impl_(std::make_unique<Impl>(transactions, dependencies)) {}
+DependencyGraph::~DependencyGraph() = default;
+
+Cycles DependencyGraph::find_cycles() const {
+  const std::vector<std::uint32_t>& component = impl_->component;
+  const auto transactions = static_cast<std::uint32_t>(component.size());
+  if (impl_->components == transactions) return {};
+
+  std::vector<std::uint32_t> size(impl_->components);
   for (const std::uint32_t c : component) ++size[c];
   Cycles result;
   result.components =
       static_cast<std::uint64_t>(std::ranges::count_if(size, [](std::uint32_t n) { return n > 1; }));
 
-  CycleSearch search(graph, component);
+  CycleSearch search(impl_->graph, component);
   std::vector<std::uint32_t> shortest;
   for (std::uint32_t t = 0; t < transactions && shortest.size() != 2 && !search.exhausted(); ++t) {
     if (size[component[t]] == 1) continue;
     std::vector<std::uint32_t> cycle = search.through(t, shortest.empty() ? kNobody : shortest.size());
     if (!cycle.empty()) shortest = std::move(cycle);
   }
-  result.shortest = along(shortest, dependencies);
+  shortest.push_back(shortest.front());
+  result.shortest = along(shortest, impl_->dependencies);
+  return result;
+}
+
+Overtakings DependencyGraph::find_overtakings(std::span<const Interval> when, std::uint32_t first,
+                                              std::uint32_t last) const {
+  const std::vector<std::uint32_t>& component = impl_->component;
+  assert(impl_->components == component.size());
+  std::vector<std::uint32_t> order(component.size());  // whoever depends on another comes behind it
+  for (std::uint32_t t = 0; t < component.size(); ++t) order[component[t]] = t;
+
+  // The first that ended of those that come behind a transaction, itself among them; by transaction.
+  std::vector<std::uint32_t> first_ended(component.size(), kNobody);
+  const auto end_ps = [&](std::uint32_t t) {
+    return t == kNobody ? std::numeric_limits<std::int64_t>::max() : when[t].end_ps;
+  };
+  Overtakings result;
+  std::uint32_t example = kNobody;
+  for (const std::uint32_t t : order) {
+    const bool judged = t >= first && t < last;
+    std::uint32_t& ended = first_ended[t];
+    if (judged) ended = t;
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(t, impl_->graph))) {
+      const std::uint32_t behind = first_ended[boost::target(edge, impl_->graph)];
+      if (end_ps(behind) < end_ps(ended)) ended = behind;
+    }
+    if (!judged || end_ps(ended) >= when[t].begin_ps) continue;
+    ++result.transactions;
+    example = std::min(example, t);
+  }
+  if (example == kNobody) return result;
+
+  std::vector<std::uint32_t> path = {example};
+  while (path.back() != first_ended[example]) {
+    for (const auto edge : boost::make_iterator_range(boost::out_edges(path.back(), impl_->graph))) {
+      const auto next = static_cast<std::uint32_t>(boost::target(edge, impl_->graph));
+      if (first_ended[next] != first_ended[example]) continue;
+      path.push_back(next);
+      break;
+    }
+  }
+  result.path = along(path, impl_->dependencies);
   return result;
 }
 

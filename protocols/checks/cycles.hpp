@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,31 @@ struct Cycles {
   std::vector<Dependency> shortest;
 };
 
-/// `transactions` is their count; a dependency of a transaction on itself must not be given.
-Cycles find_cycles(std::uint32_t transactions, std::span<const Dependency> dependencies);
+/// Transactions that come before one that had ended when they began.
+struct Overtakings {
+  std::uint64_t transactions = 0;
+  /// From the first of them to one that had ended.
+  std::vector<Dependency> path;
+};
+
+class DependencyGraph {
+ public:
+  /// `transactions` is their count; a dependency of a transaction on itself must not be given. The
+  /// dependencies outlive the graph.
+  DependencyGraph(std::uint32_t transactions, std::span<const Dependency> dependencies);
+  ~DependencyGraph();
+
+  Cycles find_cycles() const;
+
+  /// In a graph without cycles, among the transactions from `first` to before `last`, whose times are on one
+  /// clock; `when` is that of all. If there are none, some serial order agrees with the clock: where real
+  /// time and dependencies disagree, one step back in time is enough to close a cycle, because of two such
+  /// steps either one can be left out, or it leads to where the other did.
+  Overtakings find_overtakings(std::span<const Interval> when, std::uint32_t first, std::uint32_t last) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace verbtwin::protocols

@@ -34,6 +34,7 @@ inline Access torn(RecordId record, std::uint64_t version) {
 struct TestTransaction {
   std::vector<Access> reads;
   std::vector<Access> writes;
+  Interval when{};
 };
 
 /// Histories of several workers in the shape that the checks take.
@@ -46,7 +47,7 @@ class TestHistories {
   TestHistories& operator=(const TestHistories&) = delete;
 
   TestHistories& add(const TestTransaction& transaction, std::size_t worker = 0) {
-    histories_[worker].commit(transaction.reads, transaction.writes, 0);
+    histories_[worker].commit(transaction.reads, transaction.writes, 0, transaction.when);
     return *this;
   }
 

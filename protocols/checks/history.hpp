@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,13 @@ struct Access {
   std::uint64_t digest = 0;
 };
 
+/// A committed transaction's time, on some clock: it did nothing before its begin, and was certain at its
+/// end. By default nothing is known of it.
+struct Interval {
+  std::int64_t begin_ps = std::numeric_limits<std::int64_t>::min();
+  std::int64_t end_ps = std::numeric_limits<std::int64_t>::max();
+};
+
 /// A record's write as it was found in a backup's log.
 struct LoggedWrite {
   Access write;
@@ -45,11 +53,13 @@ class History {
     std::span<const Access> reads;  // every record read, those written later among them
     std::span<const Access> writes;
     std::int64_t effect = 0;  // what the workload says this commit did to its invariant (SmallBank: cents)
+    Interval when;
   };
 
   /// A committed transaction, at the moment it became certain.
-  void commit(std::span<const Access> reads, std::span<const Access> writes, std::int64_t effect) {
-    ends_.push_back({accesses_.size(), accesses_.size() + reads.size(), effect});
+  void commit(std::span<const Access> reads, std::span<const Access> writes, std::int64_t effect,
+              Interval when = {}) {
+    ends_.push_back({accesses_.size(), accesses_.size() + reads.size(), effect, when});
     accesses_.insert(accesses_.end(), reads.begin(), reads.end());
     accesses_.insert(accesses_.end(), writes.begin(), writes.end());
   }
@@ -61,13 +71,16 @@ class History {
     const std::size_t end = i + 1 < ends_.size() ? ends_[i + 1].reads_at : accesses_.size();
     const std::span<const Access> all(accesses_);
     return {all.subspan(entry.reads_at, entry.writes_at - entry.reads_at),
-            all.subspan(entry.writes_at, end - entry.writes_at), entry.effect};
+            all.subspan(entry.writes_at, end - entry.writes_at), entry.effect, entry.when};
   }
+
+  const Interval& when(std::size_t i) const { return ends_[i].when; }
 
  private:
   struct Entry {
     std::size_t reads_at, writes_at;
     std::int64_t effect;
+    Interval when;
   };
   std::vector<Access> accesses_;
   std::vector<Entry> ends_;

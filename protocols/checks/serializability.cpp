@@ -186,32 +186,68 @@ void RecordJudge::judge_initial_readers(Accesses readers) {
   }
 }
 
-void add_cycles(const Cycles& cycles, const TransactionNumbers& numbers, Findings& findings) {
+std::string in_words(std::span<const Dependency> path, const TransactionNumbers& numbers) {
   constexpr std::size_t kStepsShown = 8;
-  if (cycles.components == 0) return;
-  findings.add(
-      "dependency cycle",
-      [&] {
-        std::string text = numbers.name(cycles.shortest.front().source);
-        for (std::size_t i = 0; i < cycles.shortest.size(); ++i) {
-          if (i == kStepsShown) return text + fmt::format(" ... ({} transactions)", cycles.shortest.size());
-          const Dependency& step = cycles.shortest[i];
-          text += fmt::format(" -{} {}-> {}", to_string(step.kind), to_string(step.record, step.version),
-                              numbers.name(step.target));
-        }
-        return text;
-      },
-      cycles.components);
+  std::string text = numbers.name(path.front().source);
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (i == kStepsShown) return text + fmt::format(" ... ({} dependencies)", path.size());
+    const Dependency& step = path[i];
+    text += fmt::format(" -{} {}-> {}", to_string(step.kind), to_string(step.record, step.version),
+                        numbers.name(step.target));
+  }
+  return text;
+}
+
+std::vector<Interval> times_of(const GroupedAccesses& accesses) {
+  std::vector<Interval> when;
+  when.reserve(accesses.numbers().count());
+  for (const History* history : accesses.histories()) {
+    for (std::size_t i = 0; i < history->size(); ++i) when.push_back(history->when(i));
+  }
+  return when;
+}
+
+void judge_order(const GroupedAccesses& accesses, std::span<const Dependency> dependencies,
+                 std::size_t histories_per_clock, Findings& findings) {
+  const TransactionNumbers& numbers = accesses.numbers();
+  if (dependencies.empty()) return;
+  const DependencyGraph graph(numbers.count(), dependencies);
+  const Cycles cycles = graph.find_cycles();
+  if (cycles.components > 0) {
+    findings.add(
+        "dependency cycle", [&] { return in_words(cycles.shortest, numbers); }, cycles.components);
+    return;
+  }
+  const std::vector<Interval> when = times_of(accesses);
+  const std::size_t workers = accesses.histories().size();
+  const std::size_t step = std::min(histories_per_clock, workers);
+  for (std::size_t worker = 0; worker < workers; worker += step) {
+    const std::uint32_t first = numbers.first_of(worker);
+    const std::uint32_t last = numbers.first_of(std::min(worker + step, workers));
+    const Overtakings overtakings = graph.find_overtakings(when, first, last);
+    if (overtakings.transactions == 0) continue;
+    findings.add(
+        "order against real time",
+        [&] {
+          const Interval& late = when[overtakings.path.front().source];
+          const Interval& early = when[overtakings.path.back().target];
+          return fmt::format("{}, which had ended {:.3f} us before the first began",
+                             in_words(overtakings.path, numbers),
+                             static_cast<double>(late.begin_ps - early.end_ps) / 1e6);
+        },
+        overtakings.transactions);
+  }
 }
 
 }  // namespace
 
-CheckReport check_serializable(const GroupedAccesses& accesses, const InitialDigest& initial_digest) {
+CheckReport check_serializable(const GroupedAccesses& accesses, const InitialDigest& initial_digest,
+                               std::size_t histories_per_clock) {
   const TransactionNumbers& numbers = accesses.numbers();
   Findings findings;
   RecordJudge judge(numbers, initial_digest, findings);
   accesses.for_each_record([&](Accesses record) { judge.judge(record); });
-  add_cycles(find_cycles(numbers.count(), judge.dependencies()), numbers, findings);
+  judge_order(accesses, judge.dependencies(), histories_per_clock, findings);
   return findings.report("serializable", numbers.count());
 }
 

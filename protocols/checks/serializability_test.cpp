@@ -144,6 +144,32 @@ TEST(Serializable, FindsWriteSkew) {  // Adya's G2
   EXPECT_THAT(report.examples, ElementsAre("dependency cycle: 0.0 -rw 1/2/20@0-> 0.1 -rw 0/1/10@0-> 0.0"));
 }
 
+// The second one reads what the first has overwritten, and the third is the witness.
+TEST(Serializable, FindsWhoComesBeforeOneThatHadEnded) {
+  const auto violations = [](std::int64_t reader_begins_ps) {
+    TestHistories histories(3);
+    histories.add({{}, {at(kX, 1)}, {0, 2'000'000}}, 0);
+    histories.add({{at(kX, 0)}, {}, {reader_begins_ps, 5'000'000}}, 1);
+    histories.add({{at(kX, 1)}, {}, {1'000'000, 3'000'000}}, 2);
+    return check_serializable(histories.view(), initial_digest_of);
+  };
+  EXPECT_EQ(violations(2'000'000).violations, 0u) << "at the same time is no order";
+  const CheckReport report = violations(2'500'000);
+  EXPECT_EQ(report.violations, 1u);
+  EXPECT_THAT(report.examples, ElementsAre("order against real time: 1.0 -rw 0/1/10@0-> 0.0, which had ended "
+                                           "0.500 us before the first began"));
+  EXPECT_EQ(violations(3'500'000).violations, 1u) << "one, however many had ended";
+}
+
+TEST(Serializable, ComparesTimesOfOneClockOnly) {
+  TestHistories histories(2);
+  histories.add({{}, {at(kX, 1)}, {0, 1}}, 0).add({{at(kX, 0)}, {}, {2, 3}}, 1);
+  EXPECT_EQ(check_serializable(histories.view(), initial_digest_of, 2).violations, 1u);
+  EXPECT_EQ(check_serializable(histories.view(), initial_digest_of, 1).violations, 0u);
+  histories.add({{at(kX, 0)}, {}, {2, 3}}, 0);
+  EXPECT_EQ(check_serializable(histories.view(), initial_digest_of, 1).violations, 1u);
+}
+
 TEST(Serializable, NamesWorkersAndCountsComponents) {
   TestHistories histories(3);
   const RecordId z = RecordId::make(2, 0, 0);
@@ -181,7 +207,7 @@ TEST(Serializable, TakesALongCycle) {
   }
   const CheckReport report = check_serializable(histories.view());
   EXPECT_EQ(report.violations, 1u);
-  EXPECT_THAT(report.examples, ElementsAre(HasSubstr("0.7 -wr 0/0/7@1-> 0.8 ... (200000 transactions)")));
+  EXPECT_THAT(report.examples, ElementsAre(HasSubstr("0.7 -wr 0/0/7@1-> 0.8 ... (200000 dependencies)")));
 }
 
 // Every version of a hot record installed by thousands and read by thousands: must not take their product.

@@ -22,7 +22,7 @@ void Transaction::record_history(std::int64_t effect) {
     const std::uint64_t version = version_to_be(item);
     writes.push_back({item.record, writes_of(version), written_digest(version, value)});
   }
-  engine_.history_->commit(reads, writes, effect);
+  engine_.history_->commit(reads, writes, effect, {memory_begin_ps_, engine_.cpu_.now_ps()});
 }
 
 /// Where the coordinator's log holds the transaction, the backups of its records are brought up to date

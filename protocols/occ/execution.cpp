@@ -20,6 +20,9 @@ Task<bool> Transaction::execute() {
     Item& item = items_[i];
     if (is_local(item)) {
       fetch_local(item);
+    } else if (item.located && reads_backup(item)) {
+      const int rank = store().layout().rank_of(store().node(), item.node);
+      copy_record(layout(item), store().record_copy(item.record.table(), rank, item.slot), item.image);
     } else if (item.located) {
       stage_read(item, item.image, layout(item).image_b, batch.group());
     } else {

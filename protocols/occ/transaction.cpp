@@ -93,6 +93,7 @@ WaitGroup& Transaction::begin() {
   locations_cached_ = locations_missed_ = 0;
   phase_ = Phase::kExecution;
   begin_ps_ = phase_start_ps_ = engine_.cpu_.now_ps();
+  memory_begin_ps_ = engine_.cpu_.memory_now_ps();
   return buffers_in_use_;
 }
 

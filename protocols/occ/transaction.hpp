@@ -173,6 +173,10 @@ class Transaction final : public WorkedOn {
   bool locate_in_cache();
   Task<bool> locate_by_buckets();
   bool locks_when_fetching(const Item& item) const { return options().execution.lock && item.is_write; }
+  bool reads_backup(const Item& item) const {
+    return options().sabotage.read_backup && item_count_ == 1 && !item.is_write &&
+           store().layout().rank_of(store().node(), item.node) > 0;
+  }
   void find_local();
   void fetch_local(Item& item);
   void fetch_by_rpc(Item& item, WaitGroup& group);
@@ -246,7 +250,7 @@ class Transaction final : public WorkedOn {
   std::size_t executed_ = 0;  // items fetched so far
   WaitGroup buffers_in_use_;  // passive writes that still read from the arena
   AbortReason reason_ = AbortReason::kNone;
-  std::int64_t begin_ps_ = 0, phase_start_ps_ = 0;
+  std::int64_t begin_ps_ = 0, memory_begin_ps_ = 0, phase_start_ps_ = 0;
   Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
   std::uint32_t locations_cached_ = 0, locations_missed_ = 0;
