@@ -68,6 +68,7 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
     RampInput input{{run, {}, &ramp_names(), {}, {}}, {}, 0};
     input.transaction_names = system_.workload().transaction_names();
     std::vector<const protocols::RampHistory*> histories;
+    std::vector<protocols::LastVersion> last_versions;
     for (const auto& node : nodes_) {
       for (int thread = 0; thread < node->threads(); ++thread) {
         input.clients.push_back(&node->statistics(thread));
@@ -75,8 +76,11 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
         histories.insert(histories.end(), more.begin(), more.end());
       }
       input.collected_early += node->versions_collected_early();
+      const auto held = node->last_versions();
+      last_versions.insert(last_versions.end(), held.begin(), held.end());
     }
-    if (system_.parameters().check) input.checks = protocols::run_checks(system_, histories);
+    if (system_.parameters().check)
+      input.checks = protocols::run_checks(system_, histories, std::move(last_versions));
     return make_result(std::move(input));
   }
 };

@@ -136,6 +136,20 @@ TEST(RampFaults, CommitBeforePrepareIsCaught) {
   }
 }
 
+/// Readers who come by make it good; nobody comes by all.
+TEST(RampFaults, ALostCommitIsCaught) {
+  RunControl control;
+  control.ramp_sabotage.lose_commit = true;
+  for (const char* protocol : {"ramp-fast", "ramp-hybrid", "ramp-small"}) {
+    const json result = run(kContended, {std::string("protocol.name=") + protocol}, control);
+    std::uint64_t found = 0;
+    for (const json& check : result.at("checks")) {
+      if (check.at("name") == "final_state") found += check.at("violations").get<std::uint64_t>();
+    }
+    EXPECT_GT(found, 0U) << protocol;
+  }
+}
+
 TEST(RampFaults, AnInvalidBitIgnoredIsCaught) {
   const auto ignore = [](Sabotage& s) { s.ignore_invalid_bit = true; };
   EXPECT_GT(violations_with(ignore, {"protocol.get=get_star", "protocol.put=put_plus"}), 0U);

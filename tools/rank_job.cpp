@@ -183,6 +183,7 @@ class RampTransactions final : public RankJob {
   std::string report() override {
     ByteWriter to;
     to.put(node_->versions_collected_early());
+    to.put_all(std::span<const protocols::LastVersion>(node_->last_versions()));
     for (int thread = 0; thread < node_->threads(); ++thread) {
       pack(to, node_->statistics(thread));
       const auto histories = node_->histories(thread);
@@ -199,9 +200,12 @@ class RampTransactions final : public RankJob {
     std::vector<std::unique_ptr<protocols::RampStatistics>> statistics;
     std::vector<std::unique_ptr<protocols::RampHistory>> histories;
     std::vector<const protocols::RampHistory*> history_of;
+    std::vector<protocols::LastVersion> last_versions;
     for (const std::string& report : reports) {
       ByteReader from(report);
       input.collected_early += from.get<std::uint64_t>();
+      const auto held = from.get_all<protocols::LastVersion>();
+      last_versions.insert(last_versions.end(), held.begin(), held.end());
       for (int thread = 0; thread < node_->threads(); ++thread) {
         statistics.push_back(std::make_unique<protocols::RampStatistics>(unpack_ramp_statistics(from)));
         input.clients.push_back(statistics.back().get());
@@ -212,7 +216,8 @@ class RampTransactions final : public RankJob {
       }
     }
     // Of one rank alone, what it read was written elsewhere.
-    if (ask && system_.parameters().check) input.checks = protocols::run_checks(system_, history_of);
+    if (ask && system_.parameters().check)
+      input.checks = protocols::run_checks(system_, history_of, std::move(last_versions));
     return make_result(std::move(input));
   }
 

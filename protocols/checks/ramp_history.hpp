@@ -32,6 +32,13 @@ struct RampWrite {
   std::uint64_t digest = 0;
 };
 
+/// What a server holds as a key's last committed version.
+struct LastVersion {
+  std::uint64_t key = 0;
+  std::uint64_t timestamp = 0;
+  std::uint64_t digest = 0;  // of the value's bytes
+};
+
 class RampHistory {
  public:
   struct Transaction {

@@ -46,6 +46,7 @@ struct RampOptions {
     bool ignore_invalid_bit = false;
     bool drop_siblings = false;
     bool accept_torn = false;  // GET* and messages
+    bool lose_commit = false;  // the last key's, of several
   } sabotage;
 
   bool in_place() const { return get == Get::kStar; }

@@ -85,7 +85,9 @@ Task<bool> RampClient::prepare_all() {
 
 Task<void> RampClient::commit_all() {
   WaitGroup group(worker_);
-  send_commits(RampMessage::kCommit, writes(), {}, group);
+  std::span<const Item> written = writes();
+  if (engine_.options.sabotage.lose_commit && written.size() > 1) written = written.first(written.size() - 1);
+  send_commits(RampMessage::kCommit, written, {}, group);
   co_await group;
 }
 

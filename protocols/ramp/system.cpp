@@ -7,6 +7,7 @@
 
 #include "backend/user_error.hpp"
 #include "protocols/arrivals.hpp"
+#include "protocols/checks/last_versions.hpp"
 #include "protocols/checks/read_atomic.hpp"
 #include "protocols/checks/serializability.hpp"
 #include "protocols/ramp/client.hpp"
@@ -350,13 +351,19 @@ std::uint64_t RampNode::versions_collected_early() const {
   return shared_->server.versions.collected_early();
 }
 
-std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories) {
+std::vector<LastVersion> RampNode::last_versions() const {
+  return shared_->server.versions.last_versions();
+}
+
+std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories,
+                                    std::vector<LastVersion> last_versions) {
   std::vector<std::byte> value(system.layout().value_b);
   const auto initial_digest = [&](std::uint64_t key) {
     fill_value(key, 0, value);
     return value_digest(value);
   };
-  std::vector<CheckReport> reports = {check_read_atomic(histories, initial_digest)};
+  std::vector<CheckReport> reports = {check_read_atomic(histories, initial_digest),
+                                      check_last_versions(histories, std::move(last_versions))};
   if (system.parameters().options.algorithm == RampAlgorithm::kS2pl) {
     // Its timestamps are the order in which versions replaced each other.
     const std::vector<History> numbered = number_versions(histories);

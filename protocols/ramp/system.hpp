@@ -31,7 +31,7 @@ struct RampParameters {
   int servers = 0;  // nodes 0 .. servers-1 serve and the others are clients; 0: every node is both
   int coroutines = 1;
   std::uint64_t seed = 1;
-  bool check = true;  // record histories for the checks
+  bool check = true;         // record histories for the checks
   double offered_per_s = 0;  // transactions, to all clients; 0: as many as they take (Arrivals)
   RampOptions options;
   AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
@@ -83,6 +83,7 @@ class RampNode final : public Program {
   /// Of each client of this thread: none on a node that only serves.
   std::vector<const RampHistory*> histories(int thread) const;
   std::uint64_t versions_collected_early() const;
+  std::vector<LastVersion> last_versions() const;
 
  private:
   struct Shared;
@@ -91,7 +92,9 @@ class RampNode final : public Program {
   std::vector<std::unique_ptr<Thread>> threads_;
 };
 
-/// Every check of a finished run, from all clients' histories by node, thread and coroutine.
-std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories);
+/// Every check of a finished run, from all clients' histories by node, thread and coroutine, and what all
+/// servers hold.
+std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories,
+                                    std::vector<LastVersion> last_versions);
 
 }  // namespace verbtwin::protocols

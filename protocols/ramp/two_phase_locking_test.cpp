@@ -47,9 +47,14 @@ class OppositeOrders {
   }
   std::uint64_t violations() const {
     std::vector<const RampHistory*> histories;
-    for (const auto& node : nodes_) histories.push_back(node->histories(0).front());
+    std::vector<LastVersion> last_versions;
+    for (const auto& node : nodes_) {
+      histories.push_back(node->histories(0).front());
+      const std::vector<LastVersion> held = node->last_versions();
+      last_versions.insert(last_versions.end(), held.begin(), held.end());
+    }
     std::uint64_t sum = 0;
-    for (const CheckReport& report : run_checks(system_, histories)) sum += report.violations;
+    for (const CheckReport& report : run_checks(system_, histories, last_versions)) sum += report.violations;
     return sum;
   }
 

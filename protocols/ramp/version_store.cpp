@@ -59,6 +59,17 @@ VersionStore::~VersionStore() {
   std::free(versions_);
 }
 
+std::vector<LastVersion> VersionStore::last_versions() const {
+  std::vector<LastVersion> all;
+  for (std::uint64_t slot = 0; keys_ != nullptr && slot < layout_.slots; ++slot) {
+    const std::uint32_t last = keys_[slot].last;
+    if (last == 0) continue;
+    const View version = view(keys_[slot], last);
+    all.push_back({versions_[last].key, version.timestamp, value_digest(version.value)});
+  }
+  return all;
+}
+
 /// Of the key's own place; only this key's lock holder writes it.
 std::atomic_ref<std::uint64_t> VersionStore::stamp_of(const KeyState& state) const {
   return atomic_word(own_place(state) + offsetof(VersionHead, stamp));

@@ -21,8 +21,10 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/cluster.hpp"
+#include "protocols/checks/ramp_history.hpp"
 #include "protocols/ramp/layout.hpp"
 
 namespace verbtwin::protocols {
@@ -91,6 +93,9 @@ class VersionStore {
   /// A version that is not there, or was committed before, is left alone. Returns how much was copied to the
   /// key's own place.
   std::size_t commit(std::uint64_t key, std::uint64_t timestamp, std::int64_t now_ps);
+
+  /// Of each key that has another than its initial version; when nobody is at work.
+  std::vector<LastVersion> last_versions() const;
 
   /// Collected before their time, because there was no room.
   std::uint64_t collected_early() const { return collected_early_.load(std::memory_order_relaxed); }

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "protocols/checks/history.hpp"
 #include "protocols/fake_backend_for_test.hpp"
 #include "protocols/ramp/bloom.hpp"
 
@@ -69,6 +70,20 @@ TEST_F(VersionStoreTest, APreparedVersionIsSeenOnceItIsCommitted) {
   EXPECT_EQ(last(1).timestamp, 10U);
   EXPECT_EQ(last(1).value[0], std::byte{10});
   EXPECT_EQ(last(2).timestamp, 0U);
+}
+
+TEST_F(VersionStoreTest, TellsWhatItHoldsInTheEnd) {
+  put(1, 10);
+  put(1, 20);
+  put(3, 30);
+  prepare(3, 40);
+  prepare(2, 50);
+  const std::vector<LastVersion> held = store.last_versions();
+  ASSERT_EQ(held.size(), 2U) << "of what was committed";
+  for (const LastVersion& version : held) {
+    EXPECT_EQ(version.timestamp, version.key == 1 ? 20U : 30U);
+    EXPECT_EQ(version.digest, value_digest(last(version.key).value));
+  }
 }
 
 TEST_F(VersionStoreTest, ALateCommitOfAnOlderVersionChangesNothingButIsThere) {
