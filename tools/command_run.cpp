@@ -247,8 +247,11 @@ class SweepOutput {
       write_report();
     }
     if (options_.json) {
-      nlohmann::json all = {
-          {"format", "verbtwin-sweep"}, {"version", 1}, {"points", nlohmann::json::array()}};
+      nlohmann::json all = {{"format", "verbtwin-sweep"},
+                            {"version", 1},
+                            {"settings", nlohmann::json::array()},
+                            {"points", nlohmann::json::array()}};
+      for (const auto& [path, value] : points_.front().settings) all["settings"].push_back(path);
       for (const SweepRow& row : rows_) all["points"].push_back(row.result);
       print(all.dump(2) + "\n");
     } else if (table() && options_.out) {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "scenarios/text.hpp"
+#include "tools/checked_result.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -22,73 +23,8 @@ namespace {
 using nlohmann::json;
 using scenarios::Document;
 
-constexpr std::size_t kDifferencesToldMax = 12;
-constexpr std::size_t kLabelColumns = 13;
 constexpr std::size_t kValueColumns = 11;
 constexpr std::size_t kRatioColumns = 9;
-
-/// A result as a user's file has it: every look says where it is wrong.
-class Result {
- public:
-  explicit Result(const Document& document) : document_(document) {
-    if (text("/format") != "verbtwin-result")
-      scenarios::refuse(document_, "", "no result; allowed: a result.json of `verbtwin run` or `launch`");
-    if (number("/version") != 1)
-      scenarios::refuse(document_, "/version", "a result of another version; allowed: 1");
-  }
-
-  bool has(const std::string& pointer) const { return find(pointer) != nullptr; }
-
-  std::optional<double> number(const std::string& pointer) const {
-    const json* value = find(pointer);
-    if (value == nullptr) return std::nullopt;
-    if (!value->is_number()) scenarios::refuse(document_, pointer, "wrong type; allowed: a number");
-    return value->get<double>();
-  }
-
-  std::string text(const std::string& pointer) const {
-    const json* value = find(pointer);
-    if (value == nullptr) return "";
-    if (!value->is_string()) scenarios::refuse(document_, pointer, "wrong type; allowed: a string");
-    return value->get<std::string>();
-  }
-
-  bool flag(const std::string& pointer) const {
-    const json* value = find(pointer);
-    if (value != nullptr && !value->is_boolean())
-      scenarios::refuse(document_, pointer, "wrong type; allowed: true, false");
-    return value != nullptr && value->get<bool>();
-  }
-
-  const json& object(const std::string& pointer) const {
-    static const json kNothing = json::object();
-    return container(pointer, kNothing, "an object");
-  }
-
-  const json& list(const std::string& pointer) const {
-    static const json kNothing = json::array();
-    return container(pointer, kNothing, "a list");
-  }
-
- private:
-  /// A member that is null is as one that is not there: `hit_ratio` of no look-up.
-  const json* find(const std::string& pointer) const {
-    const json::json_pointer at(pointer);
-    if (!document_.root().contains(at)) return nullptr;
-    const json& value = document_.root().at(at);
-    return value.is_null() ? nullptr : &value;
-  }
-
-  const json& container(const std::string& pointer, const json& nothing, const char* what) const {
-    const json* value = find(pointer);
-    if (value == nullptr) return nothing;
-    if (value->type() != nothing.type())
-      scenarios::refuse(document_, pointer, fmt::format("wrong type; allowed: {}", what));
-    return *value;
-  }
-
-  const Document& document_;
-};
 
 using Path = std::vector<std::string>;
 
@@ -110,7 +46,8 @@ Path operator+(Path path, const std::string& key) {
 /// Gathers the quantities in the order in which a summary has them.
 class Gatherer {
  public:
-  Gatherer(const Result& a, const Result& b) : a_(a), b_(b), operations_(a.has("/operations")) {}
+  Gatherer(const CheckedResult& a, const CheckedResult& b)
+      : a_(a), b_(b), operations_(a.has("/operations")) {}
 
   std::vector<ComparedQuantity> gather() {
     add_members({}, {"operations_per_s", "committed_per_s", "abort_ratio"});
@@ -140,7 +77,7 @@ class Gatherer {
 
   /// Windows differ, and so do rates: counts are told of one transaction or operation.
   void add_per_unit(const Path& named, const Path& counted) {
-    const auto per_unit = [&](const Result& result) -> std::optional<double> {
+    const auto per_unit = [&](const CheckedResult& result) -> std::optional<double> {
       const std::optional<double> count = result.number(pointer_of(counted));
       const double work = result.number(operations_ ? "/operations" : "/committed").value_or(0);
       if (!count || work == 0) return std::nullopt;
@@ -152,7 +89,7 @@ class Gatherer {
   /// The members of an object in either result.
   std::vector<Path> children(const Path& of) const {
     std::set<std::string> keys;
-    for (const Result* result : {&a_, &b_})
+    for (const CheckedResult* result : {&a_, &b_})
       for (const auto& [key, value] : result->object(pointer_of(of)).items()) keys.insert(key);
     std::vector<Path> paths;
     for (const std::string& key : keys) paths.push_back(of + key);
@@ -162,7 +99,7 @@ class Gatherer {
   /// By name: the other list may have others, in another order.
   void add_resources() {
     using Places = std::vector<std::pair<std::string, std::string>>;  // a resource, and where it stands
-    const auto places_in = [](const Result& result) {
+    const auto places_in = [](const CheckedResult& result) {
       Places places;
       for (std::size_t at = 0; at < result.list("/resources").size(); ++at) {
         const std::string place = fmt::format("/resources/{}", at);
@@ -171,7 +108,7 @@ class Gatherer {
       }
       return places;
     };
-    const auto value = [](const Result& result, const Places& places, const std::string& name,
+    const auto value = [](const CheckedResult& result, const Places& places, const std::string& name,
                           const char* key) -> std::optional<double> {
       const auto found = std::ranges::find(places, name, &Places::value_type::first);
       return found == places.end() ? std::nullopt : result.number(found->second + "/" + key);
@@ -188,72 +125,18 @@ class Gatherer {
     }
   }
 
-  const Result& a_;
-  const Result& b_;
+  const CheckedResult& a_;
+  const CheckedResult& b_;
   bool operations_;
   std::vector<ComparedQuantity> quantities_;
 };
-
-/// What a result is, for the head of the page and for programs.
-json describe(const Document& document, const Result& result) {
-  json described = {{"file", document.label()},
-                    {"name", result.text("/scenario/name")},
-                    {"backend", result.text("/backend")},
-                    {"seed", result.number("/seed").value_or(0)},
-                    {"window_us", result.number("/window_us").value_or(0)},
-                    {"partial", result.flag("/partial")}};
-  for (const char* done : {"operations", "committed"}) {
-    if (const auto count = result.number(std::string("/") + done)) described[done] = *count;
-  }
-  double violations = 0;
-  for (std::size_t at = 0; at < result.list("/checks").size(); ++at)
-    violations += result.number(fmt::format("/checks/{}/violations", at)).value_or(0);
-  described["violations"] = violations;
-  if (const std::string failure = result.text("/failure"); !failure.empty()) described["failure"] = failure;
-  const bool device = result.has("/measured_on/0/devices/0");
-  described["devices"] =
-      device ? result.text("/measured_on/0/devices/0/device") : result.text("/scenario/cluster/nic");
-  described["bottleneck"] = result.text("/bottleneck/resource");
-  return described;
-}
-
-/// What a run does depends on all of a scenario but its words.
-std::vector<ScenarioDifference> differences_of(const json& a, const json& b) {
-  std::map<std::string, ScenarioDifference> by_path;
-  const auto add = [&](const json& scenario, json ScenarioDifference::*side) {
-    if (scenario.empty()) return;
-    const json flat = scenario.flatten();
-    for (const auto& [pointer, value] : flat.items()) by_path[pointer].*side = value;
-  };
-  add(a, &ScenarioDifference::a);
-  add(b, &ScenarioDifference::b);
-  std::vector<ScenarioDifference> differences;
-  for (auto& [pointer, difference] : by_path) {
-    const bool words = pointer == "/description" || pointer == "/$schema" || pointer == "/name";
-    if (words || difference.a == difference.b) continue;
-    difference.path = pointer.substr(1);
-    std::ranges::replace(difference.path, '/', '.');
-    differences.push_back(std::move(difference));
-  }
-  return differences;
-}
-
-/// Something thousands of times as slow is not 0.
-std::string two_digits(double value) {
-  return std::abs(value) < 0.1 ? fmt::format("{:.2g}", value) : fmt::format("{:.2f}", value);
-}
 
 std::string in_unit(const std::string& name, std::optional<double> value) {
   if (!value) return "-";
   if (name.ends_with("_per_s")) return format_si(*value);
   if (name.ends_with("ratio") || name.ends_with("utilization_mean")) return format_percent(*value);
   if (name.find("_us") != std::string::npos) return format_us(*value);
-  return two_digits(*value);
-}
-
-std::optional<double> ratio_of(const ComparedQuantity& quantity) {
-  if (!quantity.a || !quantity.b || *quantity.a == 0) return std::nullopt;
-  return *quantity.b / *quantity.a;
+  return format_ratio(*value);
 }
 
 std::string title(const json& of) {
@@ -268,54 +151,88 @@ std::string title(const json& of) {
   }
   if (const std::string limit = of.at("bottleneck"); !limit.empty() && limit != "none")
     text += ", limited by " + limit;
-  if (of.contains("failure")) return text + "; FAILED: " + of.at("failure").get<std::string>();
-  if (of.at("partial") == true) text += "; PARTIAL";
-  if (const double violations = of.at("violations"); violations > 0)
-    text += fmt::format("; CHECKS FAILED: {:.0f} violations", violations);
-  return text;
-}
-
-std::string words_of(const std::vector<ScenarioDifference>& differences) {
-  if (differences.empty()) return "the same in both";
-  std::string text;
-  const char* separator = "";
-  for (std::size_t at = 0; at < std::min(differences.size(), kDifferencesToldMax); ++at) {
-    const ScenarioDifference& one = differences[at];
-    text += fmt::format("{}{} {}, {}", std::exchange(separator, "; "), one.path, one.a.dump(), one.b.dump());
-  }
-  if (differences.size() > kDifferencesToldMax)
-    text += fmt::format("; {} more: --json has them", differences.size() - kDifferencesToldMax);
+  if (const std::string trouble = trouble_of(of); !trouble.empty()) text += "; " + trouble;
   return text;
 }
 
 }  // namespace
 
+bool is_words(const std::string& pointer) {
+  return pointer == "/description" || pointer == "/$schema" || pointer == "/name";
+}
+
+std::string path_of(const std::string& pointer) {
+  std::string path = pointer.substr(1);
+  std::ranges::replace(path, '/', '.');
+  return path;
+}
+
+std::vector<ScenarioDifference> scenario_differences(const json& a, const json& b) {
+  std::map<std::string, ScenarioDifference> by_path;
+  const auto add = [&](const json& scenario, json ScenarioDifference::*side) {
+    if (scenario.empty()) return;
+    const json flat = scenario.flatten();
+    for (const auto& [pointer, value] : flat.items()) by_path[pointer].*side = value;
+  };
+  add(a, &ScenarioDifference::a);
+  add(b, &ScenarioDifference::b);
+  std::vector<ScenarioDifference> differences;
+  for (auto& [pointer, difference] : by_path) {
+    if (is_words(pointer) || difference.a == difference.b) continue;
+    difference.path = path_of(pointer);
+    differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+std::string words_of(const ScenarioDifference& difference) {
+  return fmt::format("{} {}, {}", difference.path, difference.a.dump(), difference.b.dump());
+}
+
+std::string first_of(const std::vector<std::string>& parts) {
+  constexpr std::size_t kToldMax = 12;
+  std::string text =
+      fmt::format("{}", fmt::join(parts.begin(), parts.begin() + std::min(parts.size(), kToldMax), "; "));
+  if (parts.size() > kToldMax) text += fmt::format("; {} more: --json has them", parts.size() - kToldMax);
+  return text;
+}
+
+std::string labelled(std::string_view label, const std::string& words, const SummaryStyle& style) {
+  constexpr std::size_t kLabelColumns = 13;
+  constexpr std::size_t kLineBytesMax = 4000;
+  return fmt::format("{:<{}}{}\n", label, kLabelColumns,
+                     wrap(scenarios::one_line(words, kLineBytesMax), kLabelColumns, style.width_columns));
+}
+
+std::optional<double> ratio_of(const ComparedQuantity& quantity) {
+  if (!quantity.a || !quantity.b || *quantity.a == 0) return std::nullopt;
+  const double ratio = *quantity.b / *quantity.a;
+  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
+}
+
 ResultComparison compare_results(const Document& a, const Document& b) {
-  const Result first(a);
-  const Result second(b);
+  const CheckedResult first(a);
+  const CheckedResult second(b);
   const bool operations = first.has("/operations");
   if (operations != second.has("/operations")) {
     const auto kind = [](bool counts) { return counts ? "operations" : "transactions"; };
-    scenarios::refuse(b, "",
-                      fmt::format("a result of {}, the other is of {}; allowed: two of one kind",
+    second.refuse("", fmt::format("a result of {}, the other is of {}; allowed: two of one kind",
                                   kind(!operations), kind(operations)));
   }
-  return {describe(a, first), describe(b, second),
-          differences_of(first.object("/scenario"), second.object("/scenario")),
+  return {describe(first), describe(second),
+          scenario_differences(first.object("/scenario"), second.object("/scenario")),
           Gatherer(first, second).gather()};
 }
 
 std::string render_comparison(const ResultComparison& comparison, const SummaryStyle& style) {
-  constexpr std::size_t kLineBytesMax = 4000;
-  std::string text;
-  const auto labelled = [&](std::string_view label, const std::string& words) {
-    text += fmt::format("{:<{}}{}\n", label, kLabelColumns,
-                        wrap(scenarios::one_line(words, kLineBytesMax), kLabelColumns, style.width_columns));
-  };
-  labelled("A", title(comparison.a));
-  labelled("B", title(comparison.b));
-  labelled("scenario", words_of(comparison.differences));
-  const std::size_t name_columns = style.width_columns - 2 * kValueColumns - kRatioColumns;
+  std::vector<std::string> differences;
+  for (const ScenarioDifference& one : comparison.differences) differences.push_back(words_of(one));
+  std::string text =
+      labelled("A", title(comparison.a), style) + labelled("B", title(comparison.b), style) +
+      labelled("scenario", differences.empty() ? "the same in both" : first_of(differences), style);
+  constexpr std::size_t kColumnsMin = 60;
+  const std::size_t name_columns =
+      std::max(style.width_columns, kColumnsMin) - 2 * kValueColumns - kRatioColumns;
   const auto line = [&](const std::string& name, const std::string& a, const std::string& b,
                         const std::string& ratio) {
     text += fmt::format("{:<{}}{:>{}}{:>{}}{:>{}}\n", scenarios::one_line(name), name_columns, a,
@@ -326,29 +243,33 @@ std::string render_comparison(const ResultComparison& comparison, const SummaryS
   for (const ComparedQuantity& quantity : comparison.quantities) {
     const std::optional<double> ratio = ratio_of(quantity);
     line(quantity.name, in_unit(quantity.name, quantity.a), in_unit(quantity.name, quantity.b),
-         ratio ? two_digits(*ratio) : "-");
+         ratio ? format_ratio(*ratio) : "-");
   }
   return text;
+}
+
+json quantities_json(const std::vector<ComparedQuantity>& quantities) {
+  const auto or_null = [](std::optional<double> value) { return value ? json(*value) : json(nullptr); };
+  json list = json::array();
+  for (const ComparedQuantity& one : quantities) {
+    list.push_back({{"name", one.name},
+                    {"a", or_null(one.a)},
+                    {"b", or_null(one.b)},
+                    {"ratio", or_null(ratio_of(one))}});
+  }
+  return list;
 }
 
 json comparison_json(const ResultComparison& comparison) {
   json differences = json::array();
   for (const ScenarioDifference& one : comparison.differences)
     differences.push_back({{"path", one.path}, {"a", one.a}, {"b", one.b}});
-  const auto or_null = [](std::optional<double> value) { return value ? json(*value) : json(nullptr); };
-  json quantities = json::array();
-  for (const ComparedQuantity& one : comparison.quantities) {
-    quantities.push_back({{"name", one.name},
-                          {"a", or_null(one.a)},
-                          {"b", or_null(one.b)},
-                          {"ratio", or_null(ratio_of(one))}});
-  }
   return {{"format", "verbtwin-comparison"},
           {"version", 1},
           {"a", comparison.a},
           {"b", comparison.b},
           {"scenario_differences", differences},
-          {"quantities", quantities}};
+          {"quantities", quantities_json(comparison.quantities)}};
 }
 
 }  // namespace verbtwin::tools

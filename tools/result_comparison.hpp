@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "scenarios/document.hpp"
@@ -36,6 +37,25 @@ struct ResultComparison {
   std::vector<ScenarioDifference> differences;
   std::vector<ComparedQuantity> quantities;
 };
+
+/// Whether a value of a scenario, by its JSON pointer, is words: what a run does depends on all the others.
+bool is_words(const std::string& pointer);
+/// "/cluster/nic" as a user says it: "cluster.nic".
+std::string path_of(const std::string& pointer);
+/// Of two scenarios, but for words.
+std::vector<ScenarioDifference> scenario_differences(const nlohmann::json& a, const nlohmann::json& b);
+
+/// `cluster.nic "connectx-4", "connectx-5"`.
+std::string words_of(const ScenarioDifference& difference);
+/// A semicolon between them; of many the first, and how many more there are.
+std::string first_of(const std::vector<std::string>& parts);
+/// A line of the head, wrapped beside its label.
+std::string labelled(std::string_view label, const std::string& words, const SummaryStyle& style);
+
+/// B divided by A; none where that is no number.
+std::optional<double> ratio_of(const ComparedQuantity& quantity);
+
+nlohmann::json quantities_json(const std::vector<ComparedQuantity>& quantities);
 
 ResultComparison compare_results(const scenarios::Document& a, const scenarios::Document& b);
 

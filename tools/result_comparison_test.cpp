@@ -128,6 +128,11 @@ TEST(ResultComparison, ReadsAsATable) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
 }
 
+TEST(ResultComparison, ANarrowTerminalWrapsTheTable) {
+  EXPECT_THAT(render_comparison(compared(measured(), twin()), {.color = false, .width_columns = 20}),
+              testing::ContainsRegex("latency_us.p50 +8.00 +4.00 +0.50\n"));
+}
+
 TEST(ResultComparison, ARunThatDidNotGoWellIsCalledSo) {
   json failed = measured();
   failed["failure"] = "rank 1 was lost";

@@ -49,6 +49,11 @@ std::string format_percent(double ratio) {
                                                    : fmt::format("{:.1f} %", percent);
 }
 
+std::string format_ratio(double ratio) {
+  // Something thousands of times as slow is not 0.
+  return std::abs(ratio) < 0.1 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.2f}", ratio);
+}
+
 std::string format_seconds(double value_s) {
   if (!std::isfinite(value_s) || value_s < 0) return "-";
   if (value_s < 0.0995) return fmt::format("{:.0f} ms", value_s * 1e3);

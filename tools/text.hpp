@@ -29,6 +29,9 @@ std::string format_us(double value_us);
 /// 0.9312 -> "93.1 %".
 std::string format_percent(double ratio);
 
+/// How many times as much, two digits at the least: "1.02", "0.93", "0.0005".
+std::string format_ratio(double ratio);
+
 /// "1.2 s", "340 ms", "3 min 20 s".
 std::string format_seconds(double value_s);
 

@@ -51,6 +51,13 @@ TEST(Text, RatiosAreInPercent) {
   EXPECT_EQ(format_percent(0.9312), "93.1 %");
 }
 
+TEST(Text, RatiosKeepTwoDigits) {
+  EXPECT_EQ(format_ratio(0), "0");
+  EXPECT_EQ(format_ratio(1.018), "1.02");
+  EXPECT_EQ(format_ratio(12.3), "12.30");
+  EXPECT_EQ(format_ratio(0.000512), "0.00051");
+}
+
 TEST(Text, BarsAreClamped) {
   EXPECT_EQ(format_bar(0.4, 10), "####------");
   EXPECT_EQ(format_bar(7, 4), "####");
