@@ -46,6 +46,11 @@ class Result {
     return value->get<double>();
   }
 
+  /// As the document has it: a seed has more digits than a double.
+  json number_as_given(const std::string& pointer) const {
+    return number(pointer) ? *find(pointer) : json(0);
+  }
+
   std::string text(const std::string& pointer) const {
     const json* value = find(pointer);
     if (value == nullptr) return "";
@@ -199,17 +204,20 @@ json describe(const Document& document, const Result& result) {
   json described = {{"file", document.label()},
                     {"name", result.text("/scenario/name")},
                     {"backend", result.text("/backend")},
-                    {"seed", result.number("/seed").value_or(0)},
+                    {"seed", result.number_as_given("/seed")},
                     {"window_us", result.number("/window_us").value_or(0)},
                     {"partial", result.flag("/partial")}};
   for (const char* done : {"operations", "committed"}) {
-    if (const auto count = result.number(std::string("/") + done)) described[done] = *count;
+    const std::string pointer = std::string("/") + done;
+    if (result.has(pointer)) described[done] = result.number_as_given(pointer);
   }
   double violations = 0;
   for (std::size_t at = 0; at < result.list("/checks").size(); ++at)
     violations += result.number(fmt::format("/checks/{}/violations", at)).value_or(0);
   described["violations"] = violations;
   if (const std::string failure = result.text("/failure"); !failure.empty()) described["failure"] = failure;
+  for (std::size_t at = 0; at < result.list("/warning").size(); ++at)
+    described["warning"].push_back(result.text(fmt::format("/warning/{}", at)));
   const bool device = result.has("/measured_on/0/devices/0");
   described["devices"] =
       device ? result.text("/measured_on/0/devices/0/device") : result.text("/scenario/cluster/nic");
@@ -258,9 +266,9 @@ std::optional<double> ratio_of(const ComparedQuantity& quantity) {
 
 std::string title(const json& of) {
   std::string text =
-      fmt::format("{}: {}, {} on {}, seed {:.0f}", of.at("file").get<std::string>(),
+      fmt::format("{}: {}, {} on {}, seed {}", of.at("file").get<std::string>(),
                   of.at("name").get<std::string>(), of.at("backend") == "sim" ? "simulated" : "measured",
-                  of.at("devices").get<std::string>(), of.at("seed").get<double>());
+                  of.at("devices").get<std::string>(), of.at("seed").dump());
   for (const char* done : {"committed", "operations"}) {
     if (!of.contains(done)) continue;
     text += fmt::format(", {} {} in {} us", format_si(of.at(done).get<double>()), done,
@@ -272,6 +280,8 @@ std::string title(const json& of) {
   if (of.at("partial") == true) text += "; PARTIAL";
   if (const double violations = of.at("violations"); violations > 0)
     text += fmt::format("; CHECKS FAILED: {:.0f} violations", violations);
+  for (const json& warning : of.value("warning", json::array()))
+    text += "; WARNING: " + warning.get<std::string>();
   return text;
 }
 
