@@ -83,7 +83,8 @@ std::optional<double> behind_with(const json& result) {
 
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
   std::vector<std::string> words;
-  const std::optional<double> done = behind_with(result);
+  const bool limits = !std::ranges::all_of(goals, &Goal::at_least);  // else the load is no matter
+  const std::optional<double> done = limits ? behind_with(result) : std::nullopt;
   if (done) {
     words.push_back(*done > 0 ? format_percent(*done) + " of the offered load is done"
                               : "nothing comes to its end in the window");

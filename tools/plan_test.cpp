@@ -249,6 +249,19 @@ TEST_F(Plan, ALatencyIsOfAClusterThatDoesTheLoad) {
             "             with 99, 99.0 % of the offered load is done\n");
 }
 
+TEST_F(Plan, ARateMayBeLessThanTheLoad) {
+  goals_ = {parse_goal("committed_per_s>=360")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};
+  while (const std::optional<int> nodes = alternative.search.next()) {
+    alternative.results[*nodes] = result_of_load(1000, 10 * *nodes);
+    alternative.search.add(*nodes, alternative.results[*nodes]);
+  }
+  alternatives_.push_back(alternative);
+  EXPECT_EQ(render_plan(alternatives_, goals_, 3, 64),
+            "smallest     40 machines: committed_per_s 360/s, limited by nic_recv; with 39,\n"
+            "             committed_per_s is 351/s\n");
+}
+
 TEST_F(Plan, WhereNoClusterDoesTheLoadNoneIsAnswered) {
   goals_ = {parse_goal("latency_us.p99<=40")};
   Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};
