@@ -143,6 +143,9 @@ TEST(ResultComparison, ARunThatDidNotGoWellIsCalledSo) {
   const ResultComparison comparison = compared(behind, twin());
   EXPECT_THAT(render_comparison(comparison, {}), HasSubstr("WARNING: latencies grow"));
   EXPECT_EQ(comparison_json(comparison).at("a").at("warning"), behind["warning"]);
+  json old = behind;
+  old["warning"] = behind["warning"][0];
+  EXPECT_EQ(comparison_json(compared(old, twin())).at("a").at("warning"), behind["warning"]);
 }
 
 TEST(ResultComparison, ALongSeedKeepsItsDigits) {
