@@ -167,7 +167,20 @@ std::string why_skipped(const Run& run, int payload_b) {
   return "";
 }
 
-json point_of(const PerftestSource& source, const Run& run, const PerftestResult& result, int payload_b) {
+/// More than the link carries: it is another link, or client and server are one machine. A rate that is
+/// rounded up a little is none.
+void refuse_faster_than_link(const PerftestSource& source, const PerftestField& rate, double operations_per_s,
+                             int payload_b, double link_gbps) {
+  constexpr double kRounding = 1.02;
+  const double gbps = operations_per_s * payload_b * 8 / 1e9;
+  if (gbps <= kRounding * link_gbps) return;
+  source.refuse(rate.at, fmt::format("MsgRate is {} of {} B, which are {:.0f} Gb/s; allowed: at most the "
+                                     "{:g} Gb/s of --link-gbps",
+                                     rate.value, payload_b, gbps, link_gbps));
+}
+
+json point_of(const PerftestSource& source, const Run& run, const PerftestResult& result, int payload_b,
+              double link_gbps) {
   PrimitivePoint point{run.verb, run.is_datagram ? "ud" : "rc"};
   point.payload_b = payload_b;
   point.outstanding = static_cast<int>(run.outstanding);
@@ -187,7 +200,9 @@ json point_of(const PerftestSource& source, const Run& run, const PerftestResult
     // The bandwidth says the same in units that the file may not have.
     const PerftestField& rate =
         required(source, result.cells, "MsgRate", result.at, "a bandwidth test that tells it");
-    all["operations_per_s"] = std::round(number(source, rate, "MsgRate", 1e-6, 1e5) * 1e6);
+    const double operations_per_s = std::round(number(source, rate, "MsgRate", 1e-6, 1e5) * 1e6);
+    refuse_faster_than_link(source, rate, operations_per_s, payload_b, link_gbps);
+    all["operations_per_s"] = operations_per_s;
   }
   return all;
 }
@@ -195,6 +210,8 @@ json point_of(const PerftestSource& source, const Run& run, const PerftestResult
 /// What the files have in common, and their points.
 class Import {
  public:
+  explicit Import(double link_gbps) : link_gbps_(link_gbps) {}
+
   void add(const std::filesystem::path& file) {
     const PerftestSource source(file);
     const std::vector<PerftestRun> tests = perftest_runs(source, partial_);
@@ -206,10 +223,10 @@ class Import {
     for (const PerftestRun& test : tests) add(source, test);
   }
 
-  PerftestImport result(double link_gbps) {
+  PerftestImport result() {
     if (points_.empty())
       throw UserError("", fmt::format("{}; allowed: files with a result that is not", skipped_.at(0)));
-    device_["link_gbps"] = link_gbps;
+    device_["link_gbps"] = link_gbps_;
     json end = {{"devices", json::array({device_})}};
     return {{{"format", "verbtwin-measurement"},
              {"version", 1},
@@ -240,7 +257,7 @@ class Import {
       if (const std::string why = why_skipped(run, payload_b); !why.empty()) {
         skipped_.push_back(fmt::format("{}:{}: skipped: {}", source.label(), result.line, why));
       } else if (points_.size() < kPerftestResultsMax) {
-        points_.push_back(point_of(source, run, result, payload_b));
+        points_.push_back(point_of(source, run, result, payload_b, link_gbps_));
       } else {
         source.refuse(result.at,
                       fmt::format("too many results; allowed: {} of all files", kPerftestResultsMax));
@@ -248,6 +265,7 @@ class Import {
     }
   }
 
+  double link_gbps_;
   json device_, points_ = json::array();
   std::string first_;  // the file that device_ is of
   bool partial_ = false;
@@ -257,9 +275,9 @@ class Import {
 }  // namespace
 
 PerftestImport import_perftest(const std::vector<std::filesystem::path>& files, double link_gbps) {
-  Import all;
+  Import all(link_gbps);
   for (const std::filesystem::path& file : files) all.add(file);
-  return all.result(link_gbps);
+  return all.result();
 }
 
 }  // namespace verbtwin::calibration

@@ -94,6 +94,16 @@ TEST_F(Perftest, BandwidthIsARateInUnitsThatNoFlagChanges) {
   EXPECT_EQ(with(point("bw_write_gbits.json.txt"), "source", gbits["source"]), gbits);
 }
 
+TEST_F(Perftest, MoreThanTheLinkCarriesIsOfAnotherLink) {
+  const std::string text = output("bw_write_gbits.txt");  // 4 KiB
+  EXPECT_EQ(refusal(replaced(text, "0.011501", "3.112793")),
+            "23:61: MsgRate is 3.112793 of 4096 B, which are 102 Gb/s; allowed: at most the 100 Gb/s of "
+            "--link-gbps");
+  EXPECT_EQ(refusal(replaced(text, "0.011501", "3.051757")), "nothing");
+  EXPECT_THAT(refusal(replaced(output("bw_write_gbits.json.txt"), "0.011501", "4.2")),
+              HasSubstr(" 138 Gb/s;"));
+}
+
 TEST_F(Perftest, LatencyIsTheMedianAsItsToolHasIt) {
   const auto median = [](const char* verb, const char* mode, const std::string& source, double p50_us) {
     return with(expected(verb, 8, 1, 1, 1, mode, source), "latency_us", {{"p50", p50_us}});

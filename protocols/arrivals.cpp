@@ -14,22 +14,23 @@ constexpr std::int64_t kLookAtStopPs = 100'000'000'000;  // 100 ms: what a perso
 
 }  // namespace
 
-// A sequence of its own: the workload's has the same seed and stream, and draws do not shift each other.
+// A sequence of its own: the workload's has the same seed and stream, the backoff's ~seed, and draws do not
+// shift each other. spread_bits(0) is 0, and no run's seed is ~0.
 Arrivals::Arrivals(double per_s, std::uint64_t seed, std::uint64_t stream)
-    : random_(spread_bits(seed), stream), mean_ps_(per_s > 0 ? kPsPerSecond / per_s : 0) {}
+    : random_(spread_bits(~seed), stream), mean_ps_(per_s > 0 ? kPsPerSecond / per_s : 0) {}
 
-std::int64_t Arrivals::draw_ps(std::int64_t now_ps) {
+double Arrivals::draw_ps(std::int64_t now_ps) {
   if (at_ps_ < 0) at_ps_ = static_cast<double>(now_ps);
   const double uniform =
       (static_cast<double>(random_()) + 1) / 4294967296.0;  // above 0: its logarithm is finite
-  at_ps_ -= mean_ps_ * std::log(uniform);
-  return static_cast<std::int64_t>(at_ps_);
+  return at_ps_ -= mean_ps_ * std::log(uniform);
 }
 
 Task<std::optional<std::int64_t>> Arrivals::next(Worker& worker, Cpu& cpu, const Window& window,
                                                  const std::atomic<bool>& stop) {
-  const std::int64_t at_ps = draw_ps(cpu.now_ps());
-  if (at_ps >= window.end_ps) co_return std::nullopt;
+  const double drawn_ps = draw_ps(cpu.now_ps());
+  if (drawn_ps >= static_cast<double>(window.end_ps)) co_return std::nullopt;  // maybe years behind it
+  const auto at_ps = static_cast<std::int64_t>(drawn_ps);
   while (cpu.now_ps() < at_ps) {
     auto sleep = worker.sleep_until(std::min(at_ps, cpu.now_ps() + kLookAtStopPs));
     co_await sleep;

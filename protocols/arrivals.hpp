@@ -38,7 +38,7 @@ class Arrivals {
                                          const std::atomic<bool>& stop);
 
  private:
-  std::int64_t draw_ps(std::int64_t now_ps);
+  double draw_ps(std::int64_t now_ps);
 
   pcg32 random_;
   double mean_ps_ = 0;

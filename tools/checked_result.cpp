@@ -22,6 +22,10 @@ std::optional<double> CheckedResult::number(const std::string& pointer) const {
   return value->get<double>();
 }
 
+json CheckedResult::number_as_given(const std::string& pointer) const {
+  return number(pointer) ? *find(pointer) : json(0);
+}
+
 std::string CheckedResult::text(const std::string& pointer) const {
   const json* value = find(pointer);
   if (value == nullptr) return "";
@@ -68,17 +72,20 @@ json describe(const CheckedResult& result) {
   json described = {{"file", result.document().label()},
                     {"name", result.text("/scenario/name")},
                     {"backend", result.text("/backend")},
-                    {"seed", result.number("/seed").value_or(0)},
+                    {"seed", result.number_as_given("/seed")},
                     {"window_us", result.number("/window_us").value_or(0)},
                     {"partial", result.flag("/partial")}};
   for (const char* done : {"operations", "committed"}) {
-    if (const auto count = result.number(std::string("/") + done)) described[done] = *count;
+    const std::string pointer = std::string("/") + done;
+    if (result.has(pointer)) described[done] = result.number_as_given(pointer);
   }
   double violations = 0;
   for (std::size_t at = 0; at < result.list("/checks").size(); ++at)
     violations += result.number(fmt::format("/checks/{}/violations", at)).value_or(0);
   described["violations"] = violations;
   if (const std::string failure = result.text("/failure"); !failure.empty()) described["failure"] = failure;
+  for (std::size_t at = 0; at < result.list("/warning").size(); ++at)
+    described["warning"].push_back(result.text(fmt::format("/warning/{}", at)));
   const bool device = result.has("/measured_on/0/devices/0");
   described["devices"] =
       device ? result.text("/measured_on/0/devices/0/device") : result.text("/scenario/cluster/nic");

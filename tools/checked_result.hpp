@@ -22,6 +22,8 @@ class CheckedResult {
 
   bool has(const std::string& pointer) const { return find(pointer) != nullptr; }
   std::optional<double> number(const std::string& pointer) const;
+  /// As the document has it (a seed has more digits than a double); 0 where there is none.
+  nlohmann::json number_as_given(const std::string& pointer) const;
   /// Empty where there is none.
   std::string text(const std::string& pointer) const;
   /// False where there is none.

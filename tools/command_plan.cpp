@@ -56,6 +56,7 @@ class Planner {
     low_ = options.low.value_or(0);
     for (const auto& [settings, scenario] : points_) {
       refuse_others(settings, scenario);
+      refuse_more_than_offered(goals_, scenario.run.offered_per_s);
       if (const int replicas = scenario.cluster.replicas; options.low && low_ < replicas) {
         throw UserError("",
                         fmt::format("--from {}: a record has {} replicas, on a machine each; allowed: {} or "
@@ -115,6 +116,16 @@ class Planner {
       throw UserError("", fmt::format("workload {} is a micro-benchmark, whose rate is per machine: plan is "
                                       "for transactions",
                                       scenario.workload.at("name").get<std::string>()));
+    }
+  }
+
+  /// No cluster does more than it is asked for, and the largest would be tried.
+  static void refuse_more_than_offered(const std::vector<Goal>& goals, double offered_per_s) {
+    for (const Goal& goal : goals) {
+      if (!goal.at_least || offered_per_s == 0 || goal.bound <= offered_per_s) continue;
+      throw UserError("",
+                      fmt::format("--goal {}: run.offered_per_s asks for {}/s; allowed: no more than that",
+                                  describe(goal), format_si(offered_per_s)));
     }
   }
 

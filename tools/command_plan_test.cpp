@@ -103,6 +103,9 @@ TEST_F(PlanCommand, WhatCannotBePlannedIsRefused) {
       "which it looks");
   EXPECT_EQ(refused({"--set", "backend=ibverbs"}),
             "plan simulates clusters that are not there: --set backend=sim is allowed");
+  EXPECT_EQ(
+      refused({"--set", "run.offered_per_s=1e6"}, "committed_per_s>=2e6"),
+      "--goal committed_per_s >= 2.00 M/s: run.offered_per_s asks for 1.00 M/s; allowed: no more than that");
   const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.nodes": [3, 4]}])"));
   EXPECT_EQ(refusal({"plan", sweep, "--goal", "committed_per_s>=1"}),
             "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");

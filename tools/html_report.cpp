@@ -161,6 +161,8 @@ void add_tiles(Page& page, const Json& result) {
       {format_us(number(latency, "p50")) + " us", "median latency"},
       {format_us(number(latency, "p99")) + " us", "99th percentile"}};
   if (!operations) tiles.emplace_back(format_percent(number(result, "abort_ratio")), "of attempts aborted");
+  const double offered_per_s = number(member(member(result, "scenario"), "run"), "offered_per_s");
+  if (offered_per_s > 0) tiles.insert(tiles.begin(), {format_si(offered_per_s) + "/s", "offered"});
   page.raw("<div class=\"tiles\">\n");
   for (const auto& [value, what] : tiles)
     page.raw(fmt::format("<div class=\"tile\"><b>{}</b><span class=\"soft\">{}</span></div>\n", value, what));
@@ -227,7 +229,8 @@ void add_phases(Page& page, const Json& result) {
   double whole = 0;
   for (const auto& [name, phase] : phases.items()) whole += number(phase, "mean_us");
   if (whole == 0) return;
-  page.heading("Where a transaction's time goes");
+  // Attempts before it and waiting for a coroutine are no phases: a mean latency may be many times as long.
+  page.heading("Where the time of the attempt that commits goes");
   // In the order in which a transaction goes through them.
   std::vector<std::string> names = {"execution", "validation", "logging", "get", "prepare", "commit"};
   for (const auto& [name, phase] : phases.items()) {
@@ -240,7 +243,7 @@ void add_phases(Page& page, const Json& result) {
     rows.push_back({escaped(name), bar(mean_us / whole), format_us(mean_us),
                     format_us(number(phases.at(name), "p50_us"))});
   }
-  table(page, {"phase", "share of the mean", "mean us", "p50 us"}, rows);
+  table(page, {"phase", "share of their sum", "mean us", "p50 us"}, rows);
 }
 
 void add_aborts(Page& page, const Json& result) {

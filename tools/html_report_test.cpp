@@ -52,10 +52,17 @@ TEST(HtmlReport, ShowsWhatARunHas) {
   const json result = transactions();
   const std::string page = html_report(result);
   expect_sound(page);
-  for (const char* part :
-       {"Where a transaction's time goes", "send_payment", "Why attempts aborted", "qp_cache", "compare_swap",
-        "PASS", "class=\"curve\"", "drtmh running smallbank", "&quot;accounts_per_thread&quot;: 20"})
+  for (const char* part : {"Where the time of the attempt that commits goes", "send_payment",
+                           "Why attempts aborted", "qp_cache", "compare_swap", "PASS", "class=\"curve\"",
+                           "drtmh running smallbank", "&quot;accounts_per_thread&quot;: 20"})
     EXPECT_THAT(page, HasSubstr(part));
+}
+
+TEST(HtmlReport, HasTheLoadThatWasOffered) {
+  json result = transactions();
+  EXPECT_THAT(html_report(result), Not(HasSubstr("offered")));
+  result["scenario"]["run"]["offered_per_s"] = 4e6;
+  EXPECT_THAT(html_report(result), HasSubstr("<b>4.00 M/s</b><span class=\"soft\">offered</span>"));
 }
 
 TEST(HtmlReport, OfAMicroBenchmarkHasNoTransactions) {

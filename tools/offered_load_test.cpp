@@ -15,6 +15,7 @@ namespace verbtwin::tools {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kSmallBank = R"({
   "cluster": {"nodes": 4, "threads": 2, "coroutines": 4, "nics_per_node": 1},
@@ -71,6 +72,22 @@ TEST_P(OfferedLoad, BeyondTheLimitTheBacklogGrows) {
   const double p50_us = result.at("latency_us").at("p50");
   EXPECT_GT(p50_us, 200);
   EXPECT_LT(p50_us, 400);
+}
+
+TEST_P(OfferedLoad, FallingBehindByALittleIsTold) {
+  const Overrides longer = {"run.measure_us=20000"};
+  const double offered = ended(run(GetParam(), longer)) / 20e-3 * 1.04;
+  const json result = run_offered(GetParam(), offered, longer);
+  EXPECT_NE(result.at("bottleneck").at("resource"), "offered_load");
+  ASSERT_TRUE(result.contains("warning"));
+  EXPECT_THAT(result.at("warning").dump(), HasSubstr("more is asked for than the cluster does"));
+  EXPECT_THAT(result.at("warning").dump(), Not(HasSubstr("lengthen run.warmup_us\""))) << "would not help";
+}
+
+TEST_P(OfferedLoad, WhatIsUnderWayAtTheEndIsNotBehind) {
+  const json result = run_offered(GetParam(), most_per_s_ / 3, {"run.warmup_us=0", "run.measure_us=20000"});
+  EXPECT_EQ(result.at("bottleneck").at("resource"), "offered_load");
+  EXPECT_FALSE(result.contains("warning")) << result["warning"];
 }
 
 TEST_P(OfferedLoad, LatencyCountsTheWaitForACoroutine) {

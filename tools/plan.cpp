@@ -71,9 +71,26 @@ std::string describe_settings(const Alternative& alternative) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+/// How much of run.offered_per_s came to its end; nothing where the load is done, or none is offered. Whose
+/// backlog grows has latencies that say how long the run was.
+std::optional<double> behind_with(const json& result) {
+  const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
+  if (!offered_per_s.is_number() || value_at(result, "bottleneck.resource") == "offered_load")
+    return std::nullopt;
+  const double ended = result.at("committed").get<double>() + result.at("user_aborts").get<double>();
+  return ended * 1e6 / (result.at("window_us").get<double>() * offered_per_s.get<double>());
+}
+
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
   std::vector<std::string> words;
+  const bool limits = !std::ranges::all_of(goals, &Goal::at_least);  // else the load is no matter
+  const std::optional<double> done = limits ? behind_with(result) : std::nullopt;
+  if (done) {
+    words.push_back(*done > 0 ? format_percent(*done) + " of the offered load is done"
+                              : "nothing comes to its end in the window");
+  }
   for (const Goal& goal : missed(goals, result)) {
+    if (done && !goal.at_least) continue;
     std::string is = with_unit(goal.path, goal.of(result));
     if (is == with_unit(goal.path, goal.bound)) {  // 199.8 M/s is 200 M/s to three digits
       const std::string off = format_percent(std::abs(1 - goal.of(result) / goal.bound));
@@ -134,7 +151,8 @@ double Goal::of(const json& result) const {
 }
 
 bool Goal::met_by(const json& result) const {
-  return at_least ? of(result) >= bound : rate_per_s(result) > 0 && of(result) <= bound;
+  if (at_least) return of(result) >= bound;
+  return rate_per_s(result) > 0 && of(result) <= bound && !behind_with(result);
 }
 
 Goal parse_goal(const std::string& text) {
@@ -193,7 +211,8 @@ std::optional<int> SizeSearch::next_for_rates() const {
   if (growth_.empty()) return low_;
   if (!enough_) return std::max(low_, guess(low_ - 1));
   if (between_ % 2 == 1) return low_ + (*enough_ - low_) / 2;
-  return std::clamp(guess(*enough_), low_, *enough_ - 1);
+  const bool tells_growth = growth_.at(*enough_) > 0;  // a load that is done does not say how easily
+  return std::clamp(guess(tells_growth ? *enough_ : low_ - 1), low_, *enough_ - 1);
 }
 
 std::optional<int> SizeSearch::next_for_limits() const {
@@ -225,18 +244,21 @@ void SizeSearch::add(int nodes, const json& result) {
     const double rate = goal.of(result);
     growth = std::max(growth, rate > 0 ? goal.bound / rate : kNone);
   }
+  const std::optional<double> done = limits_.empty() ? std::nullopt : behind_with(result);
+  if (done) growth = std::max(growth, *done > 0 ? 1 / *done : kNone);
   for (const Goal& goal : limits_) {
     const bool met = goal.met_by(result);
-    excess = std::max(excess, met                                        ? 1
-                              : rate_per_s(result) > 0 && goal.bound > 0 ? goal.of(result) / goal.bound
-                                                                         : kNone);
+    excess =
+        std::max(excess, met                                                 ? 1
+                         : rate_per_s(result) > 0 && goal.bound > 0 && !done ? goal.of(result) / goal.bound
+                                                                             : kNone);
   }
   growth_[nodes] = growth;
   excess_[nodes] = excess;
   const bool for_rates = !enough_ || nodes < *enough_;
   if (!for_rates) return;
   if (enough_) ++between_;
-  if (std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
+  if (!done && std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
     enough_ = nodes;
   } else {
     low_ = nodes + 1;

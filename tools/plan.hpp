@@ -3,7 +3,9 @@
 // What is asked for at least (a rate) decides the size: it is taken to grow with the cluster, or at least not
 // to fall. What is allowed at most (a latency, aborts) is looked at where the rate is reached: mostly it gets
 // worse from there on, as every machine brings its own clients. Where it is missed, larger clusters are tried
-// until two of them in a row are hardly better, and the smallest between is found by halves.
+// until two of them in a row are hardly better, and the smallest between is found by halves. Where a load is
+// offered and something is allowed at most, the load is to be done like a rate: whoever falls behind with it
+// has latencies that only say how long the run was.
 //
 // Chosen: from the lowest size on, the next one guessed from the rate per machine so far, then between one
 // that falls short and one that does not, guesses and halves by turns; the answer and the size below it have
@@ -28,7 +30,7 @@ struct Goal {
   double bound;
 
   double of(const nlohmann::json& result) const;
-  /// Never, where nothing was committed: there are no latencies then.
+  /// What is allowed at most never is where nothing was committed or the offered load is not done.
   bool met_by(const nlohmann::json& result) const;
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <rapidcheck/gtest.h>
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -217,6 +218,61 @@ TEST_F(Plan, WhatIsNotSearchedToTheEndIsSaid) {
   alternatives_.pop_back();
   EXPECT_EQ(plan_json(alternatives_, goals_, 3, 64).at("partial"), false);
   EXPECT_THAT(render_plan(alternatives_, goals_, 3, 64), testing::Not(HasSubstr("PARTIAL")));
+}
+
+/// Of a cluster each of whose machines does so much of the load that is offered to all.
+json result_of_load(double offered_per_s, double per_s) {
+  const double done_per_s = std::min(offered_per_s, per_s);
+  json result = result_with(0.9 * done_per_s);
+  result["user_aborts"] = 0.1 * done_per_s;
+  result["committed"] = 0.9 * done_per_s;
+  result["window_us"] = 1e6;
+  result["scenario"]["run"]["offered_per_s"] = offered_per_s;
+  if (done_per_s >= offered_per_s) result["bottleneck"]["resource"] = "offered_load";
+  return result;
+}
+
+TEST_F(Plan, ALatencyIsOfAClusterThatDoesTheLoad) {
+  goals_ = {parse_goal("latency_us.p99<=40")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 256), {}};
+  while (const std::optional<int> nodes = alternative.search.next()) {
+    const json result = result_of_load(1000, 10 * *nodes);
+    EXPECT_EQ(missed(goals_, result).empty(), *nodes >= 100) << *nodes;
+    ASSERT_TRUE(alternative.results.emplace(*nodes, result).second) << *nodes << " again";
+    alternative.search.add(*nodes, result);
+  }
+  EXPECT_EQ(alternative.search.found(), 100);
+  EXPECT_LE(alternative.results.size(), 6U);
+  alternatives_.push_back(alternative);
+  EXPECT_EQ(render_plan(alternatives_, goals_, 3, 256),
+            "smallest     100 machines: latency_us.p99 10.0 us, limited by offered_load;\n"
+            "             with 99, 99.0 % of the offered load is done\n");
+}
+
+TEST_F(Plan, ARateMayBeLessThanTheLoad) {
+  goals_ = {parse_goal("committed_per_s>=360")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};
+  while (const std::optional<int> nodes = alternative.search.next()) {
+    alternative.results[*nodes] = result_of_load(1000, 10 * *nodes);
+    alternative.search.add(*nodes, alternative.results[*nodes]);
+  }
+  alternatives_.push_back(alternative);
+  EXPECT_EQ(render_plan(alternatives_, goals_, 3, 64),
+            "smallest     40 machines: committed_per_s 360/s, limited by nic_recv; with 39,\n"
+            "             committed_per_s is 351/s\n");
+}
+
+TEST_F(Plan, WhereNoClusterDoesTheLoadNoneIsAnswered) {
+  goals_ = {parse_goal("latency_us.p99<=40")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};
+  while (const std::optional<int> nodes = alternative.search.next()) {
+    alternative.results[*nodes] = result_of_load(1000, 10 * *nodes);
+    alternative.search.add(*nodes, alternative.results[*nodes]);
+  }
+  alternatives_.push_back(alternative);
+  EXPECT_EQ(plan_json(alternatives_, goals_, 3, 64).at("best"), nullptr);
+  EXPECT_THAT(render_plan(alternatives_, goals_, 3, 64),
+              HasSubstr("at 64 machines 64.0 % of the offered load is done"));
 }
 
 TEST_F(Plan, NoneIsSaid) {

@@ -141,9 +141,9 @@ std::string in_unit(const std::string& name, std::optional<double> value) {
 
 std::string title(const json& of) {
   std::string text =
-      fmt::format("{}: {}, {} on {}, seed {:.0f}", of.at("file").get<std::string>(),
+      fmt::format("{}: {}, {} on {}, seed {}", of.at("file").get<std::string>(),
                   of.at("name").get<std::string>(), of.at("backend") == "sim" ? "simulated" : "measured",
-                  of.at("devices").get<std::string>(), of.at("seed").get<double>());
+                  of.at("devices").get<std::string>(), of.at("seed").dump());
   for (const char* done : {"committed", "operations"}) {
     if (!of.contains(done)) continue;
     text += fmt::format(", {} {} in {} us", format_si(of.at(done).get<double>()), done,
@@ -152,6 +152,8 @@ std::string title(const json& of) {
   if (const std::string limit = of.at("bottleneck"); !limit.empty() && limit != "none")
     text += ", limited by " + limit;
   if (const std::string trouble = trouble_of(of); !trouble.empty()) text += "; " + trouble;
+  for (const json& warning : of.value("warning", json::array()))
+    text += "; WARNING: " + warning.get<std::string>();
   return text;
 }
 

@@ -143,6 +143,19 @@ TEST(ResultComparison, ARunThatDidNotGoWellIsCalledSo) {
   json wrong = measured();
   wrong["checks"][0]["violations"] = 3;
   EXPECT_THAT(render_comparison(compared(wrong, twin()), {}), HasSubstr("CHECKS FAILED: 3 violations"));
+  json behind = measured();
+  behind["warning"] = {"latencies grow with the length of the run"};
+  const ResultComparison comparison = compared(behind, twin());
+  EXPECT_THAT(render_comparison(comparison, {}), HasSubstr("WARNING: latencies grow"));
+  EXPECT_EQ(comparison_json(comparison).at("a").at("warning"), behind["warning"]);
+}
+
+TEST(ResultComparison, ALongSeedKeepsItsDigits) {
+  json result = measured();
+  result["seed"] = 9223372036854775807;
+  const ResultComparison comparison = compared(result, twin());
+  EXPECT_THAT(render_comparison(comparison, {}), HasSubstr("seed 9223372036854775807, "));
+  EXPECT_EQ(comparison_json(comparison).at("a").at("seed"), result["seed"]);
 }
 
 TEST(ResultComparison, AsJsonAbsentIsNull) {

@@ -154,7 +154,6 @@ void Worker::post(Channel& channel, std::span<const SendWr> list, bool doorbell_
     Waiting& waiting = backlog->requests.emplace_back(Waiting{wr, doorbell_batching, {}});
     if ((wr.flags & kInline) == 0) continue;
     waiting.inline_bytes.assign(wr.sge.addr, wr.sge.addr + wr.sge.length);
-    waiting.wr.sge.addr = waiting.inline_bytes.data();
   }
 }
 
@@ -171,7 +170,9 @@ void Worker::post_backlogs() {
     while (posted == wanted && !backlog.requests.empty()) {
       gathered_.clear();
       do {
-        gathered_.push_back(backlog.requests[gathered_.size()].wr);
+        Waiting& waiting = backlog.requests[gathered_.size()];
+        gathered_.push_back(waiting.wr);
+        if ((waiting.wr.flags & kInline) != 0) gathered_.back().sge.addr = waiting.inline_bytes.data();
       } while (gathered_.size() < std::min(kListMax, backlog.requests.size()) &&
                backlog.requests[gathered_.size()].doorbell_batching);
       wanted = gathered_.size();

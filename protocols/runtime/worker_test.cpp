@@ -381,6 +381,23 @@ TEST_F(WorkerTest, WhatDoesNotFitInTheQueueIsPostedLater) {
   EXPECT_EQ(std::memcmp(remote().data(), staged.data(), 8 * staged.size()), 0);
 }
 
+TEST_F(WorkerTest, InlineBytesWaitForAFullQueueBesideAnotherFullOne) {
+  std::vector<std::uint64_t> values(200);
+  for (std::uint64_t i = 0; i < values.size(); ++i) values[i] = i + 1;
+  const std::vector<std::uint64_t> staged = values;
+  for (const int node : {1, 0}) {
+    for (std::uint64_t i = 0; i < values.size(); ++i) {
+      worker.stage(worker.channel(node, 0), write_of(reinterpret_cast<std::byte*>(&values[i]), 8 * i),
+                   nullptr);
+    }
+  }
+  worker.ring(true);
+  std::ranges::fill(values, ~std::uint64_t{0});
+  run(worker);
+  for (const int node : {1, 0})
+    EXPECT_EQ(std::memcmp(cluster.memory(node).local().data(), staged.data(), 8 * staged.size()), 0) << node;
+}
+
 TEST_F(WorkerTest, PlacesFreedByOnePollAreFilledByOneDoorbell) {
   for (const bool doorbell_batching : {true, false}) {
     const std::uint64_t before = queue_pair().doorbells;
