@@ -22,6 +22,8 @@ Task<void> take(Arrivals& arrivals, Worker& worker, const Window& window, std::s
     const std::optional<std::int64_t> at_ps = co_await next;
     if (!at_ps) co_return;
     taken.push_back(*at_ps);
+    auto turn = worker.yield();  // what never waits deepens the stack, where calls at the end are calls
+    co_await turn;
   }
 }
 
