@@ -409,7 +409,7 @@ TEST_F(CommandLine, ProfilesOfASlowNetworkHoldUpNoSignalAndTheEnd) {
 <route src="a" dst="b"><link_ctn id="wire"/></route><route src="a" dst="c"><link_ctn id="wire"/></route>
 <route src="b" dst="c"><link_ctn id="wire"/></route></zone></platform>)");
   const auto exit_code = [&](const char* interrupt_after_s, const char* measure_us) {
-    return ChildProcess(directory_, {"/usr/bin/timeout", "--signal=INT", "--kill-after=20", interrupt_after_s,
+    return ChildProcess(directory_, {"/usr/bin/timeout", "--signal=INT", "--kill-after=90", interrupt_after_s,
                                      VERBTWIN_BINARY, "run", scenario_, "--quiet", "--set",
                                      "cluster.network.platform=" + platform, "--set",
                                      std::string("run.measure_us=") + measure_us})
