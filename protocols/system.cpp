@@ -369,22 +369,21 @@ std::uint64_t NodeProgram::finished_ever_of(int thread) const {
 /// The first few; and how many answers each node owes.
 std::string NodeProgram::describe_unfinished() const {
   constexpr std::size_t kShown = 4;
-  std::string text;
-  std::size_t count = 0;
+  std::vector<std::string> parts;
   for (std::size_t i = 0; i < threads_.size(); ++i) {
     const Thread& thread = *threads_[i];
     for (std::size_t coroutine = 0; coroutine < thread.transactions.size(); ++coroutine) {
-      if (thread.worker.is_finished(coroutine) || ++count > kShown) continue;
-      text += fmt::format("{}thread {} coroutine {}: {}", text.empty() ? "" : "; ", i, coroutine,
-                          thread.transactions[coroutine]->describe());
+      if (thread.worker.is_finished(coroutine) || parts.size() == kShown) continue;
+      parts.push_back(fmt::format("thread {} coroutine {}: {}", i, coroutine,
+                                  thread.transactions[coroutine]->describe()));
     }
   }
   for (int node = 0; node < shared_->system.parameters().shape.nodes; ++node) {
     std::size_t unanswered = 0;
     for (const auto& thread : threads_) unanswered += thread->rpc.unanswered(node);
-    if (unanswered > 0) text += fmt::format("; {} unanswered by node {}", unanswered, node);
+    if (unanswered > 0) parts.push_back(fmt::format("{} unanswered by node {}", unanswered, node));
   }
-  return text;
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 Phase NodeProgram::phase(int thread, int coroutine) const {

@@ -12,9 +12,21 @@
 #include <vector>
 
 #include "backend/temporary_directory.hpp"
+#include "backend/user_error.hpp"
 #include "tools/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
+
+/// Its line, or "accepted".
+template <typename Call>
+std::string refusal_of(const Call& call) {
+  try {
+    call();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
 
 struct Ended {
   int exit_code = -1;

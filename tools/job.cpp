@@ -76,6 +76,7 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
         histories.insert(histories.end(), more.begin(), more.end());
       }
       input.collected_early += node->versions_collected_early();
+      if (!system_.parameters().check) continue;
       const auto held = node->last_versions();
       last_versions.insert(last_versions.end(), held.begin(), held.end());
     }

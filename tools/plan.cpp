@@ -13,6 +13,7 @@
 #include "scenarios/text.hpp"
 #include "tools/sweep.hpp"
 #include "tools/text.hpp"
+#include "tools/warnings.hpp"
 
 namespace verbtwin::tools {
 
@@ -77,8 +78,7 @@ std::optional<double> behind_with(const json& result) {
   const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
   if (!offered_per_s.is_number() || value_at(result, "bottleneck.resource") == "offered_load")
     return std::nullopt;
-  const double ended = result.at("committed").get<double>() + result.at("user_aborts").get<double>();
-  return ended * 1e6 / (result.at("window_us").get<double>() * offered_per_s.get<double>());
+  return ended_of(result) * 1e6 / (result.at("window_us").get<double>() * offered_per_s.get<double>());
 }
 
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {

@@ -183,7 +183,9 @@ class RampTransactions final : public RankJob {
   std::string report() override {
     ByteWriter to;
     to.put(node_->versions_collected_early());
-    to.put_all(std::span<const protocols::LastVersion>(node_->last_versions()));
+    std::vector<protocols::LastVersion> held;
+    if (system_.parameters().check) held = node_->last_versions();
+    to.put_all(std::span<const protocols::LastVersion>(held));
     for (int thread = 0; thread < node_->threads(); ++thread) {
       pack(to, node_->statistics(thread));
       const auto histories = node_->histories(thread);

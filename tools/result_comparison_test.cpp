@@ -65,12 +65,7 @@ ComparedQuantity quantity(const ResultComparison& comparison, const std::string&
 }
 
 std::string refusal(const json& a, const json& b) {
-  try {
-    compared(a, b);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refusal_of([&] { compared(a, b); });
 }
 
 TEST(ResultComparison, CountsAreOfOneCommit) {

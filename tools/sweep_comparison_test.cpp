@@ -64,12 +64,7 @@ SweepComparison compared(const json& a, const json& b) {
 }
 
 std::string refusal(const json& a, const json& b) {
-  try {
-    compared(a, b);
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return refusal_of([&] { compared(a, b); });
 }
 
 TEST(SweepComparison, WhatFollowsFromAnotherSettingIsNone) {

@@ -21,11 +21,11 @@ double asked_for(const RunInput& input) {
   return input.scenario->run.offered_per_s * static_cast<double>(input.window_ps) / 1e12;
 }
 
+}  // namespace
+
 double ended_of(const json& result) {
   return result.at("committed").get<double>() + result.at("user_aborts").get<double>();
 }
-
-}  // namespace
 
 void warn_of_length(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;

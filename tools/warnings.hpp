@@ -14,6 +14,9 @@ namespace verbtwin::tools {
 /// not known: anything up to as much as a commit of their type.
 void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
 
+/// Transactions that came to their end in the window of a result.
+double ended_of(const nlohmann::json& result);
+
 /// Whether what run.offered_per_s asks for in the window came to its end in it, chance aside.
 bool keeps_up(const RunInput& input, const nlohmann::json& result);
 
