@@ -22,8 +22,9 @@ std::vector<LastVersion> newest_committed(RampHistories histories) {
   std::ranges::sort(all, [](const LastVersion& a, const LastVersion& b) {
     return a.key != b.key ? a.key < b.key : a.timestamp > b.timestamp;
   });
-  const auto older = std::ranges::unique(all, {}, &LastVersion::key);
-  all.erase(older.begin(), older.end());
+  // Not std::ranges::unique: Clang 14 does not compile the subrange of GCC 12's library.
+  const auto same_key = [](const LastVersion& a, const LastVersion& b) { return a.key == b.key; };
+  all.erase(std::unique(all.begin(), all.end(), same_key), all.end());
   return all;
 }
 
