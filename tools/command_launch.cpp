@@ -13,12 +13,12 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
-#include "scenarios/loader.hpp"
 #include "scenarios/overrides.hpp"
-#include "tools/catalog.hpp"
+#include "scenarios/sweep.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/rank_options.hpp"
+#include "tools/sweep_points.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -48,9 +48,10 @@ void refuse_simulated(const std::vector<std::string>& overrides) {
 }
 
 void check_nodes(const LaunchOptions& options, int ranks) {
-  std::vector<std::string> overrides = options.overrides;
-  overrides.push_back("backend=ibverbs");
-  const scenarios::Scenario scenario = scenarios::load_scenario(options.scenario, overrides, make_catalog());
+  std::vector<scenarios::Override> flags = {scenarios::flag_override("backend", "--backend", "ibverbs")};
+  if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
+  const auto points = load_runnable_points(options.scenario, options.overrides, flags);
+  const scenarios::Scenario& scenario = points.front().scenario;  // all points have as many nodes
   if (scenario.cluster.nodes == ranks) return;
   throw UserError("",
                   fmt::format("{}, but the scenario has {}, one rank each; allowed: {}, or --set "
@@ -126,7 +127,8 @@ int launch(const LaunchOptions& options) {
 
 void add_launch_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<LaunchOptions>();
-  CLI::App* command = app.add_subcommand("launch", "Run a scenario on real verbs: start all its ranks");
+  CLI::App* command = app.add_subcommand(
+      "launch", "Run a scenario, or every point of its sweep, on real verbs: start all its ranks");
   add_scenario_options(*command, options->scenario, options->overrides);
   command->add_option("--local", options->local, "Start that many ranks on this machine")
       ->type_name("N")
@@ -139,7 +141,9 @@ void add_launch_command(CLI::App& app, int& exit_code) {
       ->type_name("HOST:PORT");
   add_device_options(*command, options->rank);
   command->add_option("--seed", options->seed, "Seed of the run")->type_name("N");
-  command->add_option("--out", options->out, "Directory for result.json, on rank 0's machine")
+  command
+      ->add_option("--out", options->out,
+                   "Directory, on rank 0's machine, for result.json or what `verbtwin run` leaves of a sweep")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");

@@ -369,7 +369,11 @@ TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
     EXPECT_FALSE(fs::exists(directory_ / "none"));
     return line;
   };
-  EXPECT_THAT(refused(R"([{"backend": ["ibverbs", "sim"]}])"), HasSubstr("/backend: a sweep is simulated"));
+  EXPECT_THAT(refused(R"([{"backend": ["ibverbs", "sim"]}])"),
+              HasSubstr("/backend: the first point's is ibverbs; allowed: one for all points"));
+  EXPECT_THAT(
+      refused(R"([{"backend": ["ibverbs"]}, {"cluster.nodes": [3, 5]}])"),
+      AllOf(HasSubstr("/cluster/nodes: 5, where the first point has 3: "), HasSubstr("; in point 1 (")));
   EXPECT_THAT(refused(R"([{"protocol.log.ring_kib": [64, 70000]}])"), HasSubstr("/protocol/log/ring_kib: "));
   EXPECT_THAT(refused(R"([{"run.seed": [1, 2], "cluster.network": [null, {"platform": "one.xml"}]}])"),
               HasSubstr("it has 1 hosts, the cluster needs 3"));

@@ -106,6 +106,11 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
           "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
           "--backend ibverbs");
     }
+    if (scenario.backend != "sim" && options.jobs > 1) {
+      throw UserError("",
+                      fmt::format("--jobs {}: real runs share their machines, one runs at a time; allowed: 1",
+                                  options.jobs));
+    }
     if (options.trace && scenario.backend != "sim")
       throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
     if (options.trace && !settings.empty())
@@ -305,14 +310,28 @@ class SweepOutput {
   std::vector<SweepRow> rows_;
 };
 
-/// A signal ends the sweep with the points it interrupts.
+/// Whether results come to this process: those of a real run are rank 0's.
+bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario) {
+  return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
+}
+
+/// A signal ends the sweep with the points it interrupts, a rank's failure with the point that it cuts short.
 int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   const StopSignals signals;
+  if (!gets_results(options, points.front().scenario)) {
+    run_points(points, options.rank, 1, signals, false, [](std::size_t, const nlohmann::json&) {});
+    return kExitDone;
+  }
   if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
   SweepOutput output(options, points);
   try {
     run_points(points, options.rank, options.jobs, signals, !options.quiet,
-               [&](std::size_t number, nlohmann::json result) { output.add(number, std::move(result)); });
+               [&](std::size_t number, nlohmann::json result) {
+                 const std::string failure = result.value("failure", "");
+                 output.add(number, std::move(result));
+                 if (!failure.empty())
+                   throw std::runtime_error(describe_point(number, points[number]) + ": " + failure);
+               });
   } catch (...) {
     output.keep();
     throw;

@@ -322,6 +322,11 @@ TEST_F(Refusals, WhatNoPointOfAMeasurementCanBe) {
   }
 }
 
+TEST_F(Refusals, RealRunsSideBySide) {
+  EXPECT_EQ(refusal({"run", scenario_, "--backend", "ibverbs", "--jobs", "2"}),
+            "--jobs 2: real runs share their machines, one runs at a time; allowed: 1");
+}
+
 TEST_F(Refusals, WhatLaunchWouldNotHeed) {
   const auto refused = [this](const std::string& flag, const std::string& value) {
     return refusal({"launch", "--local", "3", scenario_, flag, value});
@@ -329,6 +334,7 @@ TEST_F(Refusals, WhatLaunchWouldNotHeed) {
   EXPECT_THAT(
       refused("--set", "backend=sim"),
       HasSubstr("--set backend=sim: launch is for real verbs; allowed: ibverbs; `verbtwin run` simulates"));
+  EXPECT_THAT(refused("--seed", "one"), HasSubstr("--seed one: ")) << "before any rank is started";
   for (const char* number : {"-5", "256"}) {
     EXPECT_THAT(refused("--gid-index", number),
                 HasSubstr(std::string("--gid-index ") + number + ": allowed: an integer, 0 to 255"));

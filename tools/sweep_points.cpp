@@ -1,5 +1,7 @@
 #include "tools/sweep_points.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -70,6 +72,20 @@ class Checks {
   std::set<std::pair<std::string, int>> platforms_;
 };
 
+/// A rank of a real run is one process at all points.
+void check_same_ranks(const scenarios::Scenario& first, const scenarios::Scenario& scenario) {
+  if (scenario.backend != first.backend) {
+    throw UserError("/backend", fmt::format("the first point's is {}; allowed: one for all points of a sweep",
+                                            first.backend));
+  }
+  if (scenario.backend == "sim" || scenario.cluster.nodes == first.cluster.nodes) return;
+  throw UserError(
+      "/cluster/nodes",
+      fmt::format("{}, where the first point has {}: on real verbs a node is a rank, and the same "
+                  "ranks run all points; allowed: {}, or a sweep for each number",
+                  scenario.cluster.nodes, first.cluster.nodes, first.cluster.nodes));
+}
+
 }  // namespace
 
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
@@ -80,9 +96,7 @@ std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::p
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto& [settings, scenario] = points[i];
     try {
-      if (scenario.backend != "sim" && !settings.empty()) {
-        throw UserError("/backend", "a sweep is simulated; run its points one by one on real verbs");
-      }
+      check_same_ranks(points.front().scenario, scenario);
       checks.check(scenario);
     } catch (const UserError& error) {
       const std::string line = scenarios::describe(scenario, error);

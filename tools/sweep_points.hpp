@@ -13,8 +13,8 @@
 namespace verbtwin::tools {
 
 /// load_points(), and what only the parts of a run know to refuse: the profiles, what a device with such a
-/// NIC cannot carry, the protocol's and workload's parameters together, the platform file. Throws UserError
-/// whose message is the whole line.
+/// NIC cannot carry, the protocol's and workload's parameters together, the platform file; and points that
+/// are not all simulated or all for the same ranks. Throws UserError whose message is the whole line.
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
                                                         const std::vector<scenarios::Override>& flags = {});

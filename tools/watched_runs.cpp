@@ -27,6 +27,8 @@ nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, con
     return run();
   } catch (const UserError&) {
     throw;
+  } catch (const Interrupted&) {
+    throw;
   } catch (const std::exception& error) {
     throw std::runtime_error(describe_point(number, point) + ": " + error.what());
   }
@@ -57,16 +59,23 @@ nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags&
 void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlags& flags, int jobs,
                 const StopSignals& signals, bool may_show,
                 const std::function<void(std::size_t point, nlohmann::json result)>& finished) {
-  // Nothing may follow a platform with profiles in its process.
-  const bool apart = std::ranges::any_of(
-      points, [](const auto& point) { return !point.scenario.cluster.network.platform.empty(); });
+  // Nothing may follow a platform with profiles in its process; a rank has its processes.
+  const bool apart = std::ranges::any_of(points, [](const auto& point) {
+    return point.scenario.backend == "sim" && !point.scenario.cluster.network.platform.empty();
+  });
   if (jobs > 1 || apart) {
     run_side_by_side(points, jobs, signals.stop(), may_show && is_terminal(STDERR_FILENO), finished);
     return;
   }
-  for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
-    finished(i,
-             named(i, points[i], [&] { return run_watched(points[i].scenario, flags, signals, may_show); }));
+  try {
+    for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
+      nlohmann::json result =
+          named(i, points[i], [&] { return run_watched(points[i].scenario, flags, signals, may_show); });
+      const bool stopped = result.is_object() && result.value("partial", false);
+      finished(i, std::move(result));
+      if (stopped) return;  // by a signal that another rank may have had alone
+    }
+  } catch (const Interrupted&) {  // nothing of that point is there
   }
 }
 

@@ -20,8 +20,9 @@ namespace verbtwin::tools {
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
                            const StopSignals& signals, bool may_show, Trace* trace = nullptr);
 
-/// The points one after another, or `jobs` at a time; `finished` gets the results in their order. A signal
-/// ends what runs, with partial results, and nothing new begins. What is thrown names the point.
+/// The points one after another, or `jobs` simulated ones at a time; `finished` gets the results in their
+/// order, as run_watched() has them. A signal ends what runs, with partial results, and nothing new begins.
+/// What is thrown names the point.
 void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlags& flags, int jobs,
                 const StopSignals& signals, bool may_show,
                 const std::function<void(std::size_t point, nlohmann::json result)>& finished);
