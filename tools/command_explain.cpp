@@ -80,9 +80,6 @@ class Explainer {
                                   "sweep",
                                   options.scenario, points_.size()));
     }
-    if (base().run.offered_per_s > 0)
-      throw UserError("",
-                      "explain looks for what limits a run, and run.offered_per_s does: allowed without it");
     if (base().backend != "sim")
       throw UserError("", "explain changes what is simulated: --set backend=sim is allowed");
   }
@@ -195,7 +192,8 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
       "Some twenty runs: one as the scenario is, one with each part of the cluster twice as good (times\n"
-      "halved, rates and numbers doubled), and one with another seed, which says what is chance.");
+      "halved, rates and numbers doubled), and one with another seed, which says what is chance. Of a load\n"
+      "(run.offered_per_s) that is all done it finds what makes the latency.");
   command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
 }
 

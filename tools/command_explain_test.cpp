@@ -49,6 +49,15 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
 }
 
+TEST_F(ExplainCommand, FindsWhatMakesTheLatencyOfALoadThatIsDone) {
+  const Ended ended = verbtwin({"explain", scenario_, "--set", "run.offered_per_s=200000", "--json"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  const json explanation = json::parse(ended.out);
+  EXPECT_EQ(explanation.at("gain_in"), "latency");
+  EXPECT_GT(gain_of(explanation, "PCIe latency"), 0.05);
+  EXPECT_LT(gain_of(explanation, "PCIe rate"), 0.05);
+}
+
 TEST_F(ExplainCommand, WhatWasTriedCanBeRunAgain) {
   const std::string out = (directory_ / "why").string();
   const Ended ended = verbtwin({"explain", scenario_, "--out", out});

@@ -58,8 +58,14 @@ bool moves_nothing(const json& base, const Trial& trial) {
          latency_us(trial.result, "p99") == latency_us(base, "p99");
 }
 
-std::string line(const std::string& what, const std::string& change, const json& result) {
-  return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", what, change, format_si(rate_per_s(result)),
+bool does_offered_load(const json& result) {
+  return value_at(result, "bottleneck.resource") == "offered_load";
+}
+
+/// What a gain is of comes first, then the latencies.
+std::string line(const std::string& what, const std::string& change, const json& result, bool in_latency) {
+  return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", what, change,
+                     in_latency ? format_us(latency_us(result, "mean")) : format_si(rate_per_s(result)),
                      format_us(latency_us(result, "p50")), format_us(latency_us(result, "p99")));
 }
 
@@ -86,6 +92,13 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
   const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
   const std::string others = fmt::format("{} alone brings more than {}",
                                          worth.empty() ? "Nothing" : "Nothing else", format_percent(least));
+  if (does_offered_load(base)) {
+    return worth.empty() ? others + ": the time of a transaction is made of many small parts."
+                         : fmt::format(
+                               "All the load is done; its latency is made longest by {}, each twice as "
+                               "good by itself. {}.",
+                               named(worth), others);
+  }
   if (worth.empty()) {
     return others + ": several parts hold it back in turn, or its own waiting does (conflicts, think time).";
   }
@@ -169,12 +182,21 @@ json improved_field(const json& resolved, std::string_view field) {
   return value.is_number_integer() ? json(value.get<std::int64_t>() * 2) : json(value.get<double>() * kTwice);
 }
 
+const char* gains_in(const json& base) {
+  return does_offered_load(base) ? "latency" : "rate";
+}
+
 double gain(const json& base, const json& result) {
+  if (does_offered_load(base)) return latency_us(base, "mean") / latency_us(result, "mean") - 1;
   return rate_per_s(result) / rate_per_s(base) - 1;
 }
 
 json explanation_json(const json& base, const std::vector<Trial>& trials) {
-  json all = {{"format", "verbtwin-explanation"}, {"version", 1}, {"base", base}, {"trials", json::array()}};
+  json all = {{"format", "verbtwin-explanation"},
+              {"version", 1},
+              {"gain_in", gains_in(base)},
+              {"base", base},
+              {"trials", json::array()}};
   for (const Trial& trial : trials) {
     all["trials"].push_back({{"twice_as_good", trial.what == kOtherSeed ? json() : json(trial.what)},
                              {"seed", trial.result.at("seed")},
@@ -185,9 +207,10 @@ json explanation_json(const json& base, const std::vector<Trial>& trials) {
 }
 
 std::string render_explanation(const json& base, const std::vector<Trial>& trials) {
-  std::string text =
-      fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "twice as good", "gain", "per s", "p50 us", "p99 us");
-  text += line("as it is", "", base);
+  const bool in_latency = does_offered_load(base);
+  std::string text = fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "twice as good", "gain",
+                                 in_latency ? "mean us" : "per s", "p50 us", "p99 us");
+  text += line("as it is", "", base, in_latency);
   std::vector<const Trial*> moved;
   std::vector<std::string> unmoved;
   for (const Trial& trial : trials) {
@@ -200,7 +223,7 @@ std::string render_explanation(const json& base, const std::vector<Trial>& trial
   std::ranges::stable_sort(moved, std::greater{},
                            [&](const Trial* trial) { return gain(base, trial->result); });
   for (const Trial* trial : moved)
-    text += line(trial->what, signed_percent(gain(base, trial->result)), trial->result);
+    text += line(trial->what, signed_percent(gain(base, trial->result)), trial->result, in_latency);
   if (!unmoved.empty())
     text +=
         fmt::format("{:<22}{}\n", "no difference", wrap(fmt::format("{}", fmt::join(unmoved, ", ")), 22, 78));

@@ -1,5 +1,6 @@
 // Explaining: what limits a run, found by trying. Each part of the cluster in turn is made twice as good, and
-// the run is done again: what the rate gains says how much that part held it back.
+// the run is done again: what the rate gains says how much that part held it back. A run that does all the
+// load it is offered has no other rate: there it is the mean latency that gets shorter.
 //
 // Chosen: whole runs of changed profiles, one part at a time, and one with another seed, which says what is
 // chance. Rejected: shares of use (`bottleneck` in every result, at no cost: a resource may be busy with what
@@ -45,7 +46,10 @@ struct Trial {
 };
 inline constexpr const char* kOtherSeed = "another seed";
 
-/// What the rate gains by it: 0.1 is 10 %. `base` has a rate.
+/// What `gain` is of: "rate", or "latency" where the base does all the load that it is offered.
+const char* gains_in(const nlohmann::json& base);
+/// By how much the rate grows or the mean latency shrinks: 0.1 is 110 transactions where 100 were, or a
+/// latency divided by 1.1. `base` has a rate.
 double gain(const nlohmann::json& base, const nlohmann::json& result);
 
 /// What `explain --json` prints (tools/RESULT.md).

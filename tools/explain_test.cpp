@@ -96,6 +96,24 @@ TEST(Explain, WhatAnotherSeedMakesIsChance) {
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
 }
 
+TEST(Explain, WhatDoesItsLoadGainsInLatency) {
+  const auto at_load = [](double mean_us) {
+    json result = result_with(100e6, mean_us);
+    result["latency_us"]["mean"] = mean_us;
+    result["bottleneck"] = {{"resource", "offered_load"}};
+    return result;
+  };
+  const std::vector<Trial> trials = {
+      {"links", at_load(10)}, {"PCIe latency", at_load(8)}, {"cores", at_load(9.9)}};
+  const std::string text = render_explanation(at_load(10), trials);
+  EXPECT_THAT(text, HasSubstr("gain   mean us    p50 us"));
+  EXPECT_THAT(text, HasSubstr("PCIe latency             +25.0 %      8.00"));
+  EXPECT_THAT(text, HasSubstr("its latency is made longest by PCIe latency"));
+  EXPECT_THAT(text, HasSubstr("no difference         links\n"));
+  EXPECT_EQ(explanation_json(at_load(10), trials).at("gain_in"), "latency");
+  EXPECT_EQ(explanation_json(result_with(1), {}).at("gain_in"), "rate");
+}
+
 TEST(Explain, AMicroBenchmarksRateIsThatOfAllItsMachines) {
   const json base = {{"operations_per_s", 10.0}, {"machines", 4}};
   const json better = {{"operations_per_s", 15.0}, {"machines", 4}};

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "backend/user_error.hpp"
-#include "tools/command_line_for_test.hpp"
 #include "tools/runs_for_test.hpp"
 
 namespace verbtwin::tools {
@@ -126,13 +125,6 @@ TEST(OfferedLoadRefusals, AMicroBenchmarkTakesNone) {
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(), HasSubstr("/run/offered_per_s: without a protocol there are no transactions"));
   }
-}
-
-class OfferedLoadCommand : public CommandLine {};
-
-TEST_F(OfferedLoadCommand, ExplainLooksForOtherLimits) {
-  EXPECT_THAT(refusal({"explain", scenario_, "--set", "run.offered_per_s=1000"}),
-              HasSubstr("run.offered_per_s does"));
 }
 
 }  // namespace

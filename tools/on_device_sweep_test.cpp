@@ -68,7 +68,7 @@ TEST_F(OnDeviceSweep, EveryPointIsMeasuredAndComparesWithItsTwin) {
   ChildProcess compared(directory_, {VERBTWIN_BINARY, "compare", twin, (directory_ / "result").string()});
   ASSERT_EQ(compared.wait(), 0) << err();
   EXPECT_THAT(compared.out(), ContainsRegex("measured on rxe0, 6[ \n]+points"));
-  EXPECT_THAT(compared.out(), ContainsRegex("order +by rate the same in [0-3] of 3 pairs"));
+  EXPECT_THAT(compared.out(), ContainsRegex("order +by rate the same in [0-3] of [1-3] pair"));
 }
 
 TEST_F(OnDeviceSweep, CtrlCKeepsThePointsThatAreThere) {

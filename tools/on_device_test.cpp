@@ -94,6 +94,15 @@ TEST_F(OnDevice, TheRampFamilyIsReadAtomic) {
   }
 }
 
+TEST_F(OnDevice, AnOfferedLoadComesWhenItComes) {
+  EXPECT_EQ(launch({"--set", "run.offered_per_s=150", "--set", "run.measure_us=3000000"})->wait(), 0)
+      << err();
+  const json r = result();
+  EXPECT_NEAR(r.at("committed_per_s").get<double>(), 150, 60)
+      << "450 expected, as Poisson's, and some to come";
+  for (const json& check : r.at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
+}
+
 TEST_F(OnDevice, PrimitivesAreMeasured) {
   ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out",
                                 (directory_ / "m").string(), "-s", "8", "--threads", "1,2", "-t", "1,4", "-D",
