@@ -74,8 +74,6 @@ class History {
             all.subspan(entry.writes_at, end - entry.writes_at), entry.effect, entry.when};
   }
 
-  const Interval& when(std::size_t i) const { return ends_[i].when; }
-
  private:
   struct Entry {
     std::size_t reads_at, writes_at;

@@ -202,7 +202,7 @@ std::vector<Interval> times_of(const GroupedAccesses& accesses) {
   std::vector<Interval> when;
   when.reserve(accesses.numbers().count());
   for (const History* history : accesses.histories()) {
-    for (std::size_t i = 0; i < history->size(); ++i) when.push_back(history->when(i));
+    for (std::size_t i = 0; i < history->size(); ++i) when.push_back((*history)[i].when);
   }
   return when;
 }
