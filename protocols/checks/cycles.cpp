@@ -109,8 +109,8 @@ std::string_view to_string(DependencyKind kind) {
 }
 
 struct DependencyGraph::Impl {
-  Impl(std::uint32_t transactions, std::span<const Dependency> dependencies)
-      : dependencies(dependencies), graph(make_graph(transactions, dependencies)), component(transactions) {
+  Impl(std::uint32_t transactions, std::span<const Dependency> given)
+      : dependencies(given), graph(make_graph(transactions, given)), component(transactions) {
     const auto index = boost::get(boost::vertex_index, graph);
     components = boost::strong_components(graph, boost::make_iterator_property_map(component.begin(), index));
   }
