@@ -178,22 +178,33 @@ class Simulation {
     }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
-    if (unfinished > 0 && (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
+    const bool quiet = calendar.empty() && cluster_.transport().in_flight() == 0;
+    if (unfinished > 0 && !quiet &&
+        (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished in the {:.3g} simulated ms that were waited for the next: the network's "
           "latencies may be too long, or its links too slow",
           unfinished, what_is_run(scenario_), static_cast<double>(calendar.now_ps() - finished_ps) / 1e9));
     }
-    if (unfinished > 0 && !calendar.empty()) {
+    if (unfinished > 0 && !quiet) {
       throw std::runtime_error(fmt::format(
-          "{} {} never finished: they were still being tried again, and none of them came to its end",
-          unfinished, what_is_run(scenario_)));
+          "{} {} never finished: they were still being tried again, and none of them came to its end{}",
+          unfinished, what_is_run(scenario_), what_is_awaited()));
     }
     if (unfinished > 0) {
       throw std::runtime_error(fmt::format(
-          "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped)",
-          unfinished, what_is_run(scenario_), after_.verbs.datagrams_dropped));
+          "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped){}",
+          unfinished, what_is_run(scenario_), after_.verbs.datagrams_dropped, what_is_awaited()));
     }
+  }
+
+  /// On the first node that has something to tell; empty: none has.
+  std::string what_is_awaited() const {
+    for (std::size_t node = 0; node < nodes_.size(); ++node) {
+      const std::string text = nodes_[node]->describe_unfinished();
+      if (!text.empty()) return fmt::format("; node {}: {}", node, text);
+    }
+    return "";
   }
 
   const scenarios::Scenario& scenario_;
