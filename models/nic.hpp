@@ -89,8 +89,9 @@ class Nic {
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency).
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
-    return pass_receive_engine(context, arrived, bytes,
-                               payload_ps(bytes) + recv_wqe_ps_ + take_recv_ps(context));
+    const std::int64_t miss_ps = take_recv_ps(context);
+    recv_misses_.recv_queues_ps += miss_ps;
+    return pass_receive_engine(context, arrived, bytes, payload_ps(bytes) + recv_wqe_ps_ + miss_ps);
   }
   /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
   /// the state of the receive queue.
@@ -132,7 +133,7 @@ class Nic {
 
   /// The part of an engine's time that went into fetching what its caches did not hold.
   struct MissTime {
-    std::int64_t contexts_ps = 0, wqes_ps = 0, translations_ps = 0;
+    std::int64_t contexts_ps = 0, wqes_ps = 0, recv_queues_ps = 0, translations_ps = 0;
   };
   const MissTime& send_misses() const { return send_misses_; }
   const MissTime& recv_misses() const { return recv_misses_; }

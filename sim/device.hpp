@@ -4,6 +4,7 @@
 // thread. What happens to a request after it is posted is in sim/transport.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -23,6 +24,25 @@ namespace verbtwin::sim {
 
 class Transport;
 
+/// What a port sends, in the order in which it was told to, as far as the way out is not taken yet: flights.
+struct Outbound {
+  struct List {
+    std::uint32_t first = ~0U, last = 0;
+  };
+  /// The next message is on its way: when it will have left the port, those before it done with.
+  void sent(const models::Moment& left) {
+    left_ps[next] = std::max(left_ps[(next + left_ps.size() - 1) % left_ps.size()], left.queue_ps);
+    next = static_cast<std::uint8_t>((next + 1U) % left_ps.size());
+  }
+  /// When all but the last few will have left. Of long messages some are on their way side by side.
+  std::int64_t few_left_ps() const { return left_ps[next]; }
+
+  List requests, answers;                 // that wait
+  std::array<std::int64_t, 4> left_ps{};  // of the last ones sent, in a ring
+  std::uint8_t next = 0;                  // the oldest of them
+  bool is_answers_turn = false;
+};
+
 /// One NIC port of one node: what its devices share.
 struct Port {
   models::Nic nic;
@@ -30,6 +50,7 @@ struct Port {
   int endpoint;
   std::optional<models::DoorbellRegisters> doorbells = {};  // where the node's threads share a context
   std::uint32_t threads = 1;                                // of the node
+  Outbound outbound = {};
 };
 
 class SimCompletionQueue final : public CompletionQueue {
@@ -154,8 +175,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t epoch_ = 0;  // requests of an earlier epoch were reset away
   QpType type_;
   QpState state_ = QpState::kReset;
-  bool holding_ = false;  // as responder: a SEND waits for a RECV, and those behind it with it
-  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
+  std::uint32_t answers_waiting_ = 0;  // as responder: for its port
+  bool holding_ = false;               // as responder: a SEND waits for a RECV, and those behind it with it
+  bool stalled_ = false;               // as requester: a request failed at home, those behind it do not leave
   // Second line. As requester:
   std::uint32_t posted_ = 0;  // send queue position
   std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again

@@ -64,9 +64,15 @@ class Fabric {
         static_cast<std::int64_t>(models::kCreditBlocks * models::kCreditBlockBytes * ps_per_byte);
     return {left.not_before(tail.at() - latency_ps - room_ps), tail};
   }
-  /// The same for a message that nobody waits for.
-  void cross_quietly(Path path, std::uint32_t bytes) {
-    for (std::uint32_t hop = 0; hop < path.count; ++hop) {
+  /// The first link alone: when the last byte has left the sender's port.
+  models::Moment leave(Path path, std::uint32_t bytes, models::Moment ready) {
+    if (path.count == 0) return ready;
+    Link& l = links_[path_links_[path.first]];
+    return l.serve(ready, l.service_ps(bytes));
+  }
+  /// All links, or those behind the first ones, for a message that nobody waits for.
+  void cross_quietly(Path path, std::uint32_t bytes, std::uint32_t behind = 0) {
+    for (std::uint32_t hop = behind; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       l.server.owe(l.service_ps(bytes));
     }

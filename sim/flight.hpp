@@ -57,7 +57,10 @@ struct alignas(64) Transport::Flight {
   std::uint32_t rkey = 0;
   std::uint32_t imm_data = 0;
   std::uint32_t qkey = 0;
-  std::uint32_t order = 0;  // among the messages of its queue pair and direction (network.model = simgrid)
+  union {
+    std::uint32_t order = 0;  // among the messages of its queue pair and direction (network.model = simgrid)
+    std::uint32_t lead_ps;    // else: from when the NIC hears of it until it stands in front of it
+  };
   std::uint8_t pool_class = 0;  // of a payload kept in a pooled buffer; 0: none
   struct Atomic {
     std::uint64_t compare_add, swap;

@@ -1,6 +1,7 @@
 #include "sim/transport.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "sim/clock.hpp"
 #include "sim/flight.hpp"
@@ -54,8 +55,12 @@ Transport::~Transport() {
 
 std::uint32_t Transport::add(SimQueuePair& qp) {
   const auto endpoint = static_cast<std::size_t>(qp.port_.endpoint);
-  if (memories_.size() <= endpoint) memories_.resize(endpoint + 1);
+  if (memories_.size() <= endpoint) {
+    memories_.resize(endpoint + 1);
+    ports_.resize(endpoint + 1);
+  }
   memories_[endpoint] = qp.port_.memory;
+  ports_[endpoint] = &qp.port_;
   queue_pairs_.push_back(&qp);
   return static_cast<std::uint32_t>(queue_pairs_.size() - 1);
 }
@@ -86,13 +91,14 @@ void Transport::release(std::uint32_t index) {
   --in_flight_;
 }
 
-/// `last_ps`: when the one before it on its queue pair did; none overtakes another.
+/// `last_ps`: when the one before it on its queue pair did; none overtakes another. `links_taken`: how many
+/// of the path know of it already.
 void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
-                             std::int64_t& last_ps) {
+                             std::int64_t& last_ps, std::uint32_t links_taken) {
   Flight& f = flight(index);
   last_ps = std::max(last_ps, ready_ps);
   f.order = sequences_[sequence_key(f)].sent++;
-  fabric_.cross_quietly(path, bytes);  // for what the links are in use
+  fabric_.cross_quietly(path, bytes, links_taken);  // for what the links are in use
   message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
 }
 
@@ -156,15 +162,38 @@ void Transport::arrive_in_order(std::uint32_t index) {
   }
 }
 
-/// A request or a response is there as a whole, now.
+/// Whether the NIC at the far end is to hear of it when its time has nearly come, `last_ps` being when it
+/// hears of the one before it on this queue pair.
+bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps) {
+  const std::int64_t now_ps = calendar_.now_ps();
+  const std::int64_t near_ps = there.first().queue_ps - kAheadOfQueuesMaxPs;
+  if (near_ps <= now_ps && last_ps <= now_ps) return false;
+  last_ps = std::max({now_ps, last_ps, near_ps});
+  Flight& f = flight(index);
+  f.done_ps = there.at();
+  f.spread_ps = there.spread_ps;
+  constexpr std::int64_t kLeadMaxPs = std::numeric_limits<std::uint32_t>::max();
+  f.lead_ps = static_cast<std::uint32_t>(std::clamp<std::int64_t>(there.queue_ps - last_ps, 0, kLeadMaxPs));
+  calendar_.schedule(last_ps, handler_, index);
+  return true;
+}
+
+/// A request or a response is there as a whole: now, or soon where it was put off (arrives_later).
 void Transport::message_arrived(std::uint32_t index) {
+  const Flight& f = flight(index);
+  models::Moment here = now();
+  if (message_clock_ == nullptr) {
+    here.queue_ps += f.lead_ps;
+    here.delay_ps = std::max<std::int64_t>(0, f.done_ps - here.queue_ps);
+    here.spread_ps = f.spread_ps;
+  }
   SimQueuePair* origin = find(flight(index).origin);
   if (origin == nullptr || origin->epoch_ != flight(index).epoch) {
     release(index);
   } else if (flight(index).stage == Stage::kRequestOnWire) {
-    arrive_request(index, *origin, now());
+    arrive_request(index, *origin, here);
   } else {
-    arrive_response(index, *origin, now());
+    arrive_response(index, *origin, here);
   }
 }
 
@@ -205,6 +234,15 @@ void Transport::handle(std::uint32_t index) {
       break;
     case Stage::kRung:
       rung(index);
+      break;
+    case Stage::kPort: {
+      Port& port = *ports_[flight(index).target];
+      release(index);
+      send_outbound(port);
+      break;
+    }
+    case Stage::kRequestWaits:  // without an event of their own
+    case Stage::kAnswerWaits:
       break;
   }
 }
@@ -271,8 +309,14 @@ void Transport::unanswered(std::uint32_t index) {
 
 void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
+  const bool others_first = has_untouched(qp);
   while (qp.waiting_first_ != kNone) {
-    flush(qp, take_waiting(qp), std::max(ready.at(), calendar_.now_ps()));
+    const std::uint32_t index = take_waiting(qp);
+    if (others_first) {
+      flush_in_order(index, qp);
+    } else {
+      flush(qp, index, std::max(ready.at(), calendar_.now_ps()));
+    }
   }
   while (qp.receives_.size() > 0) {
     WorkCompletion wc;

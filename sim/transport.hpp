@@ -91,9 +91,12 @@ class Transport final : public EventHandler {
     kResponseOnWire,   // as a SimGrid communication, or a NAK
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
     kUnanswered,
-    kWindow,  // not a request: a queue pair whose requests wait may send the next
-    kLine,    // a cache line of a torn access
-    kRung,    // a doorbell that a core rings in the middle of a long step
+    kWindow,        // not a request: a queue pair whose requests wait may send the next
+    kLine,          // a cache line of a torn access
+    kRung,          // a doorbell that a core rings in the middle of a long step
+    kRequestWaits,  // for the way out of its port,
+    kAnswerWaits,   // the same of an answer;
+    kPort,          // and not a request: a port that may send the next of them
   };
 
   Flight& flight(std::uint32_t index) const;
@@ -108,7 +111,17 @@ class Transport final : public EventHandler {
   void rung(std::uint32_t index);
   void drop(const RungList& list, SimQueuePair* qp);
   void flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps);
+  void flush_in_order(std::uint32_t index, SimQueuePair& qp);
+  void flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t at_ps);
+  bool has_untouched(const SimQueuePair& qp) const;
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
+  void leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
+  bool is_taken(const Port& port) const;
+  void wait_for_port(std::uint32_t index, Port& port, Outbound::List& list);
+  void schedule_port(const Port& port);
+  std::uint32_t take_outbound(Outbound& out);
+  void send_outbound(Port& port);
+  void send_waiting(std::uint32_t index);
   void launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
   models::Moment left_port(const Flight& f, const SimQueuePair& qp, const Fabric::Crossing& crossing,
                            std::uint32_t wire_b);
@@ -121,8 +134,9 @@ class Transport final : public EventHandler {
   void read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps);
 
   void send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
-                    std::int64_t& last_ps);
+                    std::int64_t& last_ps, std::uint32_t links_taken = 0);
   void message_arrived(std::uint32_t index);
+  bool arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps);
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
@@ -148,6 +162,7 @@ class Transport final : public EventHandler {
   void refuse(std::uint32_t index, SimQueuePair& target, WcStatus status);
 
   void respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
+  void answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
@@ -163,6 +178,12 @@ class Transport final : public EventHandler {
   /// event less. One that is further ahead waits for its time, as its requests would stand in front of others
   /// that come before them.
   static constexpr std::int64_t kAheadMaxPs = 1'000'000;
+  /// What a port is told to send goes on its way at once while the way out is taken no further ahead than
+  /// this. Else it waits here, as it does in send queues: servers behind a long queue, if told of all that is
+  /// in it, took what comes before it for what comes behind (models/server.hpp). Not much shorter than what a
+  /// NIC holds between its stages (some 100 kB at 100 Gb/s): with 2 us a slot idled a twentieth of its time
+  /// beside a link that was full for moments.
+  static constexpr std::int64_t kAheadOfQueuesMaxPs = 8'000'000;
 
   Calendar& calendar_;
   Calendar::HandlerId handler_;
@@ -174,6 +195,7 @@ class Transport final : public EventHandler {
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<const Memory*> memories_;                 // by endpoint; of those that have a queue pair
+  std::vector<Port*> ports_;                            // the same
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   /// By core: doorbells that wait for their time with one event, that of the first, which is still to come if
   /// it is later than now.

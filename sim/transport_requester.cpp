@@ -119,14 +119,25 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
     next = f.next;
     f.wqe = ++wqe;
     f.done_ps = fetched.at();  // for one that has to wait
+    Outbound& out = qp.port_.outbound;
     if (qp.waiting_first_ != kNone) {
       append(index, qp.waiting_first_, qp.waiting_last_);
-    } else if (must_wait(qp, f)) {
-      append(index, qp.waiting_first_, qp.waiting_last_);
-      wake_first_waiting(qp);
+    } else if (out.requests.first != kNone || is_taken(qp.port_)) {
+      f.stage = Stage::kRequestWaits;
+      wait_for_port(index, qp.port_, out.requests);
     } else {
-      launch(index, qp, fetched);
+      leave(index, qp, fetched);
     }
+  }
+}
+
+/// The first of its queue pair that has not left: now, or when its place in the window is free.
+void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched) {
+  if (must_wait(qp, flight(index))) {
+    append(index, qp.waiting_first_, qp.waiting_last_);
+    wake_first_waiting(qp);
+  } else {
+    launch(index, qp, fetched);
   }
 }
 
@@ -155,7 +166,7 @@ void Transport::drop(const RungList& list, SimQueuePair* qp) {
     if (qp == nullptr) {
       release(request);
     } else {
-      flush(*qp, request, calendar_.now_ps());
+      flush_last(request, *qp, calendar_.now_ps());
     }
   }
 }
@@ -167,8 +178,30 @@ void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps)
   calendar_.schedule(qp.last_flush_ps_, handler_, index);
 }
 
+/// Some of its requests are on their way yet: what is flushed completes behind them.
+bool Transport::has_untouched(const SimQueuePair& qp) const {
+  return qp.type_ == QpType::kRc && (qp.port_.outbound.requests.first != kNone ||
+                                     std::max(qp.last_request_ps_, qp.last_touch_ps_) > calendar_.now_ps());
+}
+
+/// Keeps its place by going round empty.
+void Transport::flush_in_order(std::uint32_t index, SimQueuePair& qp) {
+  flight(index).status = WcStatus::kWrFlushErr;
+  launch(index, qp, now());
+}
+
+/// Of a queue pair that has failed: behind all that it was told of before.
+void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t at_ps) {
+  if (!has_untouched(qp)) return flush(qp, index, at_ps);
+  flight(index).path = qp.to_peer_;
+  Outbound::List& before = qp.port_.outbound.requests;
+  if (before.first == kNone) return flush_in_order(index, qp);
+  flight(index).stage = Stage::kRequestWaits;
+  wait_for_port(index, qp.port_, before);
+}
+
 void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
-  flush(qp, new_flight(qp, wr, position), qp.core_.now_ps());
+  flush_last(new_flight(qp, wr, position), qp, qp.core_.now_ps());
 }
 
 void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
@@ -251,9 +284,8 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
   // those before it, and those behind it stay.
   if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
-  const bool has_payload = !returns_data(f.opcode);
-  const std::uint32_t fetch_b =
-      f.status == WcStatus::kSuccess && has_payload && (f.flags & kInline) == 0 ? f.length : 0;
+  const std::uint32_t payload_b = f.status == WcStatus::kSuccess && !returns_data(f.opcode) ? f.length : 0;
+  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? payload_b : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
   if (returns_data(f.opcode)) {
@@ -273,19 +305,23 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
   if (is_atomic(f.opcode)) first_b += models::kAtomicEthBytes;
   if (has_imm(f.opcode)) first_b += models::kImmBytes;
-  const std::uint32_t bytes =
-      models::message_bytes(has_payload ? f.length : 0, first_b, mtu_b_, packet_extra_b_);
+  const std::uint32_t bytes = models::message_bytes(payload_b, first_b, mtu_b_, packet_extra_b_);
   // Nobody answers on UC and UD: a completion there says that the last byte has left the port.
   const bool completes = f.type != QpType::kRc && (f.flags & kSignaled) != 0;
   f.stage = Stage::kRequestOnWire;
   if (message_clock_ != nullptr) {
-    if (completes) complete(f, qp, qp.port_.nic.write_completion(out).at());
-    send_message(index, f.path, bytes, out.at(), qp.last_request_ps_);
+    // SimGrid does not tell when a message has left its port, only when it is there.
+    if (completes) complete(f, qp, qp.port_.nic.write_completion(fabric_.leave(f.path, bytes, out)).at());
+    send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
     return;
   }
-  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, {has_payload ? f.length : 0, mtu_b_});
+  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, {payload_b, mtu_b_});
+  qp.port_.outbound.sent(crossing.left);
   if (completes) complete(f, qp, qp.port_.nic.write_completion(left_port(f, qp, crossing, bytes)).at());
-  arrive_request(index, qp, crossing.there);
+  // What bounds a sender to whom nobody answers is what stands in front of the receiver's engine (left_port):
+  // that has to know of all of it.
+  if (f.type != QpType::kRc || !arrives_later(index, crossing.there, qp.last_request_ps_))
+    arrive_request(index, qp, crossing.there);
 }
 
 /// Who takes a message for sent when it has left the port is held back by a NIC that takes in no more.

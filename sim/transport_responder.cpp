@@ -61,8 +61,11 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const 
   f.spread_ps = done.spread_ps;
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
     touch_ps = std::max(origin.last_touch_ps_, touch_ps);
-    origin.last_touch_ps_ = std::max(touch_ps, touch.at()) + (is_torn(f) ? tear_.within_ps : 0);
-    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, origin.last_touch_ps_});
+    const std::int64_t all_ps = std::max(touch_ps, touch.at()) + (is_torn(f) ? tear_.within_ps : 0);
+    // What comes behind a WRITE lands behind it. Behind a READ whose lines are still read it may land: only a
+    // fence keeps it back.
+    origin.last_touch_ps_ = is_write(f.opcode) ? all_ps : std::max(touch_ps, touch.at());
+    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, all_ps});
   }
   f.stage = Stage::kTouch;
   calendar_.schedule(touch_ps, handler_, index);
@@ -290,13 +293,15 @@ void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
   calendar_.schedule(at_ps + kFlushProbePs, handler_, index);
 }
 
-/// A datagram whose turn at the NIC's engine is far takes its RECV then, not now: those of a receiver that is
-/// flooded are few. Connected queue pairs, whose order that would upset, have windows.
+/// A message whose turn at the NIC's engine is far takes its RECV then, not now: those of a receiver that is
+/// flooded are few. The last RECV gone, one may yet be posted until then. RC has windows, and is told to come
+/// again; UC keeps its order, so that each takes its RECV in its turn.
 bool Transport::waits_for_engine(std::uint32_t index, SimQueuePair& target) {
   Flight& f = flight(index);
-  if (f.type != QpType::kUd || f.stage == Stage::kInEngine) return false;
+  if (f.type == QpType::kRc || f.stage == Stage::kInEngine) return false;
   models::Nic& nic = target.port_.nic;
-  const std::int64_t wait_ps = nic.receive_wait_ps(rest_of(f)) - kRecvAheadMaxPs;
+  const bool in_turn = f.type == QpType::kUc || target.receives_.size() == 0;
+  const std::int64_t wait_ps = nic.receive_wait_ps(rest_of(f)) - (in_turn ? 0 : kRecvAheadMaxPs);
   if (wait_ps <= 0) return false;
   const models::Moment done = nic.receive_send(target.context_, rest_of(f), f.length);
   f.stage = Stage::kInEngine;
@@ -389,7 +394,22 @@ void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
 }
 
+/// What carries data waits for its port where that has much to send, and so do all that come behind it on its
+/// queue pair.
 void Transport::respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
+  Flight& f = flight(index);
+  Outbound& out = target.port_.outbound;
+  const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
+  const bool waits = with_data && (out.answers.first != kNone || is_taken(target.port_));
+  if (!waits && target.answers_waiting_ == 0) return answer(index, target, ready);
+  f.stage = Stage::kAnswerWaits;
+  f.done_ps = ready.at();
+  f.spread_ps = ready.spread_ps;
+  ++target.answers_waiting_;
+  wait_for_port(index, target.port_, out.answers);
+}
+
+void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
@@ -407,15 +427,19 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
     send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
     return;
   }
-  const models::Moment tail =
-      fabric_.cross(target.to_peer_, bytes, out, {with_data ? f.length : 0, mtu_b_}).there;
+  const Fabric::Crossing crossing =
+      fabric_.cross(target.to_peer_, bytes, out, {with_data ? f.length : 0, mtu_b_});
+  const models::Moment& tail = crossing.there;
+  if (with_data) target.port_.outbound.sent(crossing.left);
   SimQueuePair* origin = find(f.origin);
   if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
     target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());
+    f.done_ps = f.spread_ps = 0;
+    f.lead_ps = 0;
     calendar_.schedule(target.last_response_ps_, handler_, index);
   } else if (origin == nullptr || origin->epoch_ != f.epoch) {
     release(index);
-  } else {
+  } else if (!arrives_later(index, tail, target.last_response_ps_)) {
     arrive_response(index, *origin, tail);
   }
 }

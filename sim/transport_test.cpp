@@ -31,6 +31,7 @@ class Sender final : public Steppable {
     WorkCompletion wc;
     while (cq_->poll({&wc, 1}) == 1) {
       statuses.push_back(wc.status);
+      ids.push_back(wc.wr_id);
       last_ps = port_.cpu().now_ps();
     }
     return false;
@@ -62,6 +63,7 @@ class Sender final : public Steppable {
 
   std::function<void(Sender&)> begin;
   std::vector<WcStatus> statuses;
+  std::vector<std::uint64_t> ids;  // of requests to memory: from 0 on, as posted
   std::int64_t last_ps = 0;
 
  private:
@@ -73,9 +75,12 @@ class Sender final : public Steppable {
     wr.sge = {port_.memory().local().data(), bytes, port_.memory().lkey()};
     wr.remote_addr = remote.addr;
     wr.rkey = remote.rkey + key_off_by;
-    port_.connected_queue_pair(1, 0, 0).post_send(std::vector<SendWr>(static_cast<std::size_t>(times), wr));
+    std::vector<SendWr> list(static_cast<std::size_t>(times), wr);
+    for (SendWr& each : list) each.wr_id = posted_++;
+    port_.connected_queue_pair(1, 0, 0).post_send(list);
   }
 
+  std::uint64_t posted_ = 0;
   WorkerPort& port_;
   std::unique_ptr<CompletionQueue> cq_;
   std::unique_ptr<QueuePair> datagrams_;
@@ -266,6 +271,62 @@ TEST(Transport, WhatWaitsForItsDoorbellWhenTheQueuePairFailsIsFlushed) {
   senders.run();
   EXPECT_THAT(senders.first.statuses,
               ElementsAre(WcStatus::kRemAccessErr, WcStatus::kWrFlushErr, WcStatus::kWrFlushErr));
+}
+
+/// More than its port sends at once: the first fails when some of the others are on their way and some wait.
+TEST(Transport, WhatWaitsForItsPortWhenTheQueuePairFailsIsFlushedInOrder) {
+  Senders senders;
+  senders.first.begin = [](Sender& s) {
+    s.write(1, 8, 1);
+    s.write(30, 65536);
+    s.charge_us(50);  // it has failed when these are posted
+    s.write(2, 8);
+  };
+  senders.second.begin = [](Sender& s) { s.write(3, 65536); };  // another queue pair's are not
+  senders.run();
+  std::vector<WcStatus> expected(33, WcStatus::kWrFlushErr);
+  expected.front() = WcStatus::kRemAccessErr;
+  EXPECT_EQ(senders.first.statuses, expected);
+  EXPECT_TRUE(std::ranges::is_sorted(senders.first.ids));
+  EXPECT_THAT(senders.second.statuses,
+              ElementsAre(WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kSuccess));
+}
+
+/// A NIC does not put an answer behind all that its own threads have posted.
+TEST(Transport, AnAnswerDoesNotWaitForAllThatIsPosted) {
+  const auto read_us = [](bool with_writes) {
+    Senders senders;
+    struct Writer final : Steppable {
+      explicit Writer(Cluster& cluster) : port(cluster.port(1, 0)), cq(port.device().create_cq(128)) {
+        port.use_queue_pairs({.send_cq = cq.get(), .recv_cq = cq.get()});
+      }
+      bool step() override {
+        if (std::exchange(done, true)) return false;
+        const RemoteMemory remote = port.memory().remote(0, 0);
+        SendWr wr;
+        wr.opcode = Opcode::kRdmaWrite;
+        wr.sge = {port.memory().local().data(), 65536, port.memory().lkey()};
+        wr.remote_addr = remote.addr;
+        wr.rkey = remote.rkey;
+        port.connected_queue_pair(0, 0, 0).post_send(std::vector<SendWr>(60, wr));
+        return false;
+      }
+      WorkerPort& port;
+      std::unique_ptr<CompletionQueue> cq;
+      bool done = false;
+    } writer(senders.cluster);
+    if (with_writes) senders.cluster.drive(1, 0, writer);
+    senders.first.begin = [](Sender& s) {
+      s.charge_us(20);
+      s.read(64);
+    };
+    senders.run();
+    EXPECT_THAT(senders.first.statuses, ElementsAre(WcStatus::kSuccess));
+    return static_cast<double>(senders.first.last_ps) / 1e6;
+  };
+  const double write_us = 65536.0 / 1000;  // on round_nic's link, 1 ns a byte
+  EXPECT_LT(read_us(true), read_us(false) + 8 * write_us) << "60 stand in the send queue";
+  EXPECT_GT(read_us(true), read_us(false) + write_us / 2) << "some are under way";
 }
 
 }  // namespace

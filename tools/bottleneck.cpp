@@ -50,6 +50,8 @@ constexpr Limit kLimits[] = {
      "use fewer connections per NIC: fewer threads, one queue pair per peer, or datagrams instead"},
     {"wqe_cache", "The NICs' caches of outstanding requests are the limit",
      "keep fewer requests in flight: a smaller window or fewer coroutines"},
+    {"rq_cache", "The NICs' caches of receive queues are the limit",
+     "use fewer queue pairs that receive per NIC: fewer threads, or WRITEs instead of SENDs"},
     {"mtt_cache", "The NICs' address translation caches are the limit",
      "use larger pages, or touch less memory per machine"},
     {"mmio", "Stores to the NICs' doorbells are the limit",
@@ -93,7 +95,9 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
     return fmt::format(
         "Nothing is saturated ({}): {}; `verbtwin explain` tries what would.", most,
         workload == "primitive"
-            ? "threads wait for round trips; more requests outstanding may help, or more threads"
+            ? "threads wait for round trips; more requests outstanding may help, or more threads, or, "
+              "where a queue pair's window or processing unit is full, more queue pairs "
+              "(cluster.qps_per_peer)"
             : "transactions wait for round trips; more coroutines may help, or, where each of "
               "them has requests outstanding, more queue pairs");
   }

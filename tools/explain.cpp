@@ -142,6 +142,7 @@ std::span<const Part> parts() {
       {.name = "interrupt queues", .socket = {"interrupt_queues"}},
       {.name = "wake-ups", .socket = {"wakeup_ns", "interrupt_gap_ns"}},
       {.name = "coroutines", .fields = {"cluster.coroutines"}},
+      {.name = "queue pairs", .fields = {"cluster.qps_per_peer"}},
       {.name = "outstanding requests", .fields = {"workload.outstanding"}},
   };
   return all;

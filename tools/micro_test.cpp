@@ -333,5 +333,44 @@ TEST(PingPong, WhatCannotBeSeenToArriveIsRefused) {
   EXPECT_THAT(complaint({"workload.outstanding=2"}), HasSubstr("1 is allowed"));
 }
 
+/// Whoever has many long messages outstanding fills what they go through, and gains nothing by more of them.
+TEST(Micro, LongQueuesLoseNoRate) {
+  const auto links = [](int outstanding) {
+    return used(run(kPrimitive, {"cluster.nodes=3", "cluster.nic=ideal", "cluster.nics_per_node=1",
+                                 "cluster.threads=8", "workload.payload_b=4096", "run.warmup_us=2000",
+                                 "run.measure_us=3000", fmt::format("workload.outstanding={}", outstanding)}),
+                "link");
+  };
+  EXPECT_GT(links(16), 0.97);
+  const auto sends = [](int outstanding) {
+    return rate(
+        run(kPrimitive, {"cluster.nodes=2", "cluster.nics_per_node=1", "workload.verb=send",
+                         "cluster.threads=8", "workload.payload_b=32768", "run.warmup_us=3000",
+                         "run.measure_us=3000", fmt::format("workload.outstanding={}", outstanding)}));
+  };
+  EXPECT_NEAR(sends(64) / sends(4), 1, 0.03);
+}
+
+/// A receiver whose engine is busy takes its RECVs as it gets to them: what is posted by then is not missed.
+TEST(Micro, ABusyReceiverDropsNoMoreOverUcThanItHasTo) {
+  const auto received = [](const char* transport) {
+    return rate(run(kPrimitive, {"cluster.nic=connectx-3", "cluster.nics_per_node=1", "cluster.threads=2",
+                                 "workload.pattern=many_to_one", "workload.verb=send", "workload.inline=true",
+                                 "workload.payload_b=64", "workload.outstanding=8", "run.warmup_us=300",
+                                 "run.measure_us=300", std::string("workload.transport=") + transport}));
+  };
+  EXPECT_GT(received("uc"), 0.5 * received("rc"));
+}
+
+TEST(Micro, DatagramsAsSimGridMessagesKeepToTheLink) {
+  const double per_s =
+      rate(run(kPrimitive,
+               {"cluster.nodes=2", "cluster.nics_per_node=1", "workload.verb=send", "workload.transport=ud",
+                "workload.payload_b=2048", "workload.outstanding=8", "run.warmup_us=200",
+                "run.measure_us=400", "cluster.network.link_gbps=10", "cluster.network.model=simgrid"}));
+  EXPECT_LT(per_s * 2048 * 8, 10e9);
+  EXPECT_GT(per_s * 2048 * 8, 5e9);
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

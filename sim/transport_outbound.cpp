@@ -1,0 +1,70 @@
+// What waits for the way out of its port, because that is taken for a while by what was sent before.
+#include <algorithm>
+
+#include "sim/flight.hpp"
+#include "sim/transport.hpp"
+
+namespace verbtwin::sim {
+
+bool Transport::is_taken(const Port& port) const {
+  return port.outbound.few_left_ps() - calendar_.now_ps() > kAheadOfQueuesMaxPs;
+}
+
+void Transport::wait_for_port(std::uint32_t index, Port& port, Outbound::List& list) {
+  const Outbound& out = port.outbound;
+  const bool nobody_waited = out.requests.first == kNone && out.answers.first == kNone;
+  append(index, list.first, list.last);
+  if (nobody_waited) schedule_port(port);
+}
+
+/// For when half of what is ahead is done: several go with one event.
+void Transport::schedule_port(const Port& port) {
+  const std::uint32_t index = take_flight();
+  flight(index).stage = Stage::kPort;
+  flight(index).target = static_cast<std::uint32_t>(port.endpoint);
+  const std::int64_t at_ps = port.outbound.few_left_ps() - kAheadOfQueuesMaxPs / 2;
+  calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
+}
+
+/// Requests and answers in turn, each in their order.
+std::uint32_t Transport::take_outbound(Outbound& out) {
+  const bool answer = out.requests.first == kNone || (out.answers.first != kNone && out.is_answers_turn);
+  Outbound::List& list = answer ? out.answers : out.requests;
+  out.is_answers_turn = !answer;
+  const std::uint32_t index = list.first;
+  list.first = flight(index).next;
+  return index;
+}
+
+void Transport::send_outbound(Port& port) {
+  Outbound& out = port.outbound;
+  const auto anybody_waits = [&] { return out.requests.first != kNone || out.answers.first != kNone; };
+  while (anybody_waits() && !is_taken(port)) send_waiting(take_outbound(out));
+  if (anybody_waits()) schedule_port(port);
+}
+
+void Transport::send_waiting(std::uint32_t index) {
+  const Flight& f = flight(index);
+  if (f.stage == Stage::kAnswerWaits) {
+    SimQueuePair* target = find(f.target);
+    if (target != nullptr && target->answers_waiting_ > 0) --target->answers_waiting_;
+    if (target == nullptr || target->peer_number_ != f.origin) {
+      probe(index, calendar_.now_ps());
+    } else {
+      answer(index, *target, rest_of(f));
+    }
+    return;
+  }
+  SimQueuePair* origin = find(f.origin);
+  if (origin == nullptr || origin->epoch_ != f.epoch) {
+    release(index);
+  } else if (origin->state_ == QpState::kError) {
+    flush_in_order(index, *origin);
+  } else if (origin->waiting_first_ != kNone) {
+    append(index, origin->waiting_first_, origin->waiting_last_);
+  } else {
+    leave(index, *origin, now().not_before(f.done_ps));
+  }
+}
+
+}  // namespace verbtwin::sim
