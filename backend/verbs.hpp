@@ -36,6 +36,9 @@ enum class Opcode : std::uint8_t {
   kAtomicCmpAndSwp,
   kAtomicFetchAndAdd,
 };
+constexpr bool is_atomic(Opcode op) {
+  return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd;
+}
 
 /// As ibv_wc_opcode: what a completion completes.
 enum class WcOpcode : std::uint8_t {
@@ -159,6 +162,9 @@ struct QpAddress {
   std::uint32_t qp_num = 0;
   std::uint32_t qkey = 0;  // UD
   std::uint32_t psn = 0;   // RC, UC: its first packet's number, another one in each life (24 bits)
+  // Of its device, so that two unlike ones agree; 0: the same as everybody's.
+  std::uint32_t mtu_b = 0;
+  std::uint8_t max_rd_atomic = 0;  // READs and ATOMICs that it answers at a time
 };
 
 class MemoryRegion {

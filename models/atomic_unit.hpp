@@ -23,12 +23,14 @@ class AtomicUnit {
   /// When the operation on the word at `addr` has taken effect and its old value is at hand.
   Moment execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
     Lock& lock = locks_[addr % locks_.size()];
-    const Moment started = engine_.serve(ready.not_before(lock.free_ps), service_ps_);
+    const std::int64_t wait_ps = lock.server.serve(ready, 0).queue_ps - ready.queue_ps;
+    const Moment started = engine_.serve(ready.not_before(ready.at() + wait_ps), service_ps_);
     const Moment old = pcie.dma_read(started, 8).done;
     // A later read of the word cannot pass the write on PCIe: the lock may go when the write is posted.
     pcie.dma_write_quietly(8);
-    lock.free_ps = old.at();
-    lock.held_ps += lock.free_ps - (started.at() - service_ps_);
+    const std::int64_t held_ps = old.at() - (started.at() - service_ps_);
+    lock.server.owe(held_ps);
+    lock.held_ps += held_ps;
     longest_held_ps_ = std::max(longest_held_ps_, lock.held_ps);
     return old;
   }
@@ -45,7 +47,8 @@ class AtomicUnit {
  private:
   std::int64_t service_ps_;
   struct Lock {
-    std::int64_t free_ps = 0, held_ps = 0;
+    Server server;
+    std::int64_t held_ps = 0;
   };
   std::vector<Lock> locks_;
   std::int64_t longest_held_ps_ = 0;

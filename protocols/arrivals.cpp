@@ -19,16 +19,31 @@ constexpr std::int64_t kLookAtStopPs = 100'000'000'000;  // 100 ms: what a perso
 Arrivals::Arrivals(double per_s, std::uint64_t seed, std::uint64_t stream)
     : random_(spread_bits(~seed), stream), mean_ps_(per_s > 0 ? kPsPerSecond / per_s : 0) {}
 
-double Arrivals::draw_ps(std::int64_t now_ps) {
+double Arrivals::draw_ps(std::int64_t now_ps, const Window& window) {
   if (at_ps_ < 0) at_ps_ = static_cast<double>(now_ps);
   const double uniform =
       (static_cast<double>(random_()) + 1) / 4294967296.0;  // above 0: its logarithm is finite
-  return at_ps_ -= mean_ps_ * std::log(uniform);
+  at_ps_ -= mean_ps_ * std::log(uniform);
+  if (at_ps_ >= static_cast<double>(window.begin_ps) && at_ps_ < static_cast<double>(window.end_ps)) {
+    ++drawn_in_window_;
+  }
+  return at_ps_;
+}
+
+std::uint64_t Arrivals::count(const Window& window) {
+  constexpr double kDrawnMost = 1e5;  // of a backlog beyond that its expected length is as good
+  const auto end_ps = static_cast<double>(window.end_ps);
+  if (const double rest = (end_ps - at_ps_) / mean_ps_; rest > kDrawnMost) {
+    drawn_in_window_ += static_cast<std::uint64_t>(std::min(rest, 1e18));
+    at_ps_ = end_ps;
+  }
+  while (at_ps_ < end_ps) draw_ps(0, window);
+  return drawn_in_window_;
 }
 
 Task<std::optional<std::int64_t>> Arrivals::next(Worker& worker, Cpu& cpu, const Window& window,
                                                  const std::atomic<bool>& stop) {
-  const double drawn_ps = draw_ps(cpu.now_ps());
+  const double drawn_ps = draw_ps(cpu.now_ps(), window);
   if (drawn_ps >= static_cast<double>(window.end_ps)) co_return std::nullopt;  // maybe years behind it
   const auto at_ps = static_cast<std::int64_t>(drawn_ps);
   while (cpu.now_ps() < at_ps) {

@@ -37,12 +37,16 @@ class Arrivals {
   Task<std::optional<std::int64_t>> next(Worker& worker, Cpu& cpu, const Window& window,
                                          const std::atomic<bool>& stop);
 
+  /// How many are due in the window. Asked behind it: who draws what nobody took has no next() any more.
+  std::uint64_t count(const Window& window);
+
  private:
-  double draw_ps(std::int64_t now_ps);
+  double draw_ps(std::int64_t now_ps, const Window& window);
 
   pcg32 random_;
   double mean_ps_ = 0;
   double at_ps_ = -1;  // the last one drawn; load begins when the first is asked for
+  std::uint64_t drawn_in_window_ = 0;
 };
 
 }  // namespace verbtwin::protocols

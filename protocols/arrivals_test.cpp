@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -42,6 +43,26 @@ std::vector<std::int64_t> arrivals_of(double per_s, std::uint64_t seed, std::uin
   worker.cpu().charge_ps(std::int64_t{1} << 50);
   while (worker.step()) continue;
   return taken;
+}
+
+TEST(Arrivals, AreCountedWhetherTakenOrNot) {
+  constexpr auto kEndPs = static_cast<std::int64_t>(500 * kMeanPs);
+  const std::vector<std::int64_t> at_ps = arrivals_of(1e12 / kMeanPs, 1, 3, 1000, kEndPs);
+  const Window window{.begin_ps = kEndPs / 4, .end_ps = kEndPs};
+  const auto inside = std::ranges::count_if(at_ps, [&](std::int64_t at) { return window.contains(at); });
+  ASSERT_GT(inside, 300);
+  for (const std::size_t most : {std::size_t{1}, std::size_t{200}, std::size_t{1000}}) {
+    FakeCluster cluster{ClusterShape{.nodes = 1}};
+    Worker worker{cluster.port(), 16};
+    Arrivals arrivals(1e12 / kMeanPs, 1, 3);
+    std::vector<std::int64_t> taken;
+    worker.spawn(take(arrivals, worker, window, most, taken));
+    worker.step();
+    worker.cpu().charge_ps(2 * kEndPs);
+    while (worker.step()) continue;
+    EXPECT_EQ(arrivals.count(window), inside) << most << " taken";
+    EXPECT_EQ(arrivals.count(window), inside) << "asked again";
+  }
 }
 
 TEST(Arrivals, AreAsManyAsAskedForAndComeAtRandom) {

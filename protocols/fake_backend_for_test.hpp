@@ -28,8 +28,10 @@ namespace verbtwin::protocols {
 class FakeCpu final : public Cpu {
  public:
   FakeCpu() : Cpu(prices()) {}
-  std::int64_t now_ps() const override { return charged_ps_ + (looked_ps_ += per_look_ps); }
+  std::int64_t now_ps() const override { return const_cast<FakeCpu*>(this)->look_ps(); }
   void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
+  /// What anybody does then takes everybody's time. The clock outlives this.
+  void share_clock(std::int64_t& clock_ps) { shared_ps_ = &clock_ps; }
   std::int64_t per_look_ps = 0;
 
  private:
@@ -41,7 +43,13 @@ class FakeCpu final : public Cpu {
     }();
     return all;
   }
-  mutable std::int64_t looked_ps_ = 0;
+  std::int64_t look_ps() {
+    std::int64_t& clock_ps = shared_ps_ == nullptr ? own_ps_ : *shared_ps_;
+    return clock_ps += std::exchange(charged_ps_, 0) + per_look_ps;
+  }
+
+  std::int64_t own_ps_ = 0;
+  std::int64_t* shared_ps_ = nullptr;
 };
 
 class FakeQueuePair;

@@ -24,6 +24,7 @@ struct WorkerStatistics {
   std::vector<std::uint64_t> user_aborts;                    // by type
   std::array<std::uint64_t, kAbortReasons> aborts{};         // attempts
   std::uint64_t committed_ever = 0;                          // outside the window too: for progress
+  std::uint64_t offered = 0;                                 // that were due in the window (Arrivals)
   std::uint64_t locations_cached = 0, locations_missed = 0;  // look-ups of attempts that ended in the window
 };
 

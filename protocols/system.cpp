@@ -254,7 +254,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
     if (arrivals.open()) {
       auto arrival = arrivals.next(worker, cpu, window, stop);
       asked_ps = co_await arrival;
-      if (!asked_ps) co_return;
+      if (!asked_ps) break;
     }
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
@@ -287,15 +287,15 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
       // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker. If
-      // that is not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm.
-      const std::uint32_t yields = 1 + (attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8)));
+      // that is not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm
+      // (binary exponential backoff, an attempt's time being the slot: a lock is held for about as long).
+      const std::uint32_t slots = attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8));
       ++attempts;
-      for (std::uint32_t i = 0; i < yields; ++i) {
-        auto yield = worker.yield();
-        co_await yield;
-      }
+      auto sleep = worker.sleep_until(cpu.now_ps() + slots * (cpu.now_ps() - tx.begin_ps()));
+      co_await sleep;
     }
   }
+  if (arrivals.open()) statistics.offered = arrivals.count(window);
 }
 
 void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::int64_t start_ps,

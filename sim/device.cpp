@@ -117,7 +117,7 @@ void SimQueuePair::reset() {
   ++epoch_;
   transport_.count_reset();
   transport_.abandon_held(*this);
-  answers_waiting_ = 0;
+  answers_waiting_ = requests_waiting_ = 0;
   stalled_ = false;
   last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);

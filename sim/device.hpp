@@ -39,8 +39,9 @@ struct Outbound {
 
   List requests, answers;                 // that wait
   std::array<std::int64_t, 4> left_ps{};  // of the last ones sent, in a ring
+  std::uint32_t number = ~0U;             // among the ports where anything ever waited
   std::uint8_t next = 0;                  // the oldest of them
-  bool is_answers_turn = false;
+  std::int64_t answers_ahead_b = 0;       // what answers were sent more than requests while both waited
 };
 
 /// One NIC port of one node: what its devices share.
@@ -208,6 +209,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t max_recv_wr_;
+  std::uint32_t requests_waiting_ = 0;  // as requester: for its port
 };
 
 /// What a device with this profile allows: known before there is one.

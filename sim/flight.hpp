@@ -12,9 +12,6 @@
 
 namespace verbtwin::sim {
 
-inline bool is_atomic(Opcode op) {
-  return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd;
-}
 inline bool returns_data(Opcode op) {
   return op == Opcode::kRdmaRead || is_atomic(op);
 }

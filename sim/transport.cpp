@@ -55,12 +55,8 @@ Transport::~Transport() {
 
 std::uint32_t Transport::add(SimQueuePair& qp) {
   const auto endpoint = static_cast<std::size_t>(qp.port_.endpoint);
-  if (memories_.size() <= endpoint) {
-    memories_.resize(endpoint + 1);
-    ports_.resize(endpoint + 1);
-  }
+  if (memories_.size() <= endpoint) memories_.resize(endpoint + 1);
   memories_[endpoint] = qp.port_.memory;
-  ports_[endpoint] = &qp.port_;
   queue_pairs_.push_back(&qp);
   return static_cast<std::uint32_t>(queue_pairs_.size() - 1);
 }
@@ -236,7 +232,7 @@ void Transport::handle(std::uint32_t index) {
       rung(index);
       break;
     case Stage::kPort: {
-      Port& port = *ports_[flight(index).target];
+      Port& port = *waiting_ports_[flight(index).target];
       release(index);
       send_outbound(port);
       break;

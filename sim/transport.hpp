@@ -195,7 +195,7 @@ class Transport final : public EventHandler {
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<const Memory*> memories_;                 // by endpoint; of those that have a queue pair
-  std::vector<Port*> ports_;                            // the same
+  std::vector<Port*> waiting_ports_;                    // where anything ever waited, by Outbound::number
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   /// By core: doorbells that wait for their time with one event, that of the first, which is still to come if
   /// it is later than now.

@@ -11,7 +11,11 @@ bool Transport::is_taken(const Port& port) const {
 }
 
 void Transport::wait_for_port(std::uint32_t index, Port& port, Outbound::List& list) {
-  const Outbound& out = port.outbound;
+  Outbound& out = port.outbound;
+  if (out.number == kNone) {
+    out.number = static_cast<std::uint32_t>(waiting_ports_.size());
+    waiting_ports_.push_back(&port);
+  }
   const bool nobody_waited = out.requests.first == kNone && out.answers.first == kNone;
   append(index, list.first, list.last);
   if (nobody_waited) schedule_port(port);
@@ -21,18 +25,22 @@ void Transport::wait_for_port(std::uint32_t index, Port& port, Outbound::List& l
 void Transport::schedule_port(const Port& port) {
   const std::uint32_t index = take_flight();
   flight(index).stage = Stage::kPort;
-  flight(index).target = static_cast<std::uint32_t>(port.endpoint);
+  flight(index).target = port.outbound.number;
   const std::int64_t at_ps = port.outbound.few_left_ps() - kAheadOfQueuesMaxPs / 2;
   calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
 }
 
-/// Requests and answers in turn, each in their order.
+/// Requests and answers, each in their order: as many bytes of either where both wait.
 std::uint32_t Transport::take_outbound(Outbound& out) {
-  const bool answer = out.requests.first == kNone || (out.answers.first != kNone && out.is_answers_turn);
+  constexpr std::int64_t kHeadersB = 64;  // about: so that short ones take turns
+  if (out.requests.first == kNone || out.answers.first == kNone) out.answers_ahead_b = 0;
+  const bool answer = out.requests.first == kNone || (out.answers.first != kNone && out.answers_ahead_b < 0);
   Outbound::List& list = answer ? out.answers : out.requests;
-  out.is_answers_turn = !answer;
   const std::uint32_t index = list.first;
-  list.first = flight(index).next;
+  const Flight& f = flight(index);
+  const std::int64_t bytes = kHeadersB + (answer || !returns_data(f.opcode) ? f.length : 0);
+  out.answers_ahead_b += answer ? bytes : -bytes;
+  list.first = f.next;
   return index;
 }
 
@@ -58,7 +66,10 @@ void Transport::send_waiting(std::uint32_t index) {
   SimQueuePair* origin = find(f.origin);
   if (origin == nullptr || origin->epoch_ != f.epoch) {
     release(index);
-  } else if (origin->state_ == QpState::kError) {
+    return;
+  }
+  --origin->requests_waiting_;
+  if (origin->state_ == QpState::kError) {
     flush_in_order(index, *origin);
   } else if (origin->waiting_first_ != kNone) {
     append(index, origin->waiting_first_, origin->waiting_last_);

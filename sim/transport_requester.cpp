@@ -120,10 +120,12 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
     f.wqe = ++wqe;
     f.done_ps = fetched.at();  // for one that has to wait
     Outbound& out = qp.port_.outbound;
-    if (qp.waiting_first_ != kNone) {
+    // Behind those of its queue pair that wait for the port it may not get to the window before them.
+    if (qp.waiting_first_ != kNone && qp.requests_waiting_ == 0) {
       append(index, qp.waiting_first_, qp.waiting_last_);
     } else if (out.requests.first != kNone || is_taken(qp.port_)) {
       f.stage = Stage::kRequestWaits;
+      ++qp.requests_waiting_;
       wait_for_port(index, qp.port_, out.requests);
     } else {
       leave(index, qp, fetched);
@@ -197,6 +199,7 @@ void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t a
   Outbound::List& before = qp.port_.outbound.requests;
   if (before.first == kNone) return flush_in_order(index, qp);
   flight(index).stage = Stage::kRequestWaits;
+  ++qp.requests_waiting_;
   wait_for_port(index, qp.port_, before);
 }
 
@@ -250,12 +253,16 @@ void Transport::launch_waiting(SimQueuePair& qp) {
     const std::uint32_t index = take_waiting(qp);
     launch(index, qp, now().not_before(flight(index).done_ps));
   }
+  if (qp.waiting_first_ != kNone) wake_first_waiting(qp);
 }
 
 /// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
 void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
   (*origin.read_done_ps_)[f.read_slot] = done_ps;
-  if (origin.waiting_first_ != kNone) schedule_window(origin, done_ps);
+  if (origin.waiting_first_ == kNone) return;
+  const bool is_awaited =
+      f.read_slot == origin.read_next_ || (flight(origin.waiting_first_).flags & kFence) != 0;
+  if (is_awaited) schedule_window(origin, done_ps);
 }
 
 /// Answers that were known to come before there was anybody to wait for them wake nobody by themselves.

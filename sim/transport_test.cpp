@@ -292,6 +292,46 @@ TEST(Transport, WhatWaitsForItsPortWhenTheQueuePairFailsIsFlushedInOrder) {
               ElementsAre(WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kSuccess));
 }
 
+/// Answers that are known of before anybody waits, and there when some do: whoever waits second goes as well.
+TEST(Transport, EveryReadThatWaitsForTheWindowGetsItsTurn) {
+  for (std::uint64_t us = 0; us < 300; us += 5) {
+    Senders senders;
+    senders.first.begin = [us](Sender& s) {
+      for (int i = 0; i < 16; ++i) s.read(16384);  // the window, 16 us each
+      s.charge_us(us);
+      for (int i = 0; i < 3; ++i) s.read(64);
+    };
+    senders.run();
+    EXPECT_EQ(senders.first.statuses, std::vector<WcStatus>(19, WcStatus::kSuccess)) << us;
+  }
+}
+
+/// Some wait for the READ window, others behind them for the port that another queue pair's take: a request
+/// posted when the window is the only thing to wait for stands behind both.
+TEST(Transport, RequestsOfAQueuePairDoNotOvertakeEachOther) {
+  ClusterParameters p = Senders::parameters();
+  p.nic.max_rd_atomic = 1;
+  for (std::uint64_t us = 0; us < 150; us += 5) {
+    Senders senders(p);
+    senders.first.begin = [us](Sender& s) {
+      s.charge_us(20);
+      s.read(16384);  // for 16 us
+      s.read(8);
+      s.charge_us(20);
+      s.write(1, 8);
+      s.charge_us(us);
+      s.write(1, 8);
+    };
+    senders.second.begin = [](Sender& s) {
+      s.write(16, 8000);
+      s.charge_us(30);
+      s.write(16, 8000);
+    };
+    senders.run();
+    EXPECT_THAT(senders.first.ids, ElementsAre(0, 1, 2, 3)) << us;
+  }
+}
+
 /// A NIC does not put an answer behind all that its own threads have posted.
 TEST(Transport, AnAnswerDoesNotWaitForAllThatIsPosted) {
   const auto read_us = [](bool with_writes) {

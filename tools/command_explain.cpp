@@ -3,12 +3,17 @@
 #include <unistd.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <cctype>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,11 +108,14 @@ class Explainer {
       if (number == 0) {
         result = std::move(finished);
       } else if (!finished.value("partial", false)) {
+        finished_.insert(whats_[number - 1]);
         trials.push_back({whats_[number - 1], std::move(finished)});
       }
     });
     const bool measured = !result.is_null() && rate_per_s(result) > 0;
-    if (measured) tell(result, trials);
+    if (measured) tell({std::move(result), std::move(trials), not_tried_, cut_off()});
+    if (!measured && signals.stop() && !options_.quiet)
+      print_error("PARTIAL: ended before the scenario itself was measured\n");
     if (violated) return kExitCheckFailed;
     if (signals.stop()) return kExitSignal + signals.signal_number();
     if (!measured)
@@ -123,6 +131,13 @@ class Explainer {
   void add_trial(const Part& part, const Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
     if (part.only_with_shared_contexts && !cluster.shared_contexts) return;
+    // What a platform file says of links and latencies is nothing that can be set.
+    const bool of_network =
+        std::ranges::any_of(part.fields, [](auto field) { return field.starts_with("cluster.network."); });
+    if (of_network && !cluster.network.platform.empty() && (part.socket.empty() || cluster.sockets.empty())) {
+      not_tried_.push_back(fmt::format("{} (the platform file's)", part.name));
+      return;
+    }
     scenarios::Scenario scenario = base();
     bool changed = false;
     const auto set = [&](const std::string& path, const std::string& value) {
@@ -138,8 +153,10 @@ class Explainer {
         const json value = improved_field(base().resolved, field);
         if (!value.is_null()) set(std::string(field), value.dump());
       }
+      if (changed) check_runnable(scenario);
     } catch (const UserError&) {
-      return;  // beyond what a scenario may ask for
+      not_tried_.emplace_back(part.name);  // beyond what a scenario may ask for
+      return;
     }
     if (!changed) return;
     points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
@@ -147,22 +164,31 @@ class Explainer {
   }
 
   void add_other_seed() {
-    const std::string seed = std::to_string(base().run.seed + 1);
+    constexpr auto kSeedMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    const std::uint64_t own = base().run.seed, seed = own < kSeedMost ? own + 1 : own - 1;
     points_.push_back(
-        {{{"run.seed", base().run.seed + 1}},
-         with_override(base(), scenarios::flag_override("run.seed", "explain", seed), catalog_)});
+        {{{"run.seed", seed}},
+         with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
+                       catalog_)});
     whats_.emplace_back(kOtherSeed);
   }
 
-  void tell(const json& result, const std::vector<Trial>& trials) const {
+  std::vector<std::string> cut_off() const {
+    std::vector<std::string> all;
+    std::ranges::copy_if(whats_, std::back_inserter(all),
+                         [&](const std::string& what) { return !finished_.contains(what); });
+    return all;
+  }
+
+  void tell(const Explanation& explanation) const {
     if (options_.out) {
       write_file_whole(fs::path(*options_.out) / kExplanationFile,
-                       explanation_json(result, trials).dump(2) + "\n");
+                       explanation_json(explanation).dump(2) + "\n");
     }
     if (options_.json) {
-      print(explanation_json(result, trials).dump(2) + "\n");
+      print(explanation_json(explanation).dump(2) + "\n");
     } else if (!options_.quiet) {
-      print(render_explanation(result, trials));
+      print(render_explanation(explanation));
       if (options_.out)
         print(fmt::format("wrote {}\n", (fs::path(*options_.out) / kExplanationFile).string()));
     }
@@ -172,6 +198,8 @@ class Explainer {
   const scenarios::Catalog catalog_ = make_catalog();
   std::vector<scenarios::SweepPoint> points_;  // the first as the scenario has it
   std::vector<std::string> whats_;             // of the others
+  std::set<std::string> finished_;             // of these
+  std::vector<std::string> not_tried_;
 };
 
 }  // namespace

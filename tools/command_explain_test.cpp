@@ -49,6 +49,13 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
 }
 
+TEST_F(ExplainCommand, WhatTheWorkloadDoesNotAllowIsNotTried) {
+  const Ended ended = verbtwin({"explain", write("links.json", kFullLinks), "--set", "workload.verb=write",
+                                "--set", "workload.mode=ping_pong", "--set", "workload.outstanding=1"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("not tried             outstanding requests\n")) << "a ping-pong has one";
+}
+
 TEST_F(ExplainCommand, FindsWhatMakesTheLatencyOfALoadThatIsDone) {
   const Ended ended = verbtwin({"explain", scenario_, "--set", "run.offered_per_s=200000", "--json"});
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
@@ -56,6 +63,15 @@ TEST_F(ExplainCommand, FindsWhatMakesTheLatencyOfALoadThatIsDone) {
   EXPECT_EQ(explanation.at("gain_in"), "latency");
   EXPECT_GT(gain_of(explanation, "PCIe latency"), 0.05);
   EXPECT_LT(gain_of(explanation, "PCIe rate"), 0.05);
+}
+
+TEST_F(ExplainCommand, APlatformFilesLinksAreNotTried) {
+  const std::string platform = VERBTWIN_SOURCE_DIR "/scenarios/platforms/sixteen-hosts.xml";
+  const Ended ended = verbtwin({"explain", write("links.json", kFullLinks), "--set", "workload.payload_b=8",
+                                "--set", R"(cluster.network={"platform":")" + platform + "\"}"});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out,
+              HasSubstr("\nnot tried             links (the platform file's), network latency (the\n"));
 }
 
 TEST_F(ExplainCommand, WhatWasTriedCanBeRunAgain) {
@@ -75,6 +91,8 @@ TEST_F(ExplainCommand, WhatWasTriedCanBeRunAgain) {
 TEST_F(ExplainCommand, BadInputIsOneLine) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.coroutines": [1, 2]}])"));
   EXPECT_THAT(refusal({"explain", sweep}), HasSubstr("sweeps 2 points: explain is for one"));
+  const Ended largest = verbtwin({"explain", scenario_, "--set", "run.seed=9223372036854775807", "--quiet"});
+  EXPECT_EQ(largest.exit_code, 0) << largest.err;
   EXPECT_THAT(refusal({"explain", scenario_, "--set", "backend=ibverbs"}),
               HasSubstr("explain changes what is simulated"));
   EXPECT_THAT(refusal({"explain", scenario_, "--set", "run.measure_us=0.001", "--set", "run.warmup_us=0"}),

@@ -32,7 +32,7 @@ namespace verbtwin::tools {
 namespace {
 
 constexpr const char* kPlanFile = "plan.json";
-constexpr const char* kPointsFile = "points.csv";
+constexpr const char* kRunsFile = "plan.csv";  // not a sweep's points.csv, which others read with its points/
 constexpr const char* kNodes = "cluster.nodes";
 
 struct PlanOptions {
@@ -110,6 +110,11 @@ class Planner {
       throw UserError("",
                       "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");
     }
+    if (scenario.resolved.at("cluster").contains("roles")) {
+      throw UserError("",
+                      "cluster.roles says how many machines serve and ask: plan, which looks for a number of "
+                      "machines, has no rule to divide them; allowed: without roles every machine does both");
+    }
     if (scenario.backend != "sim")
       throw UserError("", "plan simulates clusters that are not there: --set backend=sim is allowed");
     if (scenario.protocol.is_null()) {
@@ -177,7 +182,7 @@ class Planner {
   void keep() const {
     if (!options_.out) return;
     write_file_whole(file(kPlanFile), plan().dump(2) + "\n");
-    write_file_whole(file(kPointsFile), sweep_csv(rows_));
+    write_file_whole(file(kRunsFile), sweep_csv(rows_));
   }
 
   const PlanOptions& options_;
@@ -233,7 +238,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_jobs_option(*command, options->jobs,
                   "Settings of the scenario's sweep that run side by side, each in a process of its own");
-  command->add_option("--out", options->out, "Directory for plan.json and points.csv; created if absent")
+  command->add_option("--out", options->out, "Directory for plan.json and plan.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
   command->add_flag("--quiet", options->quiet, "Print no table and no progress");

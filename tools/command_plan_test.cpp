@@ -66,7 +66,7 @@ TEST_F(PlanCommand, EverySettingOfTheSweepIsSearchedAndWhatRanIsKept) {
   const json plan = json::parse(read_text(fs::path(out) / "plan.json"));
   ASSERT_EQ(plan.at("alternatives").size(), 2U);
   EXPECT_EQ(plan.at("alternatives")[1].at("settings"), json({{"protocol.name", "drtmh"}}));
-  const std::string rows = read_text(fs::path(out) / "points.csv");
+  const std::string rows = read_text(fs::path(out) / "plan.csv");
   std::size_t runs = 1;  // the head
   for (const json& alternative : plan.at("alternatives")) runs += alternative.at("runs").size();
   EXPECT_EQ(static_cast<std::size_t>(std::count(rows.begin(), rows.end(), '\n')), runs);
@@ -109,6 +109,9 @@ TEST_F(PlanCommand, WhatCannotBePlannedIsRefused) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.nodes": [3, 4]}])"));
   EXPECT_EQ(refusal({"plan", sweep, "--goal", "committed_per_s>=1"}),
             "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");
+  EXPECT_THAT(
+      refusal({"plan", VERBTWIN_SOURCE_DIR "/scenarios/ramp/ycsb.json", "--goal", "committed_per_s>=1"}),
+      testing::StartsWith("cluster.roles says how many machines serve and ask"));
   EXPECT_EQ(refusal({"plan", VERBTWIN_SOURCE_DIR "/scenarios/primitives/echo-ud.json", "--goal",
                      "committed_per_s>=1"}),
             "workload echo is a micro-benchmark, whose rate is per machine: plan is for transactions");

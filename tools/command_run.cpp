@@ -251,6 +251,7 @@ class SweepOutput {
       draw_plot();
       write_report();
     }
+    if (table()) print(render_warnings(sweep_warnings(rows_)));
     if (options_.json) {
       nlohmann::json all = {{"format", "verbtwin-sweep"},
                             {"version", 1},

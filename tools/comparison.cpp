@@ -115,7 +115,21 @@ std::string other_cluster(const calibration::CsvTable& table, const calibration:
   const std::string nic = table.has_column("cluster.nic") ? table.cell(row, "cluster.nic") : published.nic;
   if (nic != published.nic && !nic.ends_with(".json"))
     differences.push_back(fmt::format("{}, published with {}", scenarios::one_line(nic, 60), published.nic));
+  if (table.has_column("run.offered_per_s") && !table.cell(row, "run.offered_per_s").empty())
+    differences.emplace_back("an offered load, published as fast as it goes");
+  if (table.has_column("partial") && table.cell(row, "partial") == "true")
+    differences.emplace_back("ended early");
   return fmt::format("{}", fmt::join(differences, "; "));
+}
+
+/// Such a point is compared: protocol.artifact is there to be, and violates them.
+std::string render_violated(const std::vector<SimulatedPoint>& points) {
+  std::vector<std::string> numbers;
+  for (const SimulatedPoint& point : points)
+    if (point.violated) numbers.push_back(scenarios::one_line(point.number, 20));
+  return numbers.empty() ? ""
+                         : fmt::format("\nChecks were violated: point{} {}.\n",
+                                       numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
 }
 }  // namespace
 
@@ -167,6 +181,8 @@ std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table)
     point.latency_p50_us = table.positive(row, "latency_p50_us");
     point.number = table.has_column("point") ? table.cell(row, "point") : std::to_string(points.size());
     point.other_cluster = other_cluster(table, row);
+    const std::string violations = table.has_column("violations") ? table.cell(row, "violations") : "";
+    point.violated = !violations.empty() && violations != "0";
     points.push_back(point);
   }
   return points;
@@ -259,7 +275,7 @@ Comparison compare_curves(const calibration::CsvTable& table) {
                   scale_out ? "OSDI 2018, figure 12: throughput against machines"
                             : "OSDI 2018, figure 14: throughput and latency, 16 machines",
                   pairs.front().published.workload);
-  return {title, render_comparison(title, pairs) + render_left_out(left_out),
+  return {title, render_comparison(title, pairs) + render_left_out(left_out) + render_violated(simulated),
           comparison_panels(title, pairs, scale_out)};
 }
 

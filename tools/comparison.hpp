@@ -21,8 +21,10 @@ struct SimulatedPoint {
   int machines = 0;
   double per_machine_mtps = 0;
   double latency_p50_us = 0;
-  std::string number{};         // of the point, as the table has it
-  std::string other_cluster{};  // in what it is not the published one, but for `machines`; empty: in nothing
+  std::string number{};  // of the point, as the table has it
+  std::string
+      other_cluster{};    // in what its run is not the published one, but for `machines`; empty: in nothing
+  bool violated = false;  // a check
 };
 
 /// Throws UserError where the table is no points.csv. A NIC profile that is a file of the user's may be of

@@ -124,6 +124,20 @@ TEST_F(Csv, TheTableShowsWhatVariesAndWhatIsWrong) {
               testing::AllOf(HasSubstr("48.0 M"), HasSubstr("3.00 M"), HasSubstr("VIOLATED")));
 }
 
+TEST_F(Csv, WarningsAreBelowTheTable) {
+  std::vector<SweepRow> rows;
+  for (int i = 0; i < 8; ++i) {
+    rows.push_back({{{"cluster.coroutines", i}}, result(i, 48e6)});
+    if (i > 0) rows.back().result["warning"] = {"not steady", "too short"};
+  }
+  EXPECT_THAT(sweep_table_line(rows[0]), Not(HasSubstr("*")));
+  EXPECT_THAT(sweep_table_line(rows[2]), HasSubstr(" *  VIOLATED"));
+  const std::string text = render_warnings(sweep_warnings(rows));
+  EXPECT_THAT(text, testing::StartsWith("* warning    coroutines=1: not steady; too short\n"));
+  EXPECT_THAT(text, testing::EndsWith("* warning    and of 3 points more: the column warning has them\n"));
+  EXPECT_EQ(render_warnings(sweep_warnings({rows[0]})), "");
+}
+
 TEST_F(Csv, ARateIsOfTheMachinesThatItCounts) {
   SweepRow row{{{"workload.payload_b", 32}}, result(1, 0)};
   row.result.erase("committed_per_s");
@@ -168,6 +182,20 @@ TEST_F(Csv, PointsOfAnotherClusterAreLeftOutAndNamed) {
   EXPECT_THAT(comparison.text, HasSubstr("\n| smallbank | farm | 16 | 8 | ")) << "a profile of one's own";
   EXPECT_THAT(comparison.text, Not(HasSubstr("| farm | 16 | 4 | ")));
   EXPECT_THAT(compare_curves(read(points_of({{}}))).text, Not(HasSubstr("Left out")));
+}
+
+TEST_F(Csv, RunsThatAreNoPublishedOnesAreLeftOut) {
+  std::string text =
+      "point,protocol.name,workload.name,cluster.nodes,cluster.coroutines,run.offered_per_s,committed_per_s,"
+      "latency_p50_us,violations,partial\n";
+  for (const char* row : {"0,farm,smallbank,16,1,,1e6,5,0,false", "1,farm,smallbank,16,2,20e6,1e6,5,0,false",
+                          "2,farm,smallbank,16,4,,1e6,5,0,true", "3,farm,smallbank,16,6,,1e6,5,7,false"})
+    text += std::string(row) + "\n";
+  const std::string compared = compare_curves(read(text)).text;
+  EXPECT_THAT(compared,
+              HasSubstr("point 1 (an offered load, published as fast as it goes); point 2 (ended early)"));
+  EXPECT_THAT(compared, HasSubstr("\nChecks were violated: point 3.\n"));
+  EXPECT_THAT(compared, HasSubstr("| farm | 16 | 1 | "));
 }
 
 TEST_F(Csv, WhatHasNothingPublishedIsRefused) {

@@ -10,6 +10,7 @@
 #include "models/socket.hpp"
 #include "tools/sweep.hpp"
 #include "tools/text.hpp"
+#include "tools/warnings.hpp"
 
 namespace verbtwin::tools {
 
@@ -58,10 +59,6 @@ bool moves_nothing(const json& base, const Trial& trial) {
          latency_us(trial.result, "p99") == latency_us(base, "p99");
 }
 
-bool does_offered_load(const json& result) {
-  return value_at(result, "bottleneck.resource") == "offered_load";
-}
-
 /// What a gain is of comes first, then the latencies.
 std::string line(const std::string& what, const std::string& change, const json& result, bool in_latency) {
   return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", what, change,
@@ -74,6 +71,21 @@ std::string named(const std::vector<std::pair<double, std::string>>& gains) {
   std::vector<std::string> words;
   for (const auto& [gain, what] : gains) words.push_back(fmt::format("{} ({})", what, signed_percent(gain)));
   return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// "no difference         links, PCIe rate"
+std::string names(const char* label, const std::vector<std::string>& all) {
+  if (all.empty()) return "";
+  return fmt::format("{:<22}{}\n", label, wrap(fmt::format("{}", fmt::join(all, ", ")), 22, 78));
+}
+
+/// Which runs' checks found anything; their results say what.
+std::string violated(const Explanation& explanation) {
+  std::vector<std::string> runs;
+  if (violations_of(explanation.base) > 0) runs.emplace_back("as it is");
+  for (const Trial& trial : explanation.trials)
+    if (violations_of(trial.result) > 0) runs.push_back(trial.what);
+  return names("VIOLATED", runs);
 }
 
 std::string verdict(const json& base, const std::vector<Trial>& trials) {
@@ -192,13 +204,17 @@ double gain(const json& base, const json& result) {
   return rate_per_s(result) / rate_per_s(base) - 1;
 }
 
-json explanation_json(const json& base, const std::vector<Trial>& trials) {
+json explanation_json(const Explanation& explanation) {
+  const json& base = explanation.base;
   json all = {{"format", "verbtwin-explanation"},
               {"version", 1},
+              {"partial", !explanation.cut_off.empty()},
               {"gain_in", gains_in(base)},
               {"base", base},
-              {"trials", json::array()}};
-  for (const Trial& trial : trials) {
+              {"trials", json::array()},
+              {"not_tried", explanation.not_tried},
+              {"cut_off", explanation.cut_off}};
+  for (const Trial& trial : explanation.trials) {
     all["trials"].push_back({{"twice_as_good", trial.what == kOtherSeed ? json() : json(trial.what)},
                              {"seed", trial.result.at("seed")},
                              {"gain", gain(base, trial.result)},
@@ -207,14 +223,15 @@ json explanation_json(const json& base, const std::vector<Trial>& trials) {
   return all;
 }
 
-std::string render_explanation(const json& base, const std::vector<Trial>& trials) {
+std::string render_explanation(const Explanation& explanation) {
+  const json& base = explanation.base;
   const bool in_latency = does_offered_load(base);
   std::string text = fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", "twice as good", "gain",
                                  in_latency ? "mean us" : "per s", "p50 us", "p99 us");
   text += line("as it is", "", base, in_latency);
   std::vector<const Trial*> moved;
   std::vector<std::string> unmoved;
-  for (const Trial& trial : trials) {
+  for (const Trial& trial : explanation.trials) {
     if (moves_nothing(base, trial)) {
       unmoved.push_back(trial.what);
     } else {
@@ -225,10 +242,13 @@ std::string render_explanation(const json& base, const std::vector<Trial>& trial
                            [&](const Trial* trial) { return gain(base, trial->result); });
   for (const Trial* trial : moved)
     text += line(trial->what, signed_percent(gain(base, trial->result)), trial->result, in_latency);
-  if (!unmoved.empty())
-    text +=
-        fmt::format("{:<22}{}\n", "no difference", wrap(fmt::format("{}", fmt::join(unmoved, ", ")), 22, 78));
-  return text + fmt::format("\n{:<13}{}\n", "limit", wrap(verdict(base, trials), 13, 78));
+  text += names("no difference", unmoved) + names("not tried", explanation.not_tried) +
+          names("cut off", explanation.cut_off);
+  text += fmt::format("\n{:<13}{}\n", "limit", wrap(verdict(base, explanation.trials), 13, 78));
+  if (!explanation.cut_off.empty())
+    text += fmt::format("PARTIAL: {} not run, and the verdict is of the others\n",
+                        explanation.cut_off.size() == 1 ? "one was" : "some were");
+  return text + render_warnings(sweep_warnings({{{}, base}})) + violated(explanation);
 }
 
 }  // namespace verbtwin::tools

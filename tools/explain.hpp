@@ -52,9 +52,17 @@ const char* gains_in(const nlohmann::json& base);
 /// latency divided by 1.1. `base` has a rate.
 double gain(const nlohmann::json& base, const nlohmann::json& result);
 
+/// What was found, as far as it came.
+struct Explanation {
+  nlohmann::json base;  // the scenario's own result, which has a rate
+  std::vector<Trial> trials;
+  std::vector<std::string> not_tried = {};  // parts that the scenario does not let be twice as good
+  std::vector<std::string> cut_off = {};    // trials that a signal left no time for
+};
+
 /// What `explain --json` prints (tools/RESULT.md).
-nlohmann::json explanation_json(const nlohmann::json& base, const std::vector<Trial>& trials);
+nlohmann::json explanation_json(const Explanation& explanation);
 /// A line for each trial that moves anything, most gain first, and what that says.
-std::string render_explanation(const nlohmann::json& base, const std::vector<Trial>& trials);
+std::string render_explanation(const Explanation& explanation);
 
 }  // namespace verbtwin::tools

@@ -75,12 +75,13 @@ json result_with(double committed_per_s, double p50_us = 10) {
 }
 
 TEST(Explain, WhatGainsMostComesFirstAndIsNamed) {
-  const std::string text = render_explanation(result_with(100e6), {{"cores", result_with(110e6)},
-                                                                   {"receive engines", result_with(131e6)},
-                                                                   {"links", result_with(100e6)},
-                                                                   {"PCIe rate", result_with(101e6)},
-                                                                   {"coroutines", result_with(90e6, 30)},
-                                                                   {kOtherSeed, result_with(100.5e6)}});
+  const std::string text = render_explanation({result_with(100e6),
+                                               {{"cores", result_with(110e6)},
+                                                {"receive engines", result_with(131e6)},
+                                                {"links", result_with(100e6)},
+                                                {"PCIe rate", result_with(101e6)},
+                                                {"coroutines", result_with(90e6, 30)},
+                                                {kOtherSeed, result_with(100.5e6)}}});
   EXPECT_LT(text.find("receive engines"), text.find("cores"));
   EXPECT_LT(text.find("PCIe rate"), text.find("coroutines"));
   EXPECT_THAT(text, HasSubstr("no difference         links\n"));
@@ -91,9 +92,24 @@ TEST(Explain, WhatGainsMostComesFirstAndIsNamed) {
 
 TEST(Explain, WhatAnotherSeedMakesIsChance) {
   const std::string text =
-      render_explanation(result_with(100), {{"cores", result_with(110)}, {kOtherSeed, result_with(93)}});
+      render_explanation({result_with(100), {{"cores", result_with(110)}, {kOtherSeed, result_with(93)}}});
   EXPECT_THAT(text, HasSubstr("Nothing alone brings more than 14.0"));
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
+}
+
+TEST(Explain, WhatIsMissingOrNotRightIsSaid) {
+  Explanation explanation{result_with(100), {{"cores", result_with(110)}}};
+  explanation.not_tried = {"outstanding requests"};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("not tried             outstanding requests\n"));
+  EXPECT_EQ(explanation_json(explanation).at("partial"), false);
+  explanation.cut_off = {"links", kOtherSeed};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("cut off               links, another seed\n"));
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("\nPARTIAL: some were not run"));
+  EXPECT_EQ(explanation_json(explanation).at("partial"), true);
+  explanation.base["warning"] = {"the rate is not steady"};
+  explanation.trials[0].result["checks"] = {{{"name", "serializable"}, {"violations", 2}}};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("\n* warning    the rate is not steady\n"));
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("\nVIOLATED              cores\n"));
 }
 
 TEST(Explain, WhatDoesItsLoadGainsInLatency) {
@@ -105,13 +121,13 @@ TEST(Explain, WhatDoesItsLoadGainsInLatency) {
   };
   const std::vector<Trial> trials = {
       {"links", at_load(10)}, {"PCIe latency", at_load(8)}, {"cores", at_load(9.9)}};
-  const std::string text = render_explanation(at_load(10), trials);
+  const std::string text = render_explanation({at_load(10), trials});
   EXPECT_THAT(text, HasSubstr("gain   mean us    p50 us"));
   EXPECT_THAT(text, HasSubstr("PCIe latency             +25.0 %      8.00"));
   EXPECT_THAT(text, HasSubstr("its latency is made longest by PCIe latency"));
   EXPECT_THAT(text, HasSubstr("no difference         links\n"));
-  EXPECT_EQ(explanation_json(at_load(10), trials).at("gain_in"), "latency");
-  EXPECT_EQ(explanation_json(result_with(1), {}).at("gain_in"), "rate");
+  EXPECT_EQ(explanation_json({at_load(10), trials}).at("gain_in"), "latency");
+  EXPECT_EQ(explanation_json({result_with(1), {}}).at("gain_in"), "rate");
 }
 
 TEST(Explain, AMicroBenchmarksRateIsThatOfAllItsMachines) {

@@ -379,9 +379,10 @@ std::string html_report(const std::vector<SweepRow>& rows, std::string_view plot
     cells.push_back(format_us(number(latency, "p50")));
     cells.push_back(format_us(number(latency, "p99")));
     if (!operations) cells.push_back(format_percent(number(result, "abort_ratio")));
-    cells.push_back(escaped(member(result, "bottleneck").value("resource", "")));
+    cells.push_back(escaped(limit_text(result)));
     lines.push_back(std::move(cells));
   }
+  for (const std::string& warning : sweep_warnings(rows)) page.box("warning", "Warning: " + warning);
   page.heading("Points");
   table(page, head, lines);
   return page.end(scenario);

@@ -171,6 +171,7 @@ class RankRun {
   std::vector<WorkerPort*> ports_;
   protocols::Program* program_ = nullptr;
   std::vector<int> worker_cpus_;  // by worker; empty: not pinned
+  std::string cpus_warning_;
   std::optional<Drivers> drivers_;
   std::int64_t stopped_ps_ = 0;
 };
@@ -257,6 +258,7 @@ void RankRun::place_workers() {
     ranks.push_back(RankPlace::unpack(place));
   }
   worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank));
+  cpus_warning_ = lack_of_cpus(ranks, static_cast<std::size_t>(options_.rank));
 }
 
 /// Until nothing is under way between any two ranks: requests that nobody waits for, messages that are not
@@ -288,7 +290,7 @@ std::string RankRun::report() {
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
   const std::vector<std::string> warnings = {cluster_.warning(), sockets_warning_,
-                                             nics_warning(cluster_, options_.devices)};
+                                             nics_warning(cluster_, options_.devices), cpus_warning_};
   to.put_text(machine_json(cluster_, warnings, worker_cpus_).dump());
   to.put_text(job_->report());
   return to.take();

@@ -313,7 +313,8 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
       "{{ read -r end <&3; kill \"$rank\"; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
       "kill \"$watch\" 2>/dev/null; exit \"$code\"",
       kTokenVariable, quoted(directory.string()), run);
-  return {"ssh", "-o", "BatchMode=yes", host, script};
+  // A user's shell over there may be one that does not read this.
+  return {"ssh", "-o", "BatchMode=yes", host, "exec /bin/sh -c " + quoted(script)};
 }
 
 int launch_ranks(const std::vector<RankCommand>& commands, const std::string& token,

@@ -1,5 +1,6 @@
 // Runs that are offered a load (run.offered_per_s): who is asked little answers soon, who is asked too much
 // falls behind, and latency counts from when a transaction was asked for.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,6 +51,7 @@ TEST_P(OfferedLoad, WhatIsAskedForIsDone) {
   EXPECT_EQ(violations(result), 0U) << findings(result);
   const double asked = offered * 1e-3;  // in the window
   EXPECT_NEAR(ended(result), asked, 4 * std::sqrt(asked));
+  EXPECT_NEAR(result.at("offered"), ended(result), 8) << "but for those under way";
   EXPECT_EQ(result.at("bottleneck").at("resource"), "offered_load");
   EXPECT_FALSE(result.contains("warning")) << result["warning"];
 }
@@ -81,6 +83,15 @@ TEST_P(OfferedLoad, FallingBehindByALittleIsTold) {
   ASSERT_TRUE(result.contains("warning"));
   EXPECT_THAT(result.at("warning").dump(), HasSubstr("more is asked for than the cluster does"));
   EXPECT_THAT(result.at("warning").dump(), Not(HasSubstr("lengthen run.warmup_us\""))) << "would not help";
+}
+
+TEST_P(OfferedLoad, AWindowOfFewTransactionsTellsItToo) {
+  const double offered = most_per_s_ * 1.5;
+  const json result = run_offered(GetParam(), offered,
+                                  {"run.warmup_us=50", fmt::format("run.measure_us={}", 300e6 / offered)});
+  EXPECT_NEAR(result.at("offered"), 300, 4 * std::sqrt(300));
+  EXPECT_NE(result.at("bottleneck").at("resource"), "offered_load");
+  EXPECT_THAT(result.value("warning", json()).dump(), HasSubstr("more is asked for than the cluster does"));
 }
 
 TEST_P(OfferedLoad, WhatIsUnderWayAtTheEndIsNotBehind) {

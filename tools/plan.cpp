@@ -76,9 +76,29 @@ std::string describe_settings(const Alternative& alternative) {
 /// backlog grows has latencies that say how long the run was.
 std::optional<double> behind_with(const json& result) {
   const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
-  if (!offered_per_s.is_number() || value_at(result, "bottleneck.resource") == "offered_load")
-    return std::nullopt;
-  return ended_of(result) * 1e6 / (result.at("window_us").get<double>() * offered_per_s.get<double>());
+  if (!offered_per_s.is_number() || does_offered_load(result)) return std::nullopt;
+  return ended_of(result) / offered_to(result);
+}
+
+/// What share of those that end commits.
+double committed_share(const json& result) {
+  const double ended = ended_of(result);
+  return ended > 0 ? result.at("committed").get<double>() / ended : 0;
+}
+
+/// The rate that a cluster reaches: one that does its load does it however many came by chance.
+double reached_per_s(const Goal& goal, const json& result) {
+  const double measured = goal.of(result);
+  if (!does_offered_load(result)) return measured;
+  return std::max(measured,
+                  value_at(result, "scenario.run.offered_per_s").get<double>() * committed_share(result));
+}
+
+/// A larger cluster would reach no more.
+bool is_out_of_reach(const std::vector<Goal>& rates, const json& result) {
+  return does_offered_load(result) && std::ranges::any_of(rates, [&](const Goal& goal) {
+           return reached_per_s(goal, result) < goal.bound;
+         });
 }
 
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
@@ -97,6 +117,10 @@ std::string describe_missed(const std::vector<Goal>& goals, const json& result) 
       is += goal.at_least ? " less " + off : " and " + off + " more";
     }
     words.push_back(fmt::format("{} is {}", goal.path, is));
+    if (goal.at_least && does_offered_load(result)) {
+      words.back() += fmt::format(", which is all of the load: {} of it ends by the application's own rules",
+                                  format_percent(1 - committed_share(result)));
+    }
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -118,12 +142,12 @@ struct Outcome {
   std::string words;
 };
 
-Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals, int high) {
+Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals) {
   if (alternative.search.next()) return {false, "not searched to the end"};
   const json* answer = alternative.answer();
   if (answer == nullptr) {
-    return {false, fmt::format("at {} machines {}", high,
-                               describe_missed(goals, alternative.results.rbegin()->second))};
+    const auto& [nodes, result] = *alternative.results.rbegin();
+    return {false, fmt::format("at {} machines {}", nodes, describe_missed(goals, result))};
   }
   const int nodes = *alternative.search.found();
   if (!missed(goals, *answer).empty()) {
@@ -151,7 +175,7 @@ double Goal::of(const json& result) const {
 }
 
 bool Goal::met_by(const json& result) const {
-  if (at_least) return of(result) >= bound;
+  if (at_least) return reached_per_s(*this, result) >= bound;
   return rate_per_s(result) > 0 && of(result) <= bound && !behind_with(result);
 }
 
@@ -241,7 +265,7 @@ void SizeSearch::add(int nodes, const json& result) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   double growth = 0, excess = 0;
   for (const Goal& goal : rates_) {
-    const double rate = goal.of(result);
+    const double rate = reached_per_s(goal, result);
     growth = std::max(growth, rate > 0 ? goal.bound / rate : kNone);
   }
   const std::optional<double> done = limits_.empty() ? std::nullopt : behind_with(result);
@@ -261,7 +285,7 @@ void SizeSearch::add(int nodes, const json& result) {
   if (!done && std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
     enough_ = nodes;
   } else {
-    low_ = nodes + 1;
+    low_ = is_out_of_reach(rates_, result) ? high_ + 1 : nodes + 1;
   }
 }
 
@@ -317,13 +341,15 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
   const std::optional<std::size_t> best = best_of(alternatives, goals);
   std::string text;
   for (std::size_t i = 0; i < alternatives.size(); ++i) {
-    const Outcome outcome = outcome_of(alternatives[i], goals, high);
+    const Outcome outcome = outcome_of(alternatives[i], goals);
     const std::string settings = describe_settings(alternatives[i]);
     const std::string line =
         settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
     const char* verdict = outcome.meets ? "or" : "not";
     if (best == i) verdict = "smallest";
     text += fmt::format("{:<13}{}\n", verdict, wrap(line, 13, 78));
+    const json* answer = alternatives[i].answer();
+    if (answer != nullptr) text += render_warnings(sweep_warnings({{{}, *answer}}));
   }
   if (is_partial(alternatives)) {
     text += "PARTIAL: the search was ended early\n";

@@ -19,6 +19,7 @@ void pack(ByteWriter& to, const WorkerStatistics& statistics) {
   to.put_all(std::span<const std::uint64_t>(statistics.user_aborts));
   to.put(statistics.aborts);
   to.put(statistics.committed_ever);
+  to.put(statistics.offered);
   to.put(statistics.locations_cached);
   to.put(statistics.locations_missed);
 }
@@ -29,6 +30,7 @@ WorkerStatistics unpack_statistics(ByteReader& from) {
   statistics.user_aborts = from.get_all<std::uint64_t>();
   statistics.aborts = from.get<decltype(statistics.aborts)>();
   statistics.committed_ever = from.get<std::uint64_t>();
+  statistics.offered = from.get<std::uint64_t>();
   statistics.locations_cached = from.get<std::uint64_t>();
   statistics.locations_missed = from.get<std::uint64_t>();
   return statistics;

@@ -118,10 +118,15 @@ void add_transactions(const TransactionsInput& input, json& result) {
     reasons[std::string(input.names->aborts[reason])] = aborts[reason];
   }
   const std::uint64_t aborted = std::accumulate(aborts.begin(), aborts.end(), std::uint64_t{0});
-  const std::uint64_t attempts = every.size() + aborted;
+  const std::uint64_t attempts = every.size() + user_aborts + aborted;
   result["committed"] = every.size();
   result["user_aborts"] = user_aborts;
   result["aborted_attempts"] = aborted;
+  if (input.scenario->run.offered_per_s > 0 && !input.partial) {
+    std::uint64_t offered = 0;
+    for (const auto* worker : input.workers) offered += worker->offered;
+    result["offered"] = offered;
+  }
   result["abort_ratio"] = attempts == 0 ? 0.0 : static_cast<double>(aborted) / static_cast<double>(attempts);
   result["committed_per_s"] = input.window_ps == 0 ? 0.0
                                                    : static_cast<double>(every.size()) /

@@ -183,8 +183,9 @@ class Simulation {
         (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
       throw std::runtime_error(fmt::format(
           "{} {} never finished in the {:.3g} simulated ms that were waited for the next: the network's "
-          "latencies may be too long, or its links too slow",
-          unfinished, what_is_run(scenario_), static_cast<double>(calendar.now_ps() - finished_ps) / 1e9));
+          "latencies may be too long, or its links too slow{}",
+          unfinished, what_is_run(scenario_), static_cast<double>(calendar.now_ps() - finished_ps) / 1e9,
+          what_is_awaited()));
     }
     if (unfinished > 0 && !quiet) {
       throw std::runtime_error(fmt::format(

@@ -367,6 +367,21 @@ TEST(Simulate, APlatformOfSixteenHostsRuns) {
   expect_sound(result);
 }
 
+/// Hosts have one cable, whatever NICs they have: what waits at one NIC does not wake the other.
+TEST(Simulate, NicsOfAHostShareItsCable) {
+  const fs::path platform = fs::path(VERBTWIN_SOURCE_DIR) / "scenarios/platforms/sixteen-hosts.xml";
+  const auto rate = [&](int nics) {
+    return run(R"({"cluster": {"nodes": 4, "threads": 4},
+                   "workload": {"name": "primitive", "verb": "read", "payload_b": 4096, "outstanding": 16},
+                   "run": {"warmup_us": 100, "measure_us": 200}})",
+               {"cluster.network.platform=" + platform.string(),
+                fmt::format("cluster.nics_per_node={}", nics)})
+        .at("operations_per_s")
+        .get<double>();
+  };
+  EXPECT_NEAR(rate(2) / rate(1), 1, 0.1);
+}
+
 std::string three_hosts(const char* latency) {
   std::string xml =
       "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"

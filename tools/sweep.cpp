@@ -1,6 +1,7 @@
 #include "tools/sweep.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -52,6 +53,7 @@ constexpr const char* kIdentity[] = {"name",
                                      "cluster.replicas",
                                      "cluster.nics_per_node",
                                      "cluster.nic",
+                                     "run.offered_per_s",
                                      "run.seed"};
 
 /// On one line whatever a name has in it, so that a point is a line for every reader.
@@ -73,7 +75,7 @@ void add(Cells& cells, const std::string& column, const json& value) {
 
 void add_numbers(Cells& cells, const json& result) {
   for (const char* key : {"operations", "operations_per_s", "machines", "committed", "committed_per_s",
-                          "user_aborts", "aborted_attempts", "abort_ratio"}) {
+                          "offered", "user_aborts", "aborted_attempts", "abort_ratio"}) {
     add(cells, key, value_at(result, key));
   }
   for (const auto& [name, value] : value_at(result, "latency_us").items()) {
@@ -101,12 +103,6 @@ void add_resources(Cells& cells, const json& result) {
     add(cells, name + "_hit_ratio", resource.value("hit_ratio", json()));
   }
   add(cells, "bottleneck", value_at(result, "bottleneck.resource"));
-}
-
-std::uint64_t violations_of(const json& result) {
-  std::uint64_t sum = 0;
-  for (const json& check : value_at(result, "checks")) sum += check.value("violations", std::uint64_t{0});
-  return sum;
 }
 
 /// Its sentences; null: there are none.
@@ -194,13 +190,55 @@ std::string sweep_table_line(const SweepRow& row) {
     line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);
-  line += fmt::format(
-      "{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total), format_si(total / machines_of(result)),
-      format_us(value_at(result, "latency_us.p50").get<double>()),
-      format_us(value_at(result, "latency_us.p99").get<double>()),
-      format_percent(result.value("abort_ratio", 0.0)), text_of(value_at(result, "bottleneck.resource")));
-  if (violations_of(result) > 0) line += "  VIOLATED";
+  line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total),
+                      format_si(total / machines_of(result)),
+                      format_us(value_at(result, "latency_us.p50").get<double>()),
+                      format_us(value_at(result, "latency_us.p99").get<double>()),
+                      format_percent(result.value("abort_ratio", 0.0)), limit_text(result));
   return line + '\n';
+}
+
+std::uint64_t violations_of(const json& result) {
+  std::uint64_t sum = 0;
+  for (const json& check : value_at(result, "checks")) sum += check.value("violations", std::uint64_t{0});
+  return sum;
+}
+
+std::string limit_text(const json& result) {
+  std::string text = text_of(value_at(result, "bottleneck.resource"));
+  if (!warning_of(result).is_null()) text += " *";
+  if (violations_of(result) > 0) text += "  VIOLATED";
+  return text;
+}
+
+std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> all;
+  std::size_t others = 0;
+  for (const SweepRow& row : rows) {
+    const json warning = warning_of(row.result);
+    if (warning.is_null()) continue;
+    if (all.size() == kShown) {
+      ++others;
+      continue;
+    }
+    std::vector<std::string> settings;
+    for (const auto& [path, value] : row.settings)
+      settings.push_back(fmt::format("{}={}", short_name(path), setting_text(path, value)));
+    const std::string where = fmt::format("{}", fmt::join(settings, ", "));
+    all.push_back((where.empty() ? "" : where + ": ") + warning.get<std::string>());
+  }
+  if (others > 0)
+    all.push_back(
+        fmt::format("and of {} more: the column warning has them", format_counted(others, "point")));
+  return all;
+}
+
+std::string render_warnings(const std::vector<std::string>& warnings) {
+  std::string text;
+  for (const std::string& warning : warnings)
+    text += fmt::format("{:<13}{}\n", "* warning", wrap(warning, 13, 78));
+  return text;
 }
 
 }  // namespace verbtwin::tools

@@ -29,6 +29,13 @@ std::string sweep_csv(const std::vector<SweepRow>& rows);
 /// The table's head and one line of it; `settings` are those of any point. End in a newline.
 std::string sweep_table_head(const std::vector<std::pair<std::string, nlohmann::json>>& settings);
 std::string sweep_table_line(const SweepRow& row);
+/// What limits a point, and whether a check was violated or (a star) figures are not what they seem.
+std::string limit_text(const nlohmann::json& result);
+std::uint64_t violations_of(const nlohmann::json& result);
+/// The stars' reasons, a sentence each: "coroutines=128: the rate is not steady ...". The first few of many.
+std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows);
+/// The same as lines below the table; empty: there are none.
+std::string render_warnings(const std::vector<std::string>& warnings);
 
 /// The value at "cluster.nodes", or null.
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);

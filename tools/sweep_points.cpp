@@ -88,6 +88,10 @@ void check_same_ranks(const scenarios::Scenario& first, const scenarios::Scenari
 
 }  // namespace
 
+void check_runnable(const scenarios::Scenario& scenario) {
+  Checks().check(scenario);
+}
+
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
                                                         const std::vector<scenarios::Override>& flags) {

@@ -16,9 +16,9 @@ double us(std::int64_t ps) {
   return static_cast<double>(ps) / 1e6;
 }
 
-/// Transactions that were to come in the window.
-double asked_for(const RunInput& input) {
-  return input.scenario->run.offered_per_s * static_cast<double>(input.window_ps) / 1e12;
+double coroutines_of(const RunInput& input) {
+  const scenarios::Cluster& cluster = input.scenario->cluster;
+  return static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads * cluster.coroutines;
 }
 
 }  // namespace
@@ -29,14 +29,11 @@ double ended_of(const json& result) {
 
 void warn_of_length(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;
-  const scenarios::Cluster& cluster = input.scenario->cluster;
-  const double coroutines = static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads *
-                            static_cast<double>(cluster.coroutines);
   const double committed = result.at("committed");
   if (input.window_ps == 0 || committed == 0) return;
   if (input.scenario->run.offered_per_s > 0) return;  // coroutines wait for arrivals, arrivals for coroutines
   const double mean_us = result.at("latency_us").at("mean");
-  const double time_us = us(input.window_ps) * coroutines;
+  const double time_us = us(input.window_ps) * coroutines_of(input);
   double user_aborts_us = 0;
   for (const json& type : result.at("transactions")) {
     double commit_us = mean_us;  // where none of the type committed
@@ -55,15 +52,27 @@ void warn_of_length(const TransactionsInput& input, json& result) {
                           : "begun long before the window are in the latencies"));
 }
 
+double offered_to(const json& result) {
+  if (result.contains("offered")) return result.at("offered");
+  return result.at("scenario").at("run").at("offered_per_s").get<double>() *
+         result.at("window_us").get<double>() / 1e6;
+}
+
 bool keeps_up(const RunInput& input, const json& result) {
-  constexpr double kDeviations = 4;  // of a Poisson process
-  const double asked = asked_for(input);
+  constexpr double kDeviations = 3;
+  const double per_us = input.scenario->run.offered_per_s / 1e6, mean_us = result.at("latency_us").at("mean");
   // As many are under way as are asked for during a latency; what the warm-up had no time for begins in the
-  // window.
-  const double mean_us = result.at("latency_us").at("mean");
-  const double begins_us = std::max(mean_us - input.scenario->run.warmup_us, 0.0);
-  const double begin = input.scenario->run.offered_per_s * begins_us / 1e6;
-  return asked - ended_of(result) <= begin + kDeviations * std::sqrt(asked);
+  // window. How many there are at its two ends is chance, which is greater than its root where they queue:
+  // but more than a second one waiting for each coroutine is no queue that ends.
+  const double begin = per_us * std::max(mean_us - input.scenario->run.warmup_us, 0.0);
+  const double under_way = 1 + std::min(per_us * mean_us, 2 * coroutines_of(input));
+  const double arrivals = result.contains("offered") ? 0 : offered_to(result);  // not counted: chance, too
+  return offered_to(result) - ended_of(result) <= begin + kDeviations * std::sqrt(2 * under_way + arrivals);
+}
+
+bool does_offered_load(const json& result) {
+  const auto bottleneck = result.find("bottleneck");
+  return bottleneck != result.end() && bottleneck->value("resource", json()) == "offered_load";
 }
 
 void warn_of_backlog(const RunInput& input, json& result) {
@@ -71,7 +80,7 @@ void warn_of_backlog(const RunInput& input, json& result) {
   result["warning"].push_back(fmt::format(
       "of the offered load {:.0f} % came to its end: more is asked for than the cluster does, and "
       "latencies grow with the length of the run",
-      100 * ended_of(result) / asked_for(input)));
+      100 * ended_of(result) / offered_to(result)));
 }
 
 void warn_of_start(const RunInput& input, json& result) {

@@ -17,8 +17,15 @@ void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
 /// Transactions that came to their end in the window of a result.
 double ended_of(const nlohmann::json& result);
 
-/// Whether what run.offered_per_s asks for in the window came to its end in it, chance aside.
+/// Transactions that run.offered_per_s asked for in the window of a result: counted, or as many as are to be
+/// expected where the run was ended early.
+double offered_to(const nlohmann::json& result);
+
+/// Whether as many as that came to their end in it, but for those under way and chance.
 bool keeps_up(const RunInput& input, const nlohmann::json& result);
+
+/// The same of a finished result.
+bool does_offered_load(const nlohmann::json& result);
 
 /// Where it did not, the backlog grows for as long as the run does.
 void warn_of_backlog(const RunInput& input, nlohmann::json& result);

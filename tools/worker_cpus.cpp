@@ -1,5 +1,6 @@
 #include "tools/worker_cpus.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -61,6 +63,19 @@ std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t r
     }
   }
   return chosen;
+}
+
+std::string lack_of_cpus(std::span<const RankPlace> ranks, std::size_t rank) {
+  const RankPlace& mine = ranks[rank];
+  std::size_t workers = 0;
+  for (const RankPlace& theirs : ranks) {
+    if (theirs.machine == mine.machine && theirs.cpus == mine.cpus) workers += theirs.near.size();
+  }
+  if (mine.cpus.empty() || workers <= mine.cpus.size()) return "";
+  return fmt::format(
+      "{} workers share {}, where each polls for itself: use fewer threads, or give ranks more "
+      "CPUs (srun --cpus-per-task, mpirun --bind-to none)",
+      workers, format_counted(mine.cpus.size(), "CPU"));
 }
 
 std::vector<int> parse_cpu_list(std::string_view text) {

@@ -33,6 +33,10 @@ RankPlace place_here(std::vector<std::vector<int>> near);
 /// machine, rank by rank: a worker gets a CPU beside its NIC while there are any.
 std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t rank);
 
+/// What to say where the ranks that have this rank's CPUs have more workers than these; empty: there are
+/// enough.
+std::string lack_of_cpus(std::span<const RankPlace> ranks, std::size_t rank);
+
 /// "0-3,8" as the kernel writes it (Documentation/admin-guide/cputopology.rst); what cannot be read ends the
 /// list.
 std::vector<int> parse_cpu_list(std::string_view text);

@@ -11,6 +11,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 const std::vector<int> kFour = {0, 1, 2, 3};
 
@@ -43,6 +44,16 @@ TEST(WorkerCpus, NobodyIsPinnedWhereSetsOverlap) {
   const std::vector<RankPlace> ranks = {{"a", {0, 1, 2}, workers(1)}, {"a", {2, 3}, workers(1)}};
   EXPECT_THAT(cpus_of_workers(ranks, 0), IsEmpty());
   EXPECT_THAT(cpus_of_workers(ranks, 1), IsEmpty());
+}
+
+TEST(WorkerCpus, WorkersThatShareCpusAreSpokenOf) {
+  const std::vector<RankPlace> ranks = {
+      {"a", kFour, workers(3)}, {"b", kFour, workers(3)}, {"a", kFour, workers(2)}, {"c", {1}, workers(1)}};
+  EXPECT_THAT(lack_of_cpus(ranks, 0), StartsWith("5 workers share 4 CPUs"));
+  EXPECT_EQ(lack_of_cpus(ranks, 1), "");
+  EXPECT_EQ(lack_of_cpus(ranks, 3), "");
+  const std::vector<RankPlace> one = {{"a", {0}, workers(2)}};
+  EXPECT_THAT(lack_of_cpus(one, 0), StartsWith("2 workers share 1 CPU,"));
 }
 
 TEST(WorkerCpus, AWorkerIsBesideItsNicWhileThereIsRoom) {

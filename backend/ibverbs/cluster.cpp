@@ -62,6 +62,15 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
+    const auto count = static_cast<std::uint64_t>(shape().nodes) *
+                       static_cast<std::uint64_t>(shape().nics_per_node * shape().qps_per_peer);
+    const std::uint64_t sends = count * (connected_.max_send_wr + IbvQueuePair::kExtraSlots);
+    const std::uint64_t recvs = count * connected_.max_recv_wr;
+    auto& send_cq = static_cast<IbvCompletionQueue&>(*connected_.send_cq);
+    auto& recv_cq = static_cast<IbvCompletionQueue&>(*connected_.recv_cq);
+    const bool one = &send_cq == &recv_cq;
+    send_cq.reserve_more(one ? sends + recvs : sends);
+    if (!one) recv_cq.reserve_more(recvs);
   }
   Sockets& sockets() override {
     return cluster_.sockets_ ? cluster_.sockets_->of(thread_) : WorkerPort::sockets();
@@ -125,8 +134,14 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   void connect(int node, const std::vector<Card>& cards, const std::vector<QpAddress>& addresses) {
     const ClusterShape& s = shape();
     for (int thread = 0; thread < s.threads; ++thread) {
-      ud_of_[static_cast<std::size_t>(node * s.threads + thread)] =
-          cards[static_cast<std::size_t>(thread)].ud;
+      const QpAddress& ud = cards[static_cast<std::size_t>(thread)].ud;
+      if (ud.mtu_b != 0 && ud.mtu_b != context().mtu_b()) {
+        throw UserError("",
+                        fmt::format("datagrams need the same MTU everywhere: node {} has {} B, node {} {}; "
+                                    "give their network interfaces the same",
+                                    node, ud.mtu_b, cluster_.node_, context().mtu_b()));
+      }
+      ud_of_[static_cast<std::size_t>(node * s.threads + thread)] = ud;
     }
     const int my_nic = s.nic_of_thread(thread_);
     for (int nic = 0; nic < s.nics_per_node; ++nic) {
@@ -193,6 +208,8 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
     for (const auto& worker : workers_) worker->write_card(node, writer);
     mine.push_back(writer.take());
   }
+  // Making many takes long: nobody writes before all read, or TCP gives up those that do not yet.
+  rendezvous.share("making queue pairs", "", timeout);
   const std::vector<std::string> theirs =
       rendezvous.exchange("exchanging addresses", std::move(mine), timeout);
   for (int node = 0; node < shape_.nodes; ++node) {

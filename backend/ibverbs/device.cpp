@@ -124,6 +124,18 @@ IbvCompletionQueue::IbvCompletionQueue(IbvDevice& device, std::uint32_t cqe)
   if (!cq_) throw UserError("", fmt::format("cannot make a completion queue of {}{}", cqe, reason(errno)));
 }
 
+void IbvCompletionQueue::reserve_more(std::uint64_t requests) {
+  if (promised_ > 0) return;
+  // Too many for the device are refused with the first queue pair that finds no room.
+  const std::uint64_t cqe =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(cq_->cqe) + requests, device_.attributes().max_cqe);
+  ibv_cq* larger = ibv_create_cq(device_.context().context(), static_cast<int>(cqe), nullptr, nullptr, 0);
+  if (larger == nullptr) {
+    throw UserError("", fmt::format("cannot make a completion queue of {}{}", cqe, reason(errno)));
+  }
+  cq_.reset(larger);
+}
+
 void IbvCompletionQueue::add_room(std::uint32_t requests) {
   promised_ += requests;
   if (promised_ <= static_cast<std::uint32_t>(cq_->cqe)) return;
@@ -143,12 +155,6 @@ void IbvCompletionQueue::add_room(std::uint32_t requests) {
                                   needed, most));
 }
 
-int IbvCompletionQueue::poll_device(int most) {
-  const int count = ibv_poll_cq(cq_.get(), most, batch_.data());
-  if (count < 0) throw std::runtime_error("ibv_poll_cq failed: the completion queue is broken");
-  return count;
-}
-
 std::size_t IbvCompletionQueue::poll(std::span<WorkCompletion> wc) {
   std::size_t taken = 0;
   while (taken < wc.size() && !held_.empty()) {
@@ -156,7 +162,9 @@ std::size_t IbvCompletionQueue::poll(std::span<WorkCompletion> wc) {
     held_.pop_front();
   }
   if (taken == wc.size()) return taken;
-  const int count = poll_device(static_cast<int>(std::min<std::size_t>(kBatch, wc.size() - taken)));
+  const auto most = static_cast<int>(std::min<std::size_t>(kBatch, wc.size() - taken));
+  const int count = ibv_poll_cq(cq_.get(), most, batch_.data());
+  if (count < 0) throw std::runtime_error("ibv_poll_cq failed: the completion queue is broken");
   for (int i = 0; i < count; ++i) {
     if (translate(batch_[static_cast<std::size_t>(i)], wc[taken])) ++taken;
   }
@@ -187,7 +195,9 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
 
 void IbvCompletionQueue::purge(const IbvQueuePair& gone) {
   std::erase_if(held_, [&](const Held& held) { return held.owner == &gone; });
-  while (const int count = poll_device(kBatch)) {
+  // A broken one has nothing more to give, and whoever asks it next hears of it.
+  for (int count = 1; count > 0;) {
+    count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
     for (int i = 0; i < count; ++i) {
       const ibv_wc& from = batch_[static_cast<std::size_t>(i)];
       const IbvQueuePair* owner = reinterpret_cast<const Slot*>(from.wr_id)->owner;

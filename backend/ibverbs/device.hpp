@@ -58,6 +58,7 @@ class IbvDevice final : public Device {
   std::uint32_t key_of(std::uint32_t lkey) const { return lkey == kNodeMemoryKey ? node_memory_key_ : lkey; }
 
   const Context& context() const { return context_; }
+  bool has_atomics() const { return context_.device_attributes().atomic_cap != IBV_ATOMIC_NONE; }
   VerbCounts& counts() { return counts_; }
   const VerbCounts& counts() const { return counts_; }
   const Failure& first_failure() const { return first_failure_; }
@@ -79,6 +80,8 @@ class IbvCompletionQueue final : public CompletionQueue {
   std::size_t poll(std::span<WorkCompletion> wc) override;
 
   ibv_cq* get() const { return cq_.get(); }
+  /// Before any queue pair uses it: is made anew for so many more requests. Not every device lets one grow.
+  void reserve_more(std::uint64_t requests);
   /// Makes room for all that a queue pair may have outstanding; throws UserError where the device has none.
   void add_room(std::uint32_t requests);
   void give_back_room(std::uint32_t requests) { promised_ -= requests; }
@@ -92,7 +95,6 @@ class IbvCompletionQueue final : public CompletionQueue {
   };
   static constexpr int kBatch = 32;
 
-  int poll_device(int most);
   /// The caller's view of a device's completion; false: it is nobody's business.
   bool translate(const ibv_wc& from, WorkCompletion& to);
 

@@ -1,6 +1,7 @@
 #include "backend/ibverbs/memory.hpp"
 
 #include <fmt/format.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -16,12 +17,11 @@ NodeArea::NodeArea(std::size_t bytes) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
   const std::size_t pages = (bytes + kHugePageBytes - 1) / kHugePageBytes;
   mapped_b_ = pages * kHugePageBytes;
-  void* base = mmap(nullptr, mapped_b_, kProtection, kFlags | MAP_HUGETLB, -1, 0);
+  void* base = mmap(nullptr, mapped_b_, kProtection, kFlags | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
   if (base == MAP_FAILED) {
     warning_ = fmt::format(
         "no huge pages for registered memory ({}): using small ones; `sysctl vm.nr_hugepages={}` makes them, "
-        "for "
-        "one rank on this machine",
+        "for one rank on this machine",
         std::strerror(errno), pages);
     base = mmap(nullptr, mapped_b_, kProtection, kFlags, -1, 0);
   }

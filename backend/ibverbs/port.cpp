@@ -5,7 +5,9 @@
 #include <fmt/ranges.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -32,9 +34,14 @@ struct DeviceList {
   ibv_device** devices;
 };
 
+/// With why, of those that cannot be opened.
 std::string names_of(const DeviceList& list) {
   std::vector<std::string> names;
-  for (ibv_device* device : list.all()) names.emplace_back(ibv_get_device_name(device));
+  for (ibv_device* device : list.all()) {
+    const std::unique_ptr<ibv_context, Freer<ibv_close_device>> opened(ibv_open_device(device));
+    const std::string why = opened ? "" : fmt::format(" (cannot be opened: {})", std::strerror(errno));
+    names.push_back(ibv_get_device_name(device) + why);
+  }
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -134,6 +141,8 @@ Context::Context(const PortChoice& choice) {
   }
   choose_port(choice.port);
   choose_gid(choice.gid_index);
+  routes_by_gid_ = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ||
+                   (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 || choice.gid_index >= 0;
   pd_.reset(ibv_alloc_pd(context_.get()));
   if (!pd_) throw UserError("", fmt::format("{}: no protection domain{}", name, reason(errno)));
 }
@@ -178,11 +187,16 @@ void Context::choose_gid(int wanted) {
                                   fmt::join(usable, ", ")));
 }
 
+ibv_mtu Context::mtu_with(std::uint32_t peer_mtu_b) const {
+  const std::uint32_t least_b = peer_mtu_b == 0 ? mtu_b() : std::min(mtu_b(), peer_mtu_b);
+  return static_cast<ibv_mtu>(std::countr_zero(least_b / 128));
+}
+
 PortDescription Context::description() const {
   PortDescription d;
   d.device = ibv_get_device_name(context_->device);
   d.firmware = device_attributes_.fw_ver;
-  d.link_layer = routes_by_gid() ? "Ethernet" : "InfiniBand";
+  d.link_layer = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
   d.gid = text_of(gid_);
   d.port = port_;
   d.gid_index = gid_index_;

@@ -51,8 +51,11 @@ class Context {
   const ibv_gid& gid() const { return gid_; }
   std::uint8_t port() const { return port_; }
   std::uint8_t gid_index() const { return gid_index_; }
-  bool routes_by_gid() const { return port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
+  /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID.
+  bool routes_by_gid() const { return routes_by_gid_; }
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
+  /// What this port and one of `peer_mtu_b` (0: the same) both carry.
+  ibv_mtu mtu_with(std::uint32_t peer_mtu_b) const;
 
   PortDescription description() const;
   /// The CPUs beside the device, as the kernel lists them; empty: it does not say (soft-RoCE is nowhere).
@@ -69,6 +72,7 @@ class Context {
   ibv_gid gid_{};
   std::uint8_t port_ = 1;
   std::uint8_t gid_index_ = 0;
+  bool routes_by_gid_ = false;
 };
 
 /// " (Cannot allocate memory)" and, where it helps, what to do about it: for messages about a verbs call that

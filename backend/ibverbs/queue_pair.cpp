@@ -104,6 +104,8 @@ QpAddress IbvQueuePair::address() const {
   address.qp_num = qp_->qp_num;
   address.qkey = attributes_.type == QpType::kUd ? kQkey : 0;
   address.psn = psn_;
+  address.mtu_b = context.mtu_b();
+  address.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   return address;
 }
 
@@ -154,7 +156,7 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
   attributes.qp_state = IBV_QPS_RTR;
   int mask = IBV_QP_STATE;
   if (attributes_.type != QpType::kUd) {
-    attributes.path_mtu = device_.context().port_attributes().active_mtu;
+    attributes.path_mtu = device_.context().mtu_with(peer.mtu_b);
     attributes.dest_qp_num = peer.qp_num;
     attributes.rq_psn = peer.psn;
     attributes.ah_attr = path_to(device_.context(), peer);
@@ -168,13 +170,15 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
   modify(attributes, mask, "RTR");
 }
 
-void IbvQueuePair::to_ready_to_send() {
+void IbvQueuePair::to_ready_to_send(const QpAddress& peer) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.sq_psn = psn_;
   int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   if (attributes_.type == QpType::kRc) {
     attributes.max_rd_atomic = attributes_.max_rd_atomic;
+    if (peer.max_rd_atomic > 0)
+      attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, peer.max_rd_atomic);
     attributes.timeout = attributes_.timeout;
     attributes.retry_cnt = attributes_.retry_cnt;
     attributes.rnr_retry = attributes_.rnr_retry;
@@ -186,7 +190,7 @@ void IbvQueuePair::to_ready_to_send() {
 void IbvQueuePair::connect(const QpAddress& peer) {
   to_init();
   to_ready_to_receive(peer);
-  to_ready_to_send();
+  to_ready_to_send(peer);
   connected_ = true;
 }
 
@@ -233,6 +237,10 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
     if (result.error == PostError::kNone &&
         !type_allows(attributes_.type, wr, attributes_.max_inline_data, device_.attributes().mtu)) {
       result.error = PostError::kInvalid;
+    }
+    if (result.error == PostError::kNone && is_atomic(wr.opcode) && !device_.has_atomics()) {
+      device_.note_failure({peer_node_, "the device has no atomic operations"});
+      result.error = PostError::kFailed;
     }
     if (result.error != PostError::kNone) break;
     const std::uint64_t position = posted_ + result.posted;

@@ -49,7 +49,7 @@ class IbvQueuePair final : public QueuePair {
  private:
   void to_init();
   void to_ready_to_receive(const QpAddress& peer);
-  void to_ready_to_send();
+  void to_ready_to_send(const QpAddress& peer);
   void modify(ibv_qp_attr& attributes, int mask, const char* state);
   /// The caller's view of the errno that a post came back with.
   PostError refused_with(int error);

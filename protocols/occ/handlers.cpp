@@ -79,8 +79,7 @@ void OccEngine::serve_check(const RpcCall& call) {
   const auto check = argument<CheckRequest>(call);
   cpu_.charge_cycles(node_.cycles.validation);
   std::byte* record = store_.primary_record(RecordId{check.record}.table(), check.slot);
-  const bool locked =
-      atomic_word(record).load(std::memory_order_acquire) != 0;  // before the version, see validation.cpp
+  const bool locked = lock_word(record) != 0;  // before the version, see validation.cpp
   const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);
   answer(call, !locked && version == check.version ? Verdict::kPassed : Verdict::kChanged);
 }

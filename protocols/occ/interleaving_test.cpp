@@ -25,7 +25,7 @@ struct Plan {
   int coroutines = 3;
   int replicas = 3;
   std::uint64_t accounts_per_thread = 5;
-  std::int64_t end_ps = 6'000;  // a fake picosecond is one thing done
+  std::int64_t end_ps = 40'000;  // a fake picosecond is one thing done by anybody
   std::uint64_t seed = 1;
   OccOptions options;
   nlohmann::json workload = {};  // instead of SmallBank
@@ -41,8 +41,12 @@ class Interleaved {
         cluster_(plan.shape, system_.node_memory_bytes()) {
     for (int node = 0; node < plan.shape.nodes; ++node) {
       std::vector<WorkerPort*> ports;
-      for (int thread = 0; thread < plan.shape.threads; ++thread)
+      for (int thread = 0; thread < plan.shape.threads; ++thread) {
         ports.push_back(&cluster_.port(node, thread));
+        auto& cpu = static_cast<FakeCpu&>(ports.back()->cpu());
+        cpu.share_clock(clock_ps_);
+        cpu.per_look_ps = 1;  // who backs off waits for it
+      }
       nodes_.push_back(std::make_unique<NodeProgram>(system_, node, cluster_.memory(node), ports));
     }
     for (auto& node : nodes_) {
@@ -109,6 +113,7 @@ class Interleaved {
   Plan plan_;
   System system_;
   FakeCluster cluster_;
+  std::int64_t clock_ps_ = 0;
   Window window_{0, plan_.end_ps};
   std::atomic<bool> stop_{false};
   std::vector<std::unique_ptr<NodeProgram>> nodes_;
@@ -221,7 +226,7 @@ TEST(Interleaving, ManyLapsOfSmallLogsAreSound) {
     plan.options = options;
     plan.options.log_ring_b = 1024;
     plan.accounts_per_thread = 200;
-    plan.end_ps = 100'000;
+    plan.end_ps = 600'000;
     const Outcomes outcomes = Interleaved(plan).run();
     expect_sound(outcomes);
     EXPECT_GT(outcomes.committed, 3'000U) << "some dozen entries fill a log";
@@ -236,7 +241,7 @@ TEST(Interleaving, TheSmallestLogHoldsAllOfATransaction) {
     plan.shape = {.nodes = 2, .threads = 1};
     plan.coroutines = 1;
     plan.replicas = 2;
-    plan.end_ps = 50'000;
+    plan.end_ps = 100'000;
     plan.workload = {{"name", "object_store"},
                      {"reads", 64},
                      {"updates", 64},

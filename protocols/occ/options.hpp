@@ -78,6 +78,7 @@ struct OccOptions {
   struct Sabotage {
     bool skip_lock = false;
     bool skip_validation = false;
+    bool keep_locks = false;  // whoever aborts does not give its locks back
     bool skip_version_bump = false;
     bool skip_log = false;
     bool accept_torn = false;

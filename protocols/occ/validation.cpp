@@ -153,7 +153,7 @@ void Transaction::check_locally(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.validation);
   std::byte* record = item.local;
   // The lock first: a writer that is let by here locks later, and will find this transaction's locks.
-  store_word(item.scratch + kHeaderAt, atomic_word(record).load(std::memory_order_acquire));
+  store_word(item.scratch + kHeaderAt, lock_word(record));
   store_word(item.scratch + kHeaderAt + 8, atomic_word(record + 8).load(std::memory_order_acquire));
 }
 
@@ -184,6 +184,7 @@ void Transaction::judge_check(Item& item) {
 }
 
 void Transaction::release_locks() {
+  if (options().sabotage.keep_locks) return;
   if (logs_lock_records()) release_log_records();
   for (Item& item : items()) {
     if (item.locked && !options().sabotage.skip_lock) release_lock(item);

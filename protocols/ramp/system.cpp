@@ -250,7 +250,7 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
     if (arrivals.open()) {
       auto arrival = arrivals.next(worker, cpu, window, stop);
       asked_ps = co_await arrival;
-      if (!asked_ps) co_return;
+      if (!asked_ps) break;
     }
     cpu.charge(Cost::kTransactionBegin);
     const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
@@ -276,6 +276,7 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
     }
     count(client, group.type, start_ps, window);
   }
+  if (arrivals.open()) statistics.offered = arrivals.count(window);
 }
 
 void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::int64_t start_ps,

@@ -63,8 +63,12 @@ void install(const RecordLayout& layout, std::byte* record, std::uint64_t versio
 
 bool try_lock(std::byte* record, std::uint64_t owner) {
   std::uint64_t expected = 0;
-  return atomic_word(record).compare_exchange_strong(expected, owner, std::memory_order_acquire,
+  return atomic_word(record).compare_exchange_strong(expected, owner, std::memory_order_seq_cst,
                                                      std::memory_order_relaxed);
+}
+
+std::uint64_t lock_word(std::byte* record) {
+  return atomic_word(record).load(std::memory_order_seq_cst);
 }
 
 void unlock(std::byte* record) {

@@ -92,9 +92,13 @@ void install(const RecordLayout& layout, std::byte* record, std::uint64_t versio
              std::span<const std::byte> value);
 
 /// CPU locks of the record's node. They are not atomic with a NIC's CAS on the same word: a protocol uses one
-/// kind.
+/// kind. Of two transactions that each lock one record and then look at the other's lock, one has to see the
+/// other's: try_lock() and lock_word() are in one order for all, which acquire and release do not give
+/// (memory_order_seq_cst; on x86-64 the same instructions).
 bool try_lock(std::byte* record, std::uint64_t owner);
 void unlock(std::byte* record);
+/// Zero: nobody holds it.
+std::uint64_t lock_word(std::byte* record);
 
 /// The lock word of a holder; never 0.
 inline std::uint64_t owner_word(int node, int thread, int coroutine) {

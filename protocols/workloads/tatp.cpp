@@ -35,9 +35,9 @@ constexpr std::array<std::uint32_t, 7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
 /// Of a subscriber, and how many of them a hundred transactions of its look at.
 constexpr std::array<std::uint32_t, kTables> kRowsOfTable = {1, kTypes, kTypes, kTypes* kStarts, 1};
 constexpr std::array<double, kTables> kAccessesOfTable = {35 + 2 + 14, 35, 10 + 2 + 2 + 2,
-                                                          10 * kStarts + 2 + 2, 14 + 2 + 2};
+                                                          10 * (1 + kStarts) / 2.0 + 2 + 2, 14 + 2 + 2};
 constexpr double kRows = 2 + 2 * kTypes + kTypes * kStarts;
-constexpr double kAccesses = 51 + 35 + 16 + 34 + 18;
+constexpr double kAccesses = 51 + 35 + 16 + 24 + 18;
 
 struct Subscriber {
   std::uint64_t number;
@@ -270,7 +270,7 @@ Task<Outcome> Tatp::get(Transaction& tx, RecordId record) const {
 Task<Outcome> Tatp::get_new_destination(Transaction& tx, Inputs inputs) const {
   const int facility = tx.read(special_facility(inputs.subscriber, inputs.type));
   const int first = tx.read(call_forwarding(inputs.subscriber, inputs.type, 0));
-  for (std::uint32_t start = 1; start < kStarts; ++start) {
+  for (std::uint32_t start = 1; start <= inputs.start; ++start) {
     tx.read(call_forwarding(inputs.subscriber, inputs.type, start));
   }
   auto reading = tx.execute();

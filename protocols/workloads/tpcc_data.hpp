@@ -5,7 +5,7 @@
 // Rows hold the columns that transactions change or compare; columns that never change and that nobody
 // compares (names, addresses, district strings) are functions of the key. So a stock row is 16 B on the wire,
 // as in the system whose requests Wei et al. price (OSDI 2018, table 3: 68 B each, messages included), and a
-// new-order writes about 1 KB into a log.
+// new-order writes 1.4 KB into a log (published: 1,006 B).
 //
 // Orders are numbered from 0 in each district; a district keeps the last kOrdersMax: a new-order takes the
 // place of the one that was so many before it, and removes what is left of that. Every row lives at the node
