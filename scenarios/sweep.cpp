@@ -183,6 +183,7 @@ Override flag_override(const std::string& path, const std::string& flag, const s
 }
 
 std::string describe_point(std::size_t number, const SweepPoint& point) {
+  if (point.settings.empty()) return "the run as it is";
   std::string settings;
   for (const auto& [path, value] : point.settings) {
     settings += (settings.empty() ? "" : ", ") + path + "=" + text_of(value);

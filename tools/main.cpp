@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -195,11 +196,20 @@ void prefer_huge_pages() {
   std::free(reinterpret_cast<void*>(start));
 }
 
+/// A rank has a connection to every other one, and with kernel TCP one for each two workers.
+void allow_many_connections() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace verbtwin::tools;
   prefer_huge_pages();
+  allow_many_connections();
   try {
     return run_command_line(argc, argv);
   } catch (const verbtwin::UserError& error) {

@@ -399,6 +399,12 @@ TEST_F(OnDevice, OneDeviceForTwoNicsIsSaid) {
               HasSubstr("rxe0 is all 2 NICs of this machine: --device a,b names one for each"));
 }
 
+TEST_F(OnDevice, MoreWorkersThanCpusAreSaid) {
+  const std::vector<std::string> many = {"--set", "cluster.threads=4", "--set", "run.measure_us=100000"};
+  EXPECT_EQ(launch(many)->wait(), 0) << err();
+  EXPECT_THAT(result().at("measured_on")[1].value("warning", ""), HasSubstr("12 workers share 4 CPUs"));
+}
+
 TEST_F(OnDevice, MissingHugePagesAreSaidAndDoNotEndTheRun) {
   const auto set_pages = [](int pages) { std::ofstream("/proc/sys/vm/nr_hugepages") << pages; };
   const std::vector<std::string> brief = {"--set", "run.warmup_us=1000", "--set", "run.measure_us=100000"};
@@ -409,7 +415,7 @@ TEST_F(OnDevice, MissingHugePagesAreSaidAndDoNotEndTheRun) {
   set_pages(128);
   EXPECT_EQ(launch(brief)->wait(), 0) << err();
   set_pages(0);
-  EXPECT_FALSE(result().at("measured_on")[0].contains("warning")) << result().at("measured_on")[0].dump();
+  EXPECT_THAT(result().at("measured_on")[0].value("warning", ""), Not(HasSubstr("huge pages")));
 }
 
 }  // namespace

@@ -112,8 +112,8 @@ std::unique_ptr<MemoryRegion> IbvDevice::register_memory(std::span<std::byte> me
   // Access has the values of ibv_access_flags.
   ibv_mr* mr = ibv_reg_mr(context_.pd(), memory.data(), memory.size(), static_cast<int>(access));
   if (mr == nullptr) {
-    throw UserError("",
-                    fmt::format("cannot register {} KiB of memory{}", memory.size() >> 10, reason(errno)));
+    throw UserError("", fmt::format("cannot register {} KiB of memory, as every worker thread does{}",
+                                    memory.size() >> 10, reason(errno)));
   }
   return std::make_unique<IbvMemoryRegion>(mr);
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/ibverbs/queue_pair.hpp"
 #include "backend/user_error.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 ibv_cq* cq_that_does_not_grow = nullptr;
 int made_up_error = 0;
+ibv_qp_attr modified{};  // what queue pairs were connected with
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -35,6 +37,14 @@ extern "C" int ibv_resize_cq(ibv_cq* cq, int cqe) {
   if (cq == cq_that_does_not_grow) return made_up_error;
   static const auto original = reinterpret_cast<int (*)(ibv_cq*, int)>(dlsym(RTLD_NEXT, "ibv_resize_cq"));
   return original(cq, cqe);
+}
+
+extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
+  static const auto original =
+      reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
+  return original(qp, attributes, mask);
 }
 
 namespace verbtwin::ibverbs {
@@ -70,6 +80,36 @@ TEST_P(DeviceFailure, ACompletionQueueThatDoesNotGrowSaysWhy) {
     EXPECT_THAT(error.what(), HasSubstr("a completion queue does not grow to 128 completions" + why()));
     EXPECT_THAT(error.what(), Not(HasSubstr("more queue pairs")));
   }
+}
+
+/// Some drivers cannot resize: who knows how many requests there will be says so first.
+TEST_P(DeviceFailure, ACompletionQueueThatIsLargeEnoughNeedNotGrow) {
+  const QpInitAttributes attributes;
+  auto& send_cq = static_cast<IbvCompletionQueue&>(*send_cq_);
+  auto& recv_cq = static_cast<IbvCompletionQueue&>(*recv_cq_);
+  send_cq.reserve_more(3 * (attributes.max_send_wr + IbvQueuePair::kExtraSlots));
+  recv_cq.reserve_more(3 * attributes.max_recv_wr);
+  std::vector<std::unique_ptr<QueuePair>> made;
+  for (IbvCompletionQueue* none : {&send_cq, &recv_cq}) {
+    cq_that_does_not_grow = none->get();
+    EXPECT_NO_THROW(made.push_back(make()));
+  }
+}
+
+TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
+  const auto made = make({.max_rd_atomic = 4});
+  QpAddress peer = made->address();
+  EXPECT_EQ(peer.mtu_b, device_.attributes().mtu);
+  made->connect(peer);
+  EXPECT_EQ(128U << modified.path_mtu, device_.attributes().mtu);
+  EXPECT_EQ(modified.max_rd_atomic, 4);
+  made->reset();
+  peer = made->address();
+  peer.mtu_b = 256;
+  peer.max_rd_atomic = 2;
+  made->connect(peer);
+  EXPECT_EQ(modified.path_mtu, IBV_MTU_256);
+  EXPECT_EQ(modified.max_rd_atomic, 2);
 }
 
 TEST_P(DeviceFailure, AQueuePairThatCannotBeMadeTakesNoRoom) {

@@ -14,6 +14,7 @@
 
 #include "backend/ibverbs/hello.hpp"
 #include "backend/ibverbs/sockets.hpp"
+#include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
 
@@ -145,7 +146,11 @@ class NodeSockets::Meeting {
       Guest guest;
       guest.connection =
           Descriptor(accept4(mine_.listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (!guest.connection) return;
+      if (!guest.connection) {
+        if (errno != EMFILE && errno != ENFILE) return;
+        throw UserError("",
+                        fmt::format("no more TCP connections ({}): raise `ulimit -n`", std::strerror(errno)));
+      }
       guest.deadline = Clock::now() + kHelloTimeout;
       guests_.push_back(std::move(guest));
     }
