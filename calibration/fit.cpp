@@ -136,15 +136,20 @@ class Fit {
     errors_ = evaluate(best_);
     double radius = kFirstRadius;
     for (round_ = 0; round_ < group_.rounds && radius > kLeastRadius; ++round_) {
-      differentiate();
+      differentiate(group_.both_sides ? Slope::kAcross : Slope::kOneSide);
       radius = improve(radius);
     }
-    differentiate(true);
+    differentiate(group_.both_sides ? Slope::kFlatter : Slope::kAcross);
     apply(best_);
     annotate();
   }
 
  private:
+  /// Away from the nearer end of the range; from one side of the value to the other, which averages some of
+  /// the simulator's roughness out; or of the two sides the flatter one: where a limit has just begun to act,
+  /// the data do not tell values beyond it apart, and so do not determine this one.
+  enum class Slope { kOneSide, kAcross, kFlatter };
+
   double objective(const Errors& errors, const Values& x) const {
     double sum = errors.sum();
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -227,9 +232,9 @@ class Fit {
     }
   }
 
-  /// Derivatives at the best, away from the nearer end of each range; or to both sides, which averages some
-  /// of the simulator's roughness out: for what the data are said to determine.
-  void differentiate(bool both_sides = false) {
+  /// Derivatives at the best.
+  void differentiate(Slope slope) {
+    const bool both_sides = slope != Slope::kOneSide;
     columns_.assign(variables_.size(), Values(errors_.error.size(), 0.0));
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const bool up = upper_[i] - best_[i] > best_[i] - lower_[i];
@@ -240,6 +245,10 @@ class Fit {
       const Errors above = high[i] > best_[i] ? evaluate(high) : errors_;
       for (std::size_t r = 0; r < errors_.error.size(); ++r) {
         columns_[i][r] = (above.error[r] - below.error[r]) / (high[i] - low[i]);
+        if (slope != Slope::kFlatter || low[i] == best_[i] || high[i] == best_[i]) continue;
+        const double down = (errors_.error[r] - below.error[r]) / (best_[i] - low[i]);
+        const double up = (above.error[r] - errors_.error[r]) / (high[i] - best_[i]);
+        columns_[i][r] = std::abs(up) < std::abs(down) ? up : down;
       }
     }
   }

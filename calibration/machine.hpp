@@ -49,6 +49,9 @@ struct MachineGroup {
   std::string name;
   std::vector<std::string> machines;
   int rounds = 0;  // of the fit at most; 0: nothing is fitted
+  /// Few variables that each set a limit, at one of which a fit may begin: derivatives are taken to both
+  /// sides of a value, as they differ there.
+  bool both_sides = false;
 };
 
 class Machines {

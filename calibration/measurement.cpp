@@ -242,8 +242,8 @@ MachineGroup add_machines(Machines& machines, const Measurement& m, const std::s
   json cores = machine("host", host, base_host, m);
   cores["factors"] = json::array({factor("core time", {"ns"}, 0.1, 10)});  // {json}: a copy for Clang
   machines.add(cores, m.file);
-  constexpr int kRounds = 4;
-  return {"measured", {nic, host}, kRounds};
+  constexpr int kRounds = 8;
+  return {"measured", {nic, host}, kRounds, true};
 }
 
 }  // namespace verbtwin::calibration

@@ -9,6 +9,7 @@
 #include "backend/user_error.hpp"
 #include "protocols/arrivals.hpp"
 #include "protocols/occ/messages.hpp"
+#include "protocols/retry.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -39,10 +40,14 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
              copies * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
   arena_b_ = whole_lines(arena_b_);
+  // Values that a device may not take inline are read from there after the transaction has ended.
+  const bool passive = options.commit.passive_ack && options.commit.primitive == Primitive::kOneSided;
+  spare_arena_b_ = passive && image_max_b > kCacheLineBytes ? arena_b_ : 0;
   rpc_b_ =
       whole_lines(UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc));
-  layout_ = std::make_unique<StoreLayout>(tables, log, parameters_.shape.nodes, parameters_.shape.threads,
-                                          parameters_.replicas, rpc_b_ + coroutines * arena_b_);
+  layout_ =
+      std::make_unique<StoreLayout>(tables, log, parameters_.shape.nodes, parameters_.shape.threads,
+                                    parameters_.replicas, rpc_b_ + coroutines * (arena_b_ + spare_arena_b_));
 }
 
 /// What goes by message decides how long packets are, and how many of them may be on their way at one time.
@@ -214,10 +219,15 @@ struct NodeProgram::Thread {
                  static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())) {
     statistics.user_aborts.resize(system.workload().transaction_names().size());
     std::span<std::byte> arenas = memory(shared).subspan(system.rpc_bytes());
+    const auto take = [&arenas](std::size_t bytes) {
+      const std::span<std::byte> taken = arenas.first(bytes);
+      arenas = arenas.subspan(bytes);
+      return taken;
+    };
     for (int coroutine = 0; coroutine < system.parameters().coroutines; ++coroutine) {
-      transactions.push_back(std::make_unique<Transaction>(
-          engine, coroutine, arenas.first(system.arena_bytes()), system.workload().records_max()));
-      arenas = arenas.subspan(system.arena_bytes());
+      const std::span<std::byte> arena = take(system.arena_bytes()), spare = take(system.spare_arena_bytes());
+      transactions.push_back(
+          std::make_unique<Transaction>(engine, coroutine, arena, system.workload().records_max(), spare));
     }
   }
 
@@ -262,7 +272,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
     co_await turn;
     resumed = worker.resumed();
     const Request request = workload.draw(random, {port_.node(), port_.thread()});
-    int attempts = 0;
+    int aborted = 0;
     for (;;) {
       WaitGroup& buffers = tx.begin();
       co_await buffers;
@@ -286,12 +296,9 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       }
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
-      // At once, but not before the others: whoever holds the lock may be a coroutine of this very worker. If
-      // that is not enough, two may keep aborting each other in step, for ever: chance breaks the rhythm
-      // (binary exponential backoff, an attempt's time being the slot: a lock is held for about as long).
-      const std::uint32_t slots = attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8));
-      ++attempts;
-      auto sleep = worker.sleep_until(cpu.now_ps() + slots * (cpu.now_ps() - tx.begin_ps()));
+      // Not before the others: whoever holds the lock may be a coroutine of this very worker.
+      const std::int64_t delay_ps = retry_delay_ps(++aborted, cpu.now_ps() - tx.begin_ps(), backoff);
+      auto sleep = worker.sleep_until(cpu.now_ps() + delay_ps);
       co_await sleep;
     }
   }

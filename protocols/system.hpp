@@ -49,6 +49,7 @@ class System {
   /// Registered memory that each node needs.
   std::size_t node_memory_bytes() const { return layout_->total_bytes(); }
   std::size_t arena_bytes() const { return arena_b_; }
+  std::size_t spare_arena_bytes() const { return spare_arena_b_; }  // 0: none
   std::size_t rpc_bytes() const { return rpc_b_; }
   /// Throws UserError where the device cannot carry what the workers send: datagrams too short, queues too.
   void check_device(const DeviceAttributes& device) const;
@@ -63,7 +64,7 @@ class System {
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<StoreLayout> layout_;
   PhaseCycles cycles_;
-  std::size_t arena_b_ = 0, rpc_b_ = 0;
+  std::size_t arena_b_ = 0, spare_arena_b_ = 0, rpc_b_ = 0;
   std::size_t entries_max_ = 1;                             // that a transaction needs in one log
   std::uint32_t entry_packet_b_ = 0, record_packet_b_ = 0;  // that hold the longest of these; 0: none is sent
   std::uint32_t packet_min_b_ = 0;                          // what the RPC layer's RECVs are reckoned with

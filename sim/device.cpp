@@ -86,11 +86,13 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       max_inline_b_(attributes.max_inline_data),
       doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn),
       held_first_(Transport::kNone),
+      unanswered_first_(Transport::kNone),
       max_recv_wr_(attributes.max_recv_wr) {}
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
   transport_.abandon_held(*this);
+  transport_.abandon_unanswered(*this);
   transport_.remove(*this);
 }
 
@@ -117,7 +119,8 @@ void SimQueuePair::reset() {
   ++epoch_;
   transport_.count_reset();
   transport_.abandon_held(*this);
-  answers_waiting_ = requests_waiting_ = 0;
+  transport_.abandon_unanswered(*this);
+  requests_waiting_ = 0;  // answers of the life before are still counted down
   stalled_ = false;
   last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);

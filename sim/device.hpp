@@ -208,6 +208,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::int64_t last_request_ps_ = 0,
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
+  std::uint32_t unanswered_first_, unanswered_last_ = 0;  // as requester: flights that found nobody, in order
   std::uint32_t max_recv_wr_;
   std::uint32_t requests_waiting_ = 0;  // as requester: for its port
 };

@@ -222,9 +222,13 @@ void Transport::handle(std::uint32_t index) {
       if (alive) launch_waiting(*origin);
       break;
     }
-    case Stage::kUnanswered:
-      unanswered(index);
+    case Stage::kUnanswered: {
+      SimQueuePair* origin = find(flight(index).origin);
+      const bool is_alive = origin != nullptr && origin->epoch_ == flight(index).epoch;
+      release(index);
+      if (is_alive) unanswered(*origin);
       break;
+    }
     case Stage::kLine:
       access_line(index);
       break;
@@ -284,27 +288,37 @@ void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t vis
   origin.send_cq_->push(wc, origin.last_completion_ps_, origin.sender_, f.position + 1);
 }
 
+void Transport::schedule_look(const SimQueuePair& qp, std::int64_t at_ps) {
+  const std::uint32_t index = take_flight();
+  flight(index).origin = qp.number_;
+  flight(index).epoch = qp.epoch_;
+  flight(index).stage = Stage::kUnanswered;
+  calendar_.schedule(at_ps, handler_, index);
+}
+
 /// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
-/// the origin soon; if not, the origin tries for as long as its attributes say.
-void Transport::unanswered(std::uint32_t index) {
-  Flight& f = flight(index);
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
-    release(index);
+/// the origin (enter_error); if not, the origin tries for as long as its attributes say.
+void Transport::unanswered(SimQueuePair& origin) {
+  if (origin.unanswered_first_ == kNone) return;  // another look was sooner
+  const std::int64_t retries_ps = (origin.retry_cnt_ + 1LL) * (4'096'000LL << origin.timeout_);
+  const std::int64_t deadline_ps = flight(origin.unanswered_first_).done_ps + retries_ps;
+  if (origin.state_ != QpState::kError && calendar_.now_ps() < deadline_ps) {
+    schedule_look(origin, deadline_ps);
     return;
   }
-  const bool given_up = f.done_ps > 0;
-  if (origin->state_ != QpState::kError && !given_up) {
-    f.done_ps = calendar_.now_ps() + (origin->retry_cnt_ + 1LL) * (4'096'000LL << origin->timeout_);
-    calendar_.schedule(f.done_ps, handler_, index);
-    return;
+  while (origin.unanswered_first_ != kNone) {
+    const std::uint32_t index = origin.unanswered_first_;
+    Flight& f = flight(index);
+    origin.unanswered_first_ = f.next;
+    f.status = origin.state_ == QpState::kError ? WcStatus::kWrFlushErr : WcStatus::kRetryExcErr;
+    if (returns_data(f.opcode)) read_done(f, origin, calendar_.now_ps());
+    finish(index, origin, now(), 0);
   }
-  f.status = origin->state_ == QpState::kError ? WcStatus::kWrFlushErr : WcStatus::kRetryExcErr;
-  finish(index, *origin, now(), 0);
 }
 
 void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
+  if (qp.unanswered_first_ != kNone) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
   const bool others_first = has_untouched(qp);
   while (qp.waiting_first_ != kNone) {
     const std::uint32_t index = take_waiting(qp);

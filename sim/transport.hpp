@@ -67,6 +67,7 @@ class Transport final : public EventHandler {
   void abandon_waiting(SimQueuePair& qp);
   /// Forgets the requests that wait at this queue pair for a RECV.
   void abandon_held(SimQueuePair& qp);
+  void abandon_unanswered(SimQueuePair& qp);
   void count_reset() { ++resets_; }
 
   static std::uint32_t wqe_blocks(const SendWr& wr, QpType type);
@@ -168,7 +169,8 @@ class Transport final : public EventHandler {
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
   models::Moment rest_of(const Flight& f) const;
-  void unanswered(std::uint32_t index);
+  void schedule_look(const SimQueuePair& qp, std::int64_t at_ps);
+  void unanswered(SimQueuePair& origin);
   void enter_error(SimQueuePair& qp, const models::Moment& ready);
   models::Moment now() const { return {calendar_.now_ps(), 0}; }
 

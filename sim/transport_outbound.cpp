@@ -55,7 +55,7 @@ void Transport::send_waiting(std::uint32_t index) {
   const Flight& f = flight(index);
   if (f.stage == Stage::kAnswerWaits) {
     SimQueuePair* target = find(f.target);
-    if (target != nullptr && target->answers_waiting_ > 0) --target->answers_waiting_;
+    if (target != nullptr) --target->answers_waiting_;
     if (target == nullptr || target->peer_number_ != f.origin) {
       probe(index, calendar_.now_ps());
     } else {

@@ -182,8 +182,14 @@ void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps)
 
 /// Some of its requests are on their way yet: what is flushed completes behind them.
 bool Transport::has_untouched(const SimQueuePair& qp) const {
-  return qp.type_ == QpType::kRc && (qp.port_.outbound.requests.first != kNone ||
-                                     std::max(qp.last_request_ps_, qp.last_touch_ps_) > calendar_.now_ps());
+  if (qp.type_ != QpType::kRc) return false;
+  const std::int64_t now_ps = calendar_.now_ps();
+  if (qp.port_.outbound.requests.first != kNone || qp.unanswered_first_ != kNone ||
+      std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
+    return true;
+  }
+  return qp.read_done_ps_ &&
+         std::ranges::any_of(*qp.read_done_ps_, [now_ps](std::int64_t done_ps) { return done_ps > now_ps; });
 }
 
 /// Keeps its place by going round empty.
@@ -237,6 +243,14 @@ std::uint32_t Transport::take_waiting(SimQueuePair& qp) {
 
 void Transport::abandon_waiting(SimQueuePair& qp) {
   while (qp.waiting_first_ != kNone) release(take_waiting(qp));
+}
+
+void Transport::abandon_unanswered(SimQueuePair& qp) {
+  while (qp.unanswered_first_ != kNone) {
+    const std::uint32_t index = qp.unanswered_first_;
+    qp.unanswered_first_ = flight(index).next;
+    release(index);
+  }
 }
 
 void Transport::abandon_held(SimQueuePair& qp) {

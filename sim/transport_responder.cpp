@@ -282,15 +282,18 @@ void Transport::release_held(SimQueuePair& target) {
   }
 }
 
-/// Nobody is there to answer: looks again when a NAK to an earlier request would have come back.
+/// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
 void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
   Flight& f = flight(index);
-  f.stage = Stage::kUnanswered;
-  f.done_ps = 0;
-  if (SimQueuePair* origin = find(f.origin)) {
-    origin->last_flush_ps_ = std::max(origin->last_flush_ps_, at_ps + kFlushProbePs);
+  SimQueuePair* origin = find(f.origin);
+  if (origin == nullptr || origin->epoch_ != f.epoch) {
+    release(index);
+    return;
   }
-  calendar_.schedule(at_ps + kFlushProbePs, handler_, index);
+  f.done_ps = at_ps + kFlushProbePs;
+  const bool is_first = origin->unanswered_first_ == kNone;
+  append(index, origin->unanswered_first_, origin->unanswered_last_);
+  if (is_first) schedule_look(*origin, flight(index).done_ps);
 }
 
 /// A message whose turn at the NIC's engine is far takes its RECV then, not now: those of a receiver that is

@@ -292,6 +292,25 @@ TEST(Transport, WhatWaitsForItsPortWhenTheQueuePairFailsIsFlushedInOrder) {
               ElementsAre(WcStatus::kSuccess, WcStatus::kSuccess, WcStatus::kSuccess));
 }
 
+/// They are on their way when it fails, and nobody answers them: no time-out has to tell.
+TEST(Transport, RequestsBehindOneThatFailedAreFlushedWithIt) {
+  for (const std::uint32_t bytes_before : {8U, 65536U}) {
+    Senders senders;
+    senders.first.begin = [bytes_before](Sender& s) {
+      s.read(bytes_before);
+      s.write(1, 8, 1);
+      s.read(8);
+      s.write(2, 8);
+    };
+    senders.run();
+    using enum WcStatus;
+    EXPECT_THAT(senders.first.statuses,
+                ElementsAre(kSuccess, kRemAccessErr, kWrFlushErr, kWrFlushErr, kWrFlushErr));
+    EXPECT_THAT(senders.first.ids, ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_LT(senders.first.last_ps, (bytes_before / 1000 * 2 + 20) * kMicrosecondPs);
+  }
+}
+
 /// Answers that are known of before anybody waits, and there when some do: whoever waits second goes as well.
 TEST(Transport, EveryReadThatWaitsForTheWindowGetsItsTurn) {
   for (std::uint64_t us = 0; us < 300; us += 5) {

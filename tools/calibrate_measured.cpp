@@ -11,6 +11,7 @@
 #include "calibration/measurement.hpp"
 #include "calibration/profile_file.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/text.hpp"
 #include "tools/calibrating.hpp"
 #include "tools/commands.hpp"
 #include "tools/output_file.hpp"
@@ -58,7 +59,7 @@ std::string factors_text(const Machines& machines, const std::vector<FitVariable
       break;
     }
   }
-  return text;
+  return text.empty() ? "no factor: all that they would multiply is 0 in these profiles\n" : text;
 }
 
 }  // namespace
@@ -68,6 +69,11 @@ int calibrate_measured(const MeasuredOptions& options) {
   Machines machines;
   const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
   const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
+  if (base_nic == base_host) {
+    throw UserError("",
+                    fmt::format("--nic and --host: both profiles have the name \"{}\"; allowed: two names",
+                                scenarios::one_line(base_nic)));
+  }
   std::string nic = base_nic, host = base_host;
   calibration::MachineGroup group;
   if (!options.evaluate) {
@@ -120,8 +126,8 @@ int calibrate_measured(const MeasuredOptions& options) {
   if (!options.evaluate) {
     print(fmt::format(
         "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",
-        measurement.devices, base_nic, base_host, factors, (directory / kNicFile).string(),
-        (directory / kHostFile).string()));
+        measurement.devices, scenarios::one_line(base_nic), scenarios::one_line(base_host), factors,
+        (directory / kNicFile).string(), (directory / kHostFile).string()));
   }
   return kExitDone;
 }

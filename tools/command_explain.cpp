@@ -60,9 +60,12 @@ class Profiles {
   }
 
   /// The path of the part's profile, made of the one that the scenario names.
+  /// Empty where all that there is to improve is as good as it can be.
   std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
     const fs::path from = calibration::find_profile(name, kind);
-    const json profile = improved(json::parse(scenarios::read_text(from)), kind, parameters_of(part, kind));
+    const json before = json::parse(scenarios::read_text(from));
+    const json profile = improved(before, kind, parameters_of(part, kind));
+    if (profile == before) return "";
     std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
     for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     const fs::path path = fs::absolute(directory_ / file);
@@ -112,7 +115,7 @@ class Explainer {
         trials.push_back({whats_[number - 1], std::move(finished)});
       }
     });
-    const bool measured = !result.is_null() && rate_per_s(result) > 0;
+    const bool measured = !result.is_null() && !result.value("partial", false) && rate_per_s(result) > 0;
     if (measured) tell({std::move(result), std::move(trials), not_tried_, cut_off()});
     if (!measured && signals.stop() && !options_.quiet)
       print_error("PARTIAL: ended before the scenario itself was measured\n");
@@ -141,6 +144,7 @@ class Explainer {
     scenarios::Scenario scenario = base();
     bool changed = false;
     const auto set = [&](const std::string& path, const std::string& value) {
+      if (value.empty()) return;
       scenario = with_override(scenario, scenarios::flag_override(path, "explain", value), catalog_);
       changed = true;
     };
@@ -158,6 +162,8 @@ class Explainer {
       not_tried_.emplace_back(part.name);  // beyond what a scenario may ask for
       return;
     }
+    if (!changed && part.fields.empty() && part.socket.empty())
+      not_tried_.push_back(fmt::format("{} (as good as they can be)", part.name));
     if (!changed) return;
     points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
     whats_.emplace_back(part.name);

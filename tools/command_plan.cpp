@@ -70,8 +70,15 @@ class Planner {
                                       options.high, low_, low_));
     }
     // What the largest or the smallest cluster would be refused for is told before anything runs.
-    load_runnable_points(options.scenario, options.overrides, {machines(options.high, "--to")});
     load_runnable_points(options.scenario, options.overrides, {machines(low_, "--from")});
+    try {
+      load_runnable_points(options.scenario, options.overrides, {machines(options.high, "--to")});
+    } catch (const UserError& error) {
+      const std::string what = error.what();
+      if (!error.pointer().empty() || what.find("--to") != std::string::npos) throw;
+      throw UserError("", fmt::format("{}; in a cluster of {} machines, the largest of the search (--to)",
+                                      what, options.high));
+    }
     for (const auto& [settings, scenario] : points_) {
       alternatives_.push_back({settings, SizeSearch(goals_, low_, options.high), {}});
     }

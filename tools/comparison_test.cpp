@@ -124,6 +124,28 @@ TEST_F(Csv, TheTableShowsWhatVariesAndWhatIsWrong) {
               testing::AllOf(HasSubstr("48.0 M"), HasSubstr("3.00 M"), HasSubstr("VIOLATED")));
 }
 
+TEST_F(Csv, APointThatWasCutShortIsMarked) {
+  SweepRow row{{{"cluster.coroutines", 2}}, result(2, 48e6)};
+  EXPECT_THAT(sweep_table_line(row), Not(HasSubstr("PARTIAL")));
+  row.result["partial"] = true;
+  EXPECT_THAT(sweep_table_line(row), HasSubstr("PARTIAL"));
+}
+
+TEST_F(Csv, LongNamesShowTheirEnds) {
+  SweepRow row{{{"cluster.host", ""}}, result(2, 48e6)};
+  const auto shown = [&row](const std::string& name) {
+    row.result["scenario"]["cluster"]["host"] = name;
+    const std::string line = sweep_table_line(row);
+    return line.substr(0, line.find(' '));
+  };
+  EXPECT_EQ(shown("thirteen-wide"), "thirteen-wide");
+  EXPECT_EQ(shown("fasst-connect-ib-host"), "~nect-ib-host");
+  EXPECT_EQ(shown("fasst-connectx-3-host"), "~nectx-3-host");
+  EXPECT_EQ(shown("\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4-two"),
+            "~\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4\u00e4-two")
+      << "characters are whole";
+}
+
 TEST_F(Csv, WarningsAreBelowTheTable) {
   std::vector<SweepRow> rows;
   for (int i = 0; i < 8; ++i) {

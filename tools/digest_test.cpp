@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "protocols/checks/history.hpp"
 #include "protocols/registry.hpp"
@@ -96,7 +97,8 @@ std::string digest_of(const Golden& golden) {
       scenarios::load_scenario(source("scenarios/" + golden.scenario), golden.overrides, make_catalog());
   nlohmann::json result = simulate(scenario, {});
   EXPECT_GT(result.at(result.contains("operations") ? "operations" : "committed"), 0)
-      << "too short to mean anything";
+      << golden.scenario << " " << fmt::format("{}", fmt::join(golden.overrides, " "))
+      << ": too short to mean anything";
   result.erase("simulator");
   result.erase("scenario");
   const std::string text = result.dump();

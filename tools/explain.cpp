@@ -37,8 +37,10 @@ void improve(json& parameters, std::span<const models::Parameter<Profile>> table
   for (const auto& row : table) {
     if (std::ranges::find(names, row.name) == names.end()) continue;
     json& parameter = parameters.at(row.name);
-    const double value = better(parameter.at("value").get<double>(), is_time(row.unit));
-    parameter["value"] = std::clamp(value, row.min, row.max);
+    const double before = parameter.at("value").get<double>();
+    const double value = std::clamp(better(before, is_time(row.unit)), row.min, row.max);
+    if (value == before) continue;
+    parameter["value"] = value;
     parameter["source"] = "twice as good as: " + parameter.at("source").get<std::string>();
   }
 }
@@ -88,6 +90,16 @@ std::string violated(const Explanation& explanation) {
   return names("VIOLATED", runs);
 }
 
+/// Of a load that the cluster does not do.
+std::vector<std::string> that_do_the_load(const json& base, const std::vector<Trial>& trials) {
+  std::vector<std::string> enough;
+  const json& offered_per_s = value_at(base, "scenario.run.offered_per_s");
+  if (!offered_per_s.is_number() || offered_per_s == 0 || does_offered_load(base)) return enough;
+  for (const Trial& trial : trials)
+    if (trial.what != kOtherSeed && does_offered_load(trial.result)) enough.push_back(trial.what);
+  return enough;
+}
+
 std::string verdict(const json& base, const std::vector<Trial>& trials) {
   double chance = 0;
   std::vector<std::pair<double, std::string>> gains;
@@ -98,6 +110,7 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
       gains.emplace_back(gain(base, trial.result), trial.what);
     }
   }
+  if (gains.empty()) return "Not known: nothing was tried to its end.";
   std::ranges::stable_sort(gains, std::greater{}, &std::pair<double, std::string>::first);
   const double least = std::max(kWorthSaying, 2 * chance);
   const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
@@ -110,6 +123,12 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
                                "All the load is done; its latency is made longest by {}, each twice as "
                                "good by itself. {}.",
                                named(worth), others);
+  }
+  if (const std::vector<std::string> enough = that_do_the_load(base, trials); !enough.empty()) {
+    return fmt::format(
+        "More is asked for than the cluster does. It does all of it with any of these twice as "
+        "good by itself: {}.",
+        fmt::join(enough, ", "));
   }
   if (worth.empty()) {
     return others + ": several parts hold it back in turn, or its own waiting does (conflicts, think time).";

@@ -97,6 +97,25 @@ TEST(Explain, WhatAnotherSeedMakesIsChance) {
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
 }
 
+TEST(Explain, NothingTriedIsNothingKnown) {
+  Explanation explanation{result_with(100), {}};
+  explanation.cut_off = {"links"};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("limit        Not known: nothing was tried"));
+}
+
+TEST(Explain, WhatDoesTheLoadIsNamedWhereItIsNotDone) {
+  const auto at = [](double rate, bool done) {
+    json result = result_with(rate);
+    result["scenario"]["run"]["offered_per_s"] = 101;
+    result["bottleneck"] = {{"resource", done ? "offered_load" : "core"}};
+    return result;
+  };
+  const std::string text =
+      render_explanation({at(100, false), {{"cores", at(101, true)}, {"links", at(100, false)}}});
+  EXPECT_THAT(text, HasSubstr("More is asked for than the cluster does."));
+  EXPECT_THAT(text, testing::ContainsRegex("itself:[ \n]+cores\\."));
+}
+
 TEST(Explain, WhatIsMissingOrNotRightIsSaid) {
   Explanation explanation{result_with(100), {{"cores", result_with(110)}}};
   explanation.not_tried = {"outstanding requests"};

@@ -195,6 +195,24 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyFaults, testing::ValuesIn(family()),
 
 // --- Options ---
 
+/// Values that the NIC reads from the transaction's buffers after its end do not hold up the next one.
+TEST(PassiveAcknowledgement, PaysForLongValuesAsForThoseThatGoInline) {
+  const auto committed = [](const char* value_b, const char* passive) {
+    return run(R"({
+      "cluster": {"nodes": 4, "threads": 2, "coroutines": 1},
+      "protocol": {"name": "drtmh", "location_cache": {"start": "full"}},
+      "workload": {"name": "ycsb", "mix": "F", "theta": 0},
+      "run": {"warmup_us": 50, "measure_us": 300}
+    })",
+               {std::string("workload.value_b=") + value_b,
+                std::string("protocol.phases.commit.passive_ack=") + passive})
+        .at("committed")
+        .get<double>();
+  };
+  for (const char* value_b : {"160", "1000"})
+    EXPECT_GT(committed(value_b, "true"), 1.12 * committed(value_b, "false")) << value_b;
+}
+
 TEST(Truncation, EndsTransactionsWhereItSays) {
   for (const std::string& protocol : family()) {
     SCOPED_TRACE(protocol);

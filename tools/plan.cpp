@@ -72,11 +72,15 @@ std::string describe_settings(const Alternative& alternative) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+bool offers_load(const json& result) {
+  const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
+  return offered_per_s.is_number() && offered_per_s > 0;
+}
+
 /// How much of run.offered_per_s came to its end; nothing where the load is done, or none is offered. Whose
 /// backlog grows has latencies that say how long the run was.
 std::optional<double> behind_with(const json& result) {
-  const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
-  if (!offered_per_s.is_number() || does_offered_load(result)) return std::nullopt;
+  if (!offers_load(result) || does_offered_load(result)) return std::nullopt;
   return ended_of(result) / offered_to(result);
 }
 
@@ -143,7 +147,7 @@ struct Outcome {
 };
 
 Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals) {
-  if (alternative.search.next()) return {false, "not searched to the end"};
+  if (alternative.search.next()) return {false, "the search had not come to its end"};
   const json* answer = alternative.answer();
   if (answer == nullptr) {
     const auto& [nodes, result] = *alternative.results.rbegin();
@@ -151,11 +155,14 @@ Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goal
   }
   const int nodes = *alternative.search.found();
   if (!missed(goals, *answer).empty()) {
-    const int most = alternative.results.rbegin()->first;
-    return {false,
-            fmt::format("{} reach the rate, and {}{}", format_counted(nodes, "machine"),
-                        describe_missed(goals, *answer),
-                        most == nodes ? "" : fmt::format("; with up to {} it is hardly better", most))};
+    const bool has_rate = std::ranges::any_of(goals, &Goal::at_least) || offers_load(*answer);
+    std::string words = fmt::format("{} {} {}", has_rate ? format_counted(nodes, "machine") : "with",
+                                    has_rate ? "reach the rate, and" : format_counted(nodes, "machine"),
+                                    describe_missed(goals, *answer));
+    // The search steps over sizes: of those that it ran.
+    if (const auto& [most, result] = *alternative.results.rbegin(); most != nodes)
+      words += fmt::format("; with {}, the most tried, {}", most, describe_missed(goals, result));
+    return {false, words};
   }
   std::string words =
       fmt::format("{}: {}, limited by {}", format_counted(nodes, "machine"), describe_met(goals, *answer),
@@ -345,7 +352,7 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
     const std::string settings = describe_settings(alternatives[i]);
     const std::string line =
         settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
-    const char* verdict = outcome.meets ? "or" : "not";
+    const char* verdict = alternatives[i].search.next() ? "cut off" : outcome.meets ? "or" : "not";
     if (best == i) verdict = "smallest";
     text += fmt::format("{:<13}{}\n", verdict, wrap(line, 13, 78));
     const json* answer = alternatives[i].answer();

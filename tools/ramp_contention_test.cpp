@@ -62,7 +62,7 @@ class RampContention : public testing::TestWithParam<std::tuple<std::string, std
 
   scenarios::Scenario scenario_of(const Variant& variant, bool slow, bool read_modify_write) const {
     // Locks let one through at a time.
-    const int measure_us = window_us(transport()) * (slow ? 3 : 1) * (protocol() == "s2pl" ? 8 : 1);
+    const int measure_us = window_us(transport()) * (slow ? 3 : 1) * (protocol() == "s2pl" ? 10 : 1);
     Overrides overrides = joined(variant.overrides, {fmt::format("run.measure_us={}", measure_us)});
     if (read_modify_write) overrides = joined(overrides, kReadModifyWrite);
     if (slow) overrides = joined(overrides, kSlow);

@@ -187,6 +187,16 @@ std::vector<ScenarioDifference> scenario_differences(const json& a, const json& 
   return differences;
 }
 
+/// Files of one name whose contents are not the same.
+void add_file_differences(const json& a, const json& b, std::vector<ScenarioDifference>& to) {
+  for (const auto& [field, digest] : a.items()) {
+    const auto other = b.find(field);
+    const auto named = [&field](const ScenarioDifference& one) { return one.path == field; };
+    if (other != b.end() && *other != digest && std::ranges::none_of(to, named))
+      to.push_back({field + " (what is in it)", digest, *other});
+  }
+}
+
 std::string words_of(const ScenarioDifference& difference) {
   return fmt::format("{} {}, {}", difference.path, difference.a.dump(), difference.b.dump());
 }
@@ -221,9 +231,12 @@ ResultComparison compare_results(const Document& a, const Document& b) {
     second.refuse("", fmt::format("a result of {}, the other is of {}; allowed: two of one kind",
                                   kind(!operations), kind(operations)));
   }
-  return {describe(first), describe(second),
-          scenario_differences(first.object("/scenario"), second.object("/scenario")),
-          Gatherer(first, second).gather()};
+  auto differences = scenario_differences(first.object("/scenario"), second.object("/scenario"));
+  const auto files = [](const CheckedResult& result) {
+    return result.has("/simulator/files") ? result.object("/simulator/files") : json::object();
+  };
+  add_file_differences(files(first), files(second), differences);
+  return {describe(first), describe(second), std::move(differences), Gatherer(first, second).gather()};
 }
 
 std::string render_comparison(const ResultComparison& comparison, const SummaryStyle& style) {

@@ -105,6 +105,18 @@ TEST(ResultComparison, WhatTheScenariosDifferInIsNamed) {
   EXPECT_THAT(compared(measured(), measured()).differences, IsEmpty());
 }
 
+/// A profile that was fitted anew has its old name.
+TEST(ResultComparison, WhatIsInFilesOfOneNameCounts) {
+  json before = twin(), after = twin();
+  before["simulator"]["files"] = {{"cluster.nic", "0001"}, {"cluster.host", "0002"}};
+  after["simulator"]["files"] = {{"cluster.nic", "0003"}, {"cluster.host", "0002"}};
+  const auto differences = compared(before, after).differences;
+  ASSERT_EQ(differences.size(), 1U);
+  EXPECT_EQ(words_of(differences[0]), "cluster.nic (what is in it) \"0001\", \"0003\"");
+  after["scenario"]["cluster"]["nic"] = "other.json";
+  EXPECT_EQ(compared(before, after).differences.size(), 1U) << "the name says so";
+}
+
 TEST(ResultComparison, ReadsAsATable) {
   const std::string text = render_comparison(compared(measured(), twin()), {});
   EXPECT_THAT(

@@ -37,9 +37,9 @@ TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
     return run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "F"})",
                             std::string("cluster.coroutines=") + coroutines, "run.measure_us=300"});
   };
-  const json eight = skewed("8");
-  EXPECT_LT(eight.at("abort_ratio"), 0.5);
-  EXPECT_EQ(limit(eight), "locks") << eight.at("abort_ratio");
+  const json three = skewed("3");
+  EXPECT_LT(three.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(three), "locks") << three.at("abort_ratio");
   EXPECT_EQ(limit(skewed("1")), "round_trips");
 }
 
@@ -65,7 +65,7 @@ TEST(HitRatio, IsNoneWhereNothingWasLookedUp) {
 TEST(HitRatio, IsOfTheWindow) {
   const auto ratio = [](const char* warmup_us, const char* measure_us) {
     return run(kSmallBank,
-               {"protocol.location_cache.start=cold", "workload.accounts_per_thread=100",
+               {"protocol.location_cache.start=cold", "workload.accounts_per_thread=1000",
                 std::string("run.warmup_us=") + warmup_us, std::string("run.measure_us=") + measure_us})
         .at("location_cache")
         .at("hit_ratio")

@@ -5,13 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <stdexcept>
 
 #include <fmt/format.h>
 
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
+#include "protocols/checks/history.hpp"
+#include "scenarios/document.hpp"
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
 #include "tools/text.hpp"
@@ -40,6 +44,21 @@ std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& s
                                             : calibration::load_socket_profile(scenario.cluster.sockets);
   check_socket_link(profile, scenario.protocol.at("transport"));
   return profile;
+}
+
+/// Of the files that a scenario names, by the fields that name them: a path says nothing of what is there.
+nlohmann::json file_digests(const scenarios::Cluster& c) {
+  nlohmann::json digests = nlohmann::json::object();
+  const auto add = [&digests](const char* field, const std::filesystem::path& file) {
+    const std::string text = scenarios::read_text(file);
+    digests[field] = fmt::format("{:016x}", protocols::value_digest(std::as_bytes(std::span(text))));
+  };
+  add("cluster.nic", calibration::find_profile(c.nic, calibration::ProfileKind::kNic));
+  add("cluster.host", calibration::find_profile(c.host, calibration::ProfileKind::kHost));
+  if (!c.sockets.empty())
+    add("cluster.sockets", calibration::find_profile(c.sockets, calibration::ProfileKind::kSocket));
+  if (!c.network.platform.empty()) add("cluster.network.platform", c.network.platform);
+  return digests;
 }
 
 sim::Topology topology_of(const scenarios::Network& n) {
@@ -144,33 +163,32 @@ class Simulation {
   }
 
   /// Lets what is in flight finish: the checks need a quiet cluster. Not for ever: transactions may keep
-  /// aborting each other, and a signal that comes now means it.
+  /// aborting each other. All is measured, so a signal that comes now changes nothing.
   void drain() {
-    constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second, unless all is quiet before
-    constexpr std::uint64_t kEventsInVain = 5'000'000;    // since the last one that finished
-    const std::int64_t until_ps = cluster_.calendar().now_ps() + kDrainPs;
+    // Since the last one that finished:
+    constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second
+    constexpr std::uint64_t kEventsInVain = 5'000'000;
     sim::Calendar& calendar = cluster_.calendar();
-    const bool stopped_before = stopping_.load();
     std::uint64_t finished = finished_ever(), finished_at = calendar.executed();
     std::int64_t finished_ps = calendar.now_ps();
     bool in_vain = false;
     const auto going_on = [&] {
-      if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed)) stopping_.store(true);
       if (const std::uint64_t now = finished_ever(); now != finished) {
         finished = now;
         finished_at = calendar.executed();
         finished_ps = calendar.now_ps();
       }
-      in_vain = calendar.executed() - finished_at > kEventsInVain || stopping_.load() != stopped_before;
+      in_vain = calendar.executed() - finished_at > kEventsInVain;
       return !in_vain;
     };
     // A message that SimGrid carries is in flight without an event.
-    while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps &&
+    const auto until_ps = [&finished_ps] { return finished_ps + kDrainPs; };
+    while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps() &&
            !in_vain) {
       const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
-      cluster_.clock().run_until(std::min(next_ps + us_to_ps(1), until_ps), going_on);
+      cluster_.clock().run_until(std::min(next_ps + us_to_ps(1), until_ps()), going_on);
     }
-    const bool out_of_time = !in_vain && calendar.now_ps() >= until_ps;
+    const bool out_of_time = !in_vain && calendar.now_ps() >= until_ps();
     // A protocol's requests do not fail here unless it, or the simulator, is wrong.
     const std::uint64_t failed = cluster_.transport().failed();
     if (failed > 0 && !scenario_.protocol.is_null()) {
@@ -181,10 +199,12 @@ class Simulation {
     const bool quiet = calendar.empty() && cluster_.transport().in_flight() == 0;
     if (unfinished > 0 && !quiet &&
         (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
+      const double waited_ms = static_cast<double>(calendar.now_ps() - finished_ps) / 1e9;
       throw std::runtime_error(fmt::format(
-          "{} {} never finished in the {:.3g} simulated ms that were waited for the next: the network's "
+          "{} {} never finished in the {} simulated ms that were waited for the next: the network's "
           "latencies may be too long, or its links too slow{}",
-          unfinished, what_is_run(scenario_), static_cast<double>(calendar.now_ps() - finished_ps) / 1e9,
+          unfinished, what_is_run(scenario_),
+          waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
           what_is_awaited()));
     }
     if (unfinished > 0 && !quiet) {
@@ -241,6 +261,8 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
                          {"events_per_s", static_cast<double>(events) / wall_s},
                          {"transactions_per_wall_s", static_cast<double>(finished_ever()) / wall_s},
                          {"peak_rss_mib", static_cast<double>(usage.ru_maxrss) / 1024.0}};
+  if (control_.nic == nullptr && control_.host == nullptr && control_.sockets == nullptr)
+    result["simulator"]["files"] = file_digests(scenario_.cluster);
   return result;
 }
 

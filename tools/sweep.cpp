@@ -140,6 +140,16 @@ std::size_t columns_of(const std::string& path) {
   return std::max(kCellColumns, short_name(path).size());
 }
 
+/// Of a longer text its end, as names that are alike begin alike. Characters (UTF-8) stay whole.
+std::string end_of(const std::string& text, std::size_t columns) {
+  const auto begins_one = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  auto left = static_cast<std::size_t>(std::ranges::count_if(text, begins_one));
+  if (left <= columns) return text;
+  std::size_t at = 0;
+  while (left >= columns || !begins_one(text[at])) left -= begins_one(text[at++]) ? 1 : 0;
+  return "~" + text.substr(at);
+}
+
 }  // namespace
 
 std::string sweep_csv(const std::vector<SweepRow>& rows) {
@@ -187,7 +197,7 @@ std::string sweep_table_line(const SweepRow& row) {
   std::string line;
   for (const auto& [path, value] : row.settings) {
     const std::string text = setting_text(path, value_at(result.at("scenario"), path));
-    line += fmt::format("{:<{}} ", text.substr(0, columns_of(path)), columns_of(path));
+    line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);
   line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total),
@@ -208,6 +218,7 @@ std::string limit_text(const json& result) {
   std::string text = text_of(value_at(result, "bottleneck.resource"));
   if (!warning_of(result).is_null()) text += " *";
   if (violations_of(result) > 0) text += "  VIOLATED";
+  if (result.value("partial", false)) text += "  PARTIAL";
   return text;
 }
 

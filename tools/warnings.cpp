@@ -59,15 +59,18 @@ double offered_to(const json& result) {
 }
 
 bool keeps_up(const RunInput& input, const json& result) {
-  constexpr double kDeviations = 3;
+  constexpr double kDeviations = 3, kNothing = 0.001;
   const double per_us = input.scenario->run.offered_per_s / 1e6, mean_us = result.at("latency_us").at("mean");
   // As many are under way as are asked for during a latency; what the warm-up had no time for begins in the
   // window. How many there are at its two ends is chance, which is greater than its root where they queue:
-  // but more than a second one waiting for each coroutine is no queue that ends.
+  // but more than a second one waiting for each coroutine is no queue that ends, unless they are next to
+  // nothing of a long window.
   const double begin = per_us * std::max(mean_us - input.scenario->run.warmup_us, 0.0);
   const double under_way = 1 + std::min(per_us * mean_us, 2 * coroutines_of(input));
   const double arrivals = result.contains("offered") ? 0 : offered_to(result);  // not counted: chance, too
-  return offered_to(result) - ended_of(result) <= begin + kDeviations * std::sqrt(2 * under_way + arrivals);
+  const double missing = offered_to(result) - ended_of(result);
+  return missing <=
+         std::max(begin + kDeviations * std::sqrt(2 * under_way + arrivals), kNothing * offered_to(result));
 }
 
 bool does_offered_load(const json& result) {
@@ -78,7 +81,7 @@ bool does_offered_load(const json& result) {
 void warn_of_backlog(const RunInput& input, json& result) {
   if (input.scenario->run.offered_per_s == 0 || input.window_ps == 0 || keeps_up(input, result)) return;
   result["warning"].push_back(fmt::format(
-      "of the offered load {:.0f} % came to its end: more is asked for than the cluster does, and "
+      "of the offered load {:.3g} % came to its end: more is asked for than the cluster does, and "
       "latencies grow with the length of the run",
       100 * ended_of(result) / offered_to(result)));
 }

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
@@ -34,6 +36,19 @@ RankPlace RankPlace::unpack(std::string_view packed) {
   return place;
 }
 
+std::vector<int> in_order_of_use(const std::vector<int>& ascending,
+                                 const std::function<std::string(int)>& core_of) {
+  std::set<std::string> taken;
+  std::vector<int> first_of_core, others;
+  for (auto cpu = ascending.rbegin(); cpu != ascending.rend(); ++cpu) {
+    const std::string core = core_of(*cpu);
+    (core.empty() || taken.insert(core).second ? first_of_core : others).push_back(*cpu);
+  }
+  std::vector<int> order(others.rbegin(), others.rend());
+  order.insert(order.end(), first_of_core.rbegin(), first_of_core.rend());
+  return order;
+}
+
 RankPlace place_here(std::vector<std::vector<int>> near) {
   RankPlace place;
   place.near = std::move(near);
@@ -44,6 +59,13 @@ RankPlace place_here(std::vector<std::vector<int>> near) {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &allowed)) place.cpus.push_back(cpu);
   }
+  place.cpus = in_order_of_use(place.cpus, [](int cpu) {
+    std::string siblings;
+    std::getline(
+        std::ifstream(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu)),
+        siblings);
+    return siblings;
+  });
   return place;
 }
 

@@ -2,12 +2,13 @@
 //
 // A thread that the scheduler moves takes its caches and its place beside the NIC with it, and while it polls
 // there is always an idle CPU for the scheduler to move it to: the published systems pin their threads, as
-// here, one to a CPU. The last CPUs come first: interrupts and the kernel's timers are on the first ones
-// unless somebody moves them. Ranks on one machine share its CPUs out among them; where there are not
-// enough, or where they were given sets that overlap, nobody is pinned. Plain values and functions, any
-// thread.
+// here, one to a CPU. Each gets a core to itself while there are any, the last ones first: interrupts and the
+// kernel's timers are on the first ones unless somebody moves them. Ranks on one machine share its CPUs out
+// among them; where there are not enough, or where they were given sets that overlap, nobody is pinned. Plain
+// values and functions, any thread.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,13 +19,18 @@ namespace verbtwin::tools {
 /// Where a rank runs, as it tells the others.
 struct RankPlace {
   std::string machine;    // the same for two ranks on one machine, whatever their containers call it
-  std::vector<int> cpus;  // that it may run on, ascending
+  std::vector<int> cpus;  // that it may run on, the best last
   /// By worker: the CPUs beside its NIC; empty where that is not known.
   std::vector<std::vector<int>> near;
 
   std::string pack() const;
   static RankPlace unpack(std::string_view packed);  // throws std::runtime_error where it is too short
 };
+
+/// The last CPUs last, but before all of them a second one of any core: two workers on one core share it.
+/// `core_of`: the same text for two CPUs of a core (thread_siblings_list in the same document).
+std::vector<int> in_order_of_use(const std::vector<int>& ascending,
+                                 const std::function<std::string(int)>& core_of);
 
 /// This process's: CPUs from sched_getaffinity(2), the machine from the kernel's boot_id.
 RankPlace place_here(std::vector<std::vector<int>> near);

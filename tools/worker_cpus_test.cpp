@@ -46,6 +46,17 @@ TEST(WorkerCpus, NobodyIsPinnedWhereSetsOverlap) {
   EXPECT_THAT(cpus_of_workers(ranks, 1), IsEmpty());
 }
 
+TEST(WorkerCpus, TwoWorkersShareACoreOnlyWhereAllAreTaken) {
+  const auto neighbours = [](int cpu) { return std::to_string(cpu / 2); };  // 0 and 1 are one core
+  EXPECT_THAT(in_order_of_use(kFour, neighbours), ElementsAre(0, 2, 1, 3));
+  const auto halves = [](int cpu) { return std::to_string(cpu % 2); };
+  EXPECT_THAT(in_order_of_use(kFour, halves), ElementsAre(0, 1, 2, 3));
+  const auto unknown = [](int) { return std::string(); };
+  EXPECT_THAT(in_order_of_use(kFour, unknown), ElementsAre(0, 1, 2, 3));
+  const std::vector<RankPlace> ranks = {{"a", in_order_of_use(kFour, neighbours), workers(3)}};
+  EXPECT_THAT(cpus_of_workers(ranks, 0), ElementsAre(3, 1, 2));
+}
+
 TEST(WorkerCpus, WorkersThatShareCpusAreSpokenOf) {
   const std::vector<RankPlace> ranks = {
       {"a", kFour, workers(3)}, {"b", kFour, workers(3)}, {"a", kFour, workers(2)}, {"c", {1}, workers(1)}};

@@ -47,8 +47,7 @@ Task<bool> Transaction::update_backups() {
 void Transaction::update_backup(const Item& item, int backup, Acknowledgements& acknowledgements) {
   const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
   if (backup == store().node()) {
-    engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
-    store().update_backup(item.record, item.slot, version_to_be(item), value);
+    engine_.update_own_backup(item.record, item.slot, version_to_be(item), value);
     return;
   }
   const std::span<std::byte> arguments = engine_.rpc_.call(
@@ -128,12 +127,12 @@ void Transaction::commit_by_write(Item& item, WaitGroup& group) {
   engine_.worker_.stage(channel, write, nullptr);
 
   // A passive commit waits for nothing, but a value that the NIC reads from this transaction's buffer must be
-  // out before the buffer is used again: begin() of the next attempt waits for that.
+  // out before the buffer is used again: the next attempt takes other ones, and the one after it waits.
   WaitGroup* waits = nullptr;
   if (!options().commit.passive_ack) {
     waits = &group;
   } else if ((write.flags & kInline) == 0) {
-    waits = &buffers_in_use_;
+    waits = &buffers_->in_use;
   }
   SendWr free = record_request(item, channel, Opcode::kRdmaWrite, 0, item.image, 8);
   free.flags = kInline;

@@ -103,6 +103,8 @@ class OccEngine final : public PolledMemory {
   void serve_unlock(const RpcCall& call);
   void serve_reclaim(const RpcCall& call);
   void serve_update_backup(const RpcCall& call);
+  void update_own_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
+                         std::span<const std::byte> value);
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
 
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.

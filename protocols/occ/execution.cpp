@@ -55,6 +55,10 @@ bool Transaction::locate_in_cache() {
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item) || is_by_rpc(item)) continue;
+    if (!engine_.node_.cache.holds_any()) {
+      all = item.located = false;
+      continue;
+    }
     engine_.cpu_.charge(Cost::kCacheLookup);
     const auto slot = engine_.node_.cache.find(item.record, item.record.key());
     item.located = slot.has_value();
@@ -94,7 +98,7 @@ Task<bool> Transaction::locate_by_buckets() {
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (!is_sought(item)) continue;
-    engine_.cpu_.charge(Cost::kIndexLookup);
+    engine_.cpu_.charge(Cost::kCacheLookup);  // as in the location cache: lines that another has written
     const std::span<const std::byte, ClusterHash::kBucketBytes> bucket(item.scratch,
                                                                        ClusterHash::kBucketBytes);
     item.slot = ClusterHash::find(bucket, item.record.key());
@@ -147,7 +151,8 @@ bool Transaction::accept_reply(Item& item) {
   item.locked = (reply.slot & kFetchLockedBit) != 0;
   item.located = true;
   std::memcpy(item.image, item.scratch + sizeof reply, layout(item).image_b);
-  if (options().execution.primitive != Primitive::kRpc && !is_by_rpc(item)) {
+  if (options().execution.primitive != Primitive::kRpc && !is_by_rpc(item) &&
+      engine_.node_.cache.holds_any()) {
     engine_.cpu_.charge(Cost::kCacheLookup);
     engine_.node_.cache.put(item.record, item.slot);
   }

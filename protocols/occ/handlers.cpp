@@ -110,12 +110,17 @@ void OccEngine::serve_unlock(const RpcCall& call) {
 
 void OccEngine::serve_update_backup(const RpcCall& call) {
   const auto commit = argument<CommitRequest>(call);
+  update_own_backup(RecordId{commit.record}, commit.slot, commit.version,
+                    call.arguments().subspan(sizeof commit));
+  answer(call, Verdict::kPassed);
+}
+
+void OccEngine::update_own_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
+                                  std::span<const std::byte> value) {
   cpu_.charge_cycles(node_.cycles.commit);
   cpu_.charge(Cost::kMemoryMiss);  // nobody reads a backup's records
   cpu_.charge(Cost::kLocalAtomic);
-  store_.update_backup(RecordId{commit.record}, commit.slot, commit.version,
-                       call.arguments().subspan(sizeof commit));
-  answer(call, Verdict::kPassed);
+  store_.update_backup(record, slot, version, value);
 }
 
 void OccEngine::serve_reclaim(const RpcCall& call) {

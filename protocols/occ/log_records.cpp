@@ -73,7 +73,7 @@ void Transaction::close_lock_record(LogEntry& entry, bool commit, WaitGroup* wai
       LogHead{entry.place.frame, log.certain(), static_cast<std::uint32_t>(entry.place.offset), 0, kind};
   seal_log_entry({entry.close, kCloseBytes}, place.frame);
   // Its buffer must be out before the next attempt uses it, unless it goes with the request.
-  if (waits == nullptr && kCloseBytes > engine_.inline_max_b_) waits = &buffers_in_use_;
+  if (waits == nullptr && kCloseBytes > engine_.inline_max_b_) waits = &buffers_->in_use;
   write_into_log(entry.node, place.offset, {entry.close, kCloseBytes}, waits);
 }
 

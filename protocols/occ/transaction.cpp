@@ -75,15 +75,16 @@ OccEngine::RemoteLog& OccEngine::log_at(int node) {
 }
 
 Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena,
-                         std::size_t records_max)
+                         std::size_t records_max, std::span<std::byte> spare)
     : engine_(engine),
       coroutine_(coroutine),
-      arena_(arena),
-      buffers_in_use_(engine.worker(), this),
+      buffers_(&first_),
       items_(records_max),
-      replies_(records_max) {}
+      first_(engine.worker(), this, arena, records_max),
+      spare_(engine.worker(), this, spare, spare.empty() ? 0 : records_max) {}
 
 WaitGroup& Transaction::begin() {
+  if (!buffers_->in_use.idle() && !spare_.arena.empty()) buffers_ = buffers_ == &first_ ? &spare_ : &first_;
   item_count_ = 0;
   executed_ = 0;
   arena_used_ = 0;
@@ -94,13 +95,13 @@ WaitGroup& Transaction::begin() {
   phase_ = Phase::kExecution;
   begin_ps_ = phase_start_ps_ = engine_.cpu_.now_ps();
   memory_begin_ps_ = engine_.cpu_.memory_now_ps();
-  return buffers_in_use_;
+  return buffers_->in_use;
 }
 
 std::byte* Transaction::take(std::size_t bytes) {
-  std::byte* at = arena_.data() + arena_used_;
+  std::byte* at = buffers_->arena.data() + arena_used_;
   arena_used_ += whole_words(bytes);
-  assert(arena_used_ <= arena_.size());
+  assert(arena_used_ <= buffers_->arena.size());
   return at;
 }
 
@@ -173,7 +174,7 @@ void Transaction::prefetch_rest() const {
   constexpr std::size_t kFew = 4;
   fetch(items_.data(), std::min(item_count_, kFew));
   fetch(log_entries_.data(), std::min(log_entries_.size(), kFew));
-  fetch(arena_.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
+  fetch(buffers_->arena.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
 }
 
 Task<bool> Transaction::commit(std::int64_t effect) {

@@ -46,10 +46,12 @@ std::string_view to_string(Phase phase);
 class Transaction final : public WorkedOn {
  public:
   /// `arena` is registered memory of the worker, this coroutine's own; `records_max`: one transaction
-  /// declares no more.
-  Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena, std::size_t records_max = 64);
+  /// declares no more. `spare`, as large or empty: for the next attempt while writes that nobody waits for
+  /// still read from `arena`.
+  Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena, std::size_t records_max = 64,
+              std::span<std::byte> spare = {});
 
-  /// Starts an attempt. To be awaited: until then, writes of the last one may still read this one's buffers.
+  /// Starts an attempt. To be awaited: until then, writes of one before may still read this one's buffers.
   WaitGroup& begin();
 
   int read(RecordId record) { return declare(record, false); }
@@ -134,7 +136,9 @@ class Transaction final : public WorkedOn {
   void refuse_wrong(RecordId record, bool is_write);
   Item& at(int item) { return items_[static_cast<std::size_t>(item)]; }
   std::span<Item> items() { return std::span(items_).first(item_count_); }
-  Reply& reply_to(const Item& item) { return replies_[static_cast<std::size_t>(&item - items_.data())]; }
+  Reply& reply_to(const Item& item) {
+    return buffers_->replies[static_cast<std::size_t>(&item - items_.data())];
+  }
   std::byte* take(std::size_t bytes);
   /// A phase is about to touch this node's own records among those it writes or, `all`, any.
   void prefetch_local(bool all) {
@@ -241,14 +245,22 @@ class Transaction final : public WorkedOn {
   std::span<std::byte> call_or_pass(int node, OccMessage message, std::size_t bytes, bool passive,
                                     Reply& reply, std::span<std::byte> answer, WaitGroup& group);
 
+  /// What requests of an attempt read from and answer to, after its end too where it waits for none.
+  struct Buffers {
+    Buffers(Worker& worker, const WorkedOn* owner, std::span<std::byte> bytes, std::size_t records_max)
+        : arena(bytes), in_use(worker, owner), replies(records_max) {}
+    std::span<std::byte> arena;
+    WaitGroup in_use;
+    std::vector<Reply> replies;  // of the item with the same place
+  };
+
   OccEngine& engine_;
   int coroutine_;
-  std::span<std::byte> arena_;
+  Buffers* buffers_;  // of this attempt
   std::size_t arena_used_ = 0;
   bool writes_ = false;  // declared an update
   std::size_t item_count_ = 0;
   std::size_t executed_ = 0;  // items fetched so far
-  WaitGroup buffers_in_use_;  // passive writes that still read from the arena
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t begin_ps_ = 0, memory_begin_ps_ = 0, phase_start_ps_ = 0;
   Phase phase_ = Phase::kExecution;
@@ -256,7 +268,7 @@ class Transaction final : public WorkedOn {
   std::uint32_t locations_cached_ = 0, locations_missed_ = 0;
   std::vector<Item> items_;
   std::vector<LogEntry> log_entries_;
-  std::vector<Reply> replies_;  // of the item with the same place
+  Buffers first_, spare_;
 };
 
 }  // namespace verbtwin::protocols

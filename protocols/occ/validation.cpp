@@ -123,7 +123,8 @@ std::string Transaction::describe() const {
 }
 
 Task<bool> Transaction::check_read_set() {
-  const OccOptions::Validation& options = engine_.options().validation;
+  OccOptions::Validation options = engine_.options().validation;
+  if (!writes_) options.doorbell_batching = false;  // as in the published table (OSDI 2018, table 1)
   // One record read and nothing written: the fetch was its own snapshot.
   if (item_count_ == 1 && !items_[0].is_write) co_return true;
   if (engine_.options().sabotage.skip_validation) co_return true;
@@ -209,7 +210,7 @@ void Transaction::release_lock(Item& item) {
   }
   const std::span<std::byte> arguments =
       call_or_pass(item.node, kUnlock, sizeof(UnlockRequest), true, reply_to(item),
-                   {word, sizeof(VerdictReply)}, buffers_in_use_);
+                   {word, sizeof(VerdictReply)}, buffers_->in_use);
   new (arguments.data()) UnlockRequest{item.record.packed, item.slot};
 }
 

@@ -13,6 +13,7 @@
 #include "protocols/ramp/client.hpp"
 #include "protocols/ramp/rpc_layers.hpp"
 #include "protocols/ramp/server.hpp"
+#include "protocols/retry.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -258,7 +259,7 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
     co_await turn;
     resumed = worker.resumed();
     system.workload().draw(random, group);
-    for (int attempts = 0;; ++attempts) {
+    for (int aborted = 0;;) {
       const std::int64_t attempt_ps = cpu.now_ps();
       auto attempt = client.run(group, start_ps);
       const bool committed = co_await attempt;
@@ -267,11 +268,8 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
       if (committed) break;
       if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
       if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
-      // Not before the others, and not in step with them. What is waited for is locks held for about as long
-      // as an attempt takes, over whatever transport (binary exponential backoff, that being the slot).
-      const std::uint32_t slots = attempts == 0 ? 0 : backoff(2U << std::min(attempts, 8));
-      const std::int64_t again_ps = cpu.now_ps() + slots * (cpu.now_ps() - attempt_ps);
-      auto sleep = worker.sleep_until(again_ps);
+      const std::int64_t delay_ps = retry_delay_ps(++aborted, cpu.now_ps() - attempt_ps, backoff);
+      auto sleep = worker.sleep_until(cpu.now_ps() + delay_ps);
       co_await sleep;
     }
     count(client, group.type, start_ps, window);

@@ -81,7 +81,7 @@ struct LocationCache::Shard {
 };
 
 LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity)
-    : start_(start), popularity_(popularity) {
+    : start_(start), holds_any_(bytes > 0 || start == CacheStart::kFull), popularity_(popularity) {
   const std::uint64_t capacity = bytes / kEntryBytes;
   const std::uint64_t popular = std::min(capacity, popularity.popular_records());
   const std::uint64_t unpopular = popularity.records() - popularity.popular_records();
@@ -135,7 +135,7 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
 }
 
 void LocationCache::put(RecordId record, std::uint64_t slot) {
-  if (start_ == CacheStart::kFull) return;
+  if (start_ == CacheStart::kFull || !holds_any_) return;
   Shard& shard = shard_of(record);
   const std::scoped_lock guard(shard.mutex);
   const auto found = shard.index.find(record.packed);

@@ -40,6 +40,8 @@ class LocationCache {
   LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity);
   ~LocationCache();
 
+  /// False: it has no room, so that nobody needs to ask.
+  bool holds_any() const { return holds_any_; }
   /// The record's slot at its primary, if cached; `initial_slot` is where it was from the start.
   std::optional<std::uint64_t> find(RecordId record, std::uint64_t initial_slot);
   void put(RecordId record, std::uint64_t slot);
@@ -52,6 +54,7 @@ class LocationCache {
   bool starts_cached(const Shard& shard, RecordId record) const;
 
   CacheStart start_;
+  bool holds_any_;
   const Popularity& popularity_;
   std::uint64_t popular_share_ = 0;  // of 2^32: how much of the popular records a warm cache holds
   std::array<std::unique_ptr<Shard>, kShards> shards_;
