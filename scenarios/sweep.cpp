@@ -1,8 +1,10 @@
 #include "scenarios/sweep.hpp"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
@@ -74,6 +76,20 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
   return entry;
 }
 
+/// A point that is there already tells nothing, and nobody could tell the two apart.
+void refuse_twins(const Document& document, const Entry& entry) {
+  std::map<std::vector<json>, std::size_t> numbers;
+  for (std::size_t number = 0; number < entry.values; ++number) {
+    std::vector<json> values;
+    for (const Entry::Key& key : entry.keys) values.push_back(key.values->at(number));
+    const auto [first, is_new] = numbers.emplace(std::move(values), number);
+    if (is_new) continue;
+    refuse(document, child_pointer(entry.keys.front().pointer, std::to_string(number)),
+           "value " + std::to_string(number) + " makes the same points as value " +
+               std::to_string(first->second) + " (from 0); allowed: values that differ");
+  }
+}
+
 /// "cluster" holds "cluster.nodes".
 bool holds(const std::string& whole, const std::string& part) {
   return part.starts_with(whole + ".");
@@ -130,6 +146,7 @@ std::vector<Entry> entries_of(const Document& document) {
     if (points > kSweepPointsMax) {
       refuse(document, kSweep, "more than " + std::to_string(kSweepPointsMax) + " points");
     }
+    refuse_twins(document, entries.back());
   }
   refuse_overlaps(document, entries);
   return entries;

@@ -162,8 +162,9 @@ TEST_F(Sweep, WrongShapesAreRefused) {
   EXPECT_THAT(refusal("", {"sweep=[]"}), HasSubstr("belongs in the scenario's file"));
   EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4]},\n{\"run.seed\": [1], \"cluster.nodes\": [5]}]"),
               HasSubstr("s.json:6:19: /sweep/1/cluster.nodes: \"cluster.nodes\" is swept already"));
+  EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4, 3],\n\"run.seed\": [1, 1, 1]}]"),
+              HasSubstr("/sweep/0/cluster.nodes/2: value 2 makes the same points as value 0"));
   std::string keys = "[";
-  ;
   for (int i = 0; i < 65; ++i) keys += "{\"workload.k" + std::to_string(i) + "\": [1]},";
   keys.back() = ']';
   EXPECT_THAT(refusal(keys), HasSubstr("/sweep/64/workload.k64: more than 64 keys are swept"));
