@@ -447,7 +447,7 @@ TEST_F(CommandLine, ASweepWhoseReaderIsGoneKeepsWhatItHas) {
 TEST_F(CommandLine, AnInterruptedSweepSaysWhatItIsMissing) {
   const fs::path out = directory_ / "out_stopped_sweep";
   ChildProcess child =
-      start({"run", write("long.json", with_sweep(R"([{"run.measure_us": [50, 1e6, 1e6]}])")), "--out", out});
+      start({"run", write("long.json", with_sweep(R"([{"run.measure_us": [50, 1e6, 2e6]}])")), "--out", out});
   for (int i = 0; i < 2000 && !fs::exists(out / "points" / "000" / "result.json"); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
