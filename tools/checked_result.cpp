@@ -86,6 +86,7 @@ json describe(const CheckedResult& result) {
   if (const std::string failure = result.text("/failure"); !failure.empty()) described["failure"] = failure;
   for (std::size_t at = 0; at < result.list("/warning").size(); ++at)
     described["warning"].push_back(result.text(fmt::format("/warning/{}", at)));
+  described["files"] = result.has("/simulator/files") ? result.object("/simulator/files") : json::object();
   const bool device = result.has("/measured_on/0/devices/0");
   described["devices"] =
       device ? result.text("/measured_on/0/devices/0/device") : result.text("/scenario/cluster/nic");

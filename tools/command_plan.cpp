@@ -101,6 +101,8 @@ class Planner {
     if (options_.json) {
       print(plan().dump(2) + "\n");
     } else if (table()) {
+      if (std::ranges::any_of(rows_, [](const SweepRow& row) { return row.result.contains("warning"); }))
+        print("*: not what it seems; of an answer below it says why, of others in plan.csv (--out DIR)\n");
       print("\n" + render_plan(alternatives_, goals_, low_, options_.high));
       if (options_.out) print(fmt::format("wrote {}\n", file(kPlanFile).string()));
     }

@@ -274,16 +274,10 @@ class SweepOutput {
     for (const SweepRow& row : rows_) {
       if (exit_code_of(row.result, signal_number) == kExitCheckFailed) code = kExitCheckFailed;
     }
-    const auto complete = static_cast<std::size_t>(std::ranges::count_if(
-        rows_, [](const SweepRow& row) { return !row.result.value("partial", false); }));
-    if (complete == points_.size()) return code;
-    if (!options_.quiet) {
-      const std::size_t cut = rows_.size() - complete;
-      const std::string text = fmt::format("PARTIAL: {} of {} points{}\n", complete, points_.size(),
-                                           cut == 0 ? "" : fmt::format(", and {} cut short", cut));
-      if (table()) print(text);
-      if (options_.json) print_error(text);
-    }
+    const std::string partial = partial_text(rows_, points_.size());
+    if (partial.empty()) return code;
+    if (table()) print(partial + "\n");
+    if (options_.json && !options_.quiet) print_error(partial + "\n");
     return code == kExitDone ? kExitSignal + signal_number : code;
   }
 
@@ -301,7 +295,7 @@ class SweepOutput {
   void write_report() {
     std::ifstream plot(directory_ / kPlotFile);  // none where gnuplot is not there
     const std::string svg{std::istreambuf_iterator<char>(plot), {}};
-    write_file_whole(directory_ / kReportFile, html_report(rows_, svg));
+    write_file_whole(directory_ / kReportFile, html_report(rows_, points_.size(), svg));
     if (table()) print(fmt::format("wrote {}\n", (directory_ / kReportFile).string()));
   }
 

@@ -355,10 +355,12 @@ std::string html_report(const Json& result) {
   return page.end(scenario);
 }
 
-std::string html_report(const std::vector<SweepRow>& rows, std::string_view plot_svg) {
+std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, std::string_view plot_svg) {
   static const Json kNothing = Json::object();
   const Json& scenario = rows.empty() ? kNothing : member(rows.front().result, "scenario");
   Page page(scenario, fmt::format("{} of a sweep", format_counted(rows.size(), "point")));
+  if (const std::string left_out = partial_text(rows, points); !left_out.empty())
+    page.box("warning", left_out);
   if (const std::size_t begin = plot_svg.find("<svg"); begin != std::string_view::npos)
     page.raw(fmt::format("<div class=\"picture\">{}</div>\n", plot_svg.substr(begin)));
   std::vector<std::string> head = {"point"};

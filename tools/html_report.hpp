@@ -4,6 +4,7 @@
 // anything: a user's file has them.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ namespace verbtwin::tools {
 std::string html_report(const nlohmann::json& result);
 
 /// A row per point, each leading to the page of its own at points/NNN/report.html; `plot_svg`: what to show
-/// above, or nothing.
-std::string html_report(const std::vector<SweepRow>& rows, std::string_view plot_svg);
+/// above, or nothing. `points`: how many the sweep has; those without a row were not run.
+std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, std::string_view plot_svg);
 
 /// The latencies in HdrHistogram's format of percentiles, which its plotter and others read; microseconds.
 std::string percentile_file(const nlohmann::json& result);

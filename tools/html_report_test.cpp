@@ -85,15 +85,20 @@ TEST(HtmlReport, NamesAreText) {
   EXPECT_THAT(page, HasSubstr("Failed: &lt;/title&gt;"));
   EXPECT_THAT(page, HasSubstr("Partial: stopped"));
   std::vector<SweepRow> rows = {{{{"workload.name", kHostile}}, result, 7}};
-  const std::string sweep = html_report(rows, "<?xml version='1.0'?><svg><title>drawn</title></svg>");
+  const std::string sweep =
+      html_report(rows, rows.size(), "<?xml version='1.0'?><svg><title>drawn</title></svg>");
   expect_sound(sweep);
   EXPECT_THAT(sweep, HasSubstr("href=\"points/007/report.html\""));
   EXPECT_THAT(sweep, HasSubstr("<svg><title>drawn"));
+  EXPECT_THAT(sweep, HasSubstr("PARTIAL: 0 of 1 points, and 1 cut short"));
+  rows[0].result["partial"] = false;
+  EXPECT_THAT(html_report(rows, 9, ""), HasSubstr("PARTIAL: 1 of 9 points<"));
+  EXPECT_THAT(html_report(rows, 1, ""), Not(HasSubstr("PARTIAL")));
 }
 
 TEST(HtmlReport, RendersResultsWithHardlyAnythingInThem) {
   expect_sound(html_report(json::object()));
-  expect_sound(html_report(std::vector<SweepRow>{}, ""));
+  expect_sound(html_report(std::vector<SweepRow>{}, 0, ""));
   json nothing_done = transactions();
   nothing_done["committed"] = 0;
   nothing_done["latency_quantiles_us"] = json::object();

@@ -25,7 +25,8 @@ constexpr int kPanelWidthPx = 560, kPanelHeightPx = 420, kKeyLineHeightPx = 18;
 /// Okabe and Ito's, which people who do not tell red from green can tell as well.
 constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                     "#E69F00", "#56B4E9", "#000000", "#999999"};
-constexpr double kLogarithmicFrom = 32;  // the largest x over the smallest
+constexpr double kLogarithmicFrom = 32;      // the largest x over the smallest
+constexpr std::size_t kNameCharacters = 32;  // of a curve, as many as leave room for two beside each other
 
 /// In single quotes gnuplot replaces nothing but a doubled quote: no `command`, no @macro.
 std::string in_single_quotes(const std::string& text) {
@@ -75,10 +76,22 @@ std::string style_of(const Curve& curve, bool bars) {
                      curve.dashed ? 2 : 1, rgb);
 }
 
+std::size_t names_beside(const Panel& panel) {
+  const bool fit = std::ranges::all_of(
+      panel.curves, [](const Curve& curve) { return curve.name.size() <= kNameCharacters; });
+  return fit ? 2 : 1;
+}
+
+/// Below slanted categories is no room for what they are.
+std::string title_of(const Panel& panel) {
+  const bool in_title = !panel.categories.empty() && !panel.x_label.empty();
+  return in_title ? panel.title + " by " + panel.x_label : panel.title;
+}
+
 std::string axes_of(const Panel& panel) {
-  std::string text =
-      fmt::format("set title {}\nset xlabel {} offset 0, 0.7\nset ylabel {}\n", in_single_quotes(panel.title),
-                  in_single_quotes(panel.x_label), in_single_quotes(panel.y_label));
+  std::string text = fmt::format(
+      "set title {}\nset xlabel {} offset 0, 0.7\nset ylabel {}\n", in_single_quotes(title_of(panel)),
+      in_single_quotes(panel.categories.empty() ? panel.x_label : ""), in_single_quotes(panel.y_label));
   text += spans_decades(panel) ? "set logscale x 2\nset xrange [*:*] noextend\n"
                                : "unset logscale x\nset xrange [0:*]\n";
   if (panel.categories.empty()) return text + "set xtics auto norotate\n";
@@ -154,19 +167,21 @@ void add_bars(Panel& panel, const std::string& category, double published, doubl
 }
 
 std::string plot_script(const std::vector<Panel>& panels) {
-  std::size_t names = 0;
-  for (const Panel& panel : panels) names = std::max(names, panel.curves.size());
-  const std::size_t key_lines = (names + 1) / 2;
+  std::size_t key_lines = 0;
+  for (const Panel& panel : panels) {
+    const std::size_t beside = names_beside(panel);
+    key_lines = std::max(key_lines, (panel.curves.size() + beside - 1) / beside);
+  }
   const std::size_t columns = std::clamp<std::size_t>(panels.size(), 1, 2);
   const std::size_t lines = (panels.size() + columns - 1) / columns;
   std::string text = fmt::format(
       "set terminal svg size {},{} noenhanced font 'sans,13' background '#FFFFFF'\nset encoding utf8\n"
-      "set multiplot layout {},{}\nset key bmargin center horizontal maxcols 2\nset grid\n"
+      "set multiplot layout {},{}\nset key bmargin center horizontal\nset grid\n"
       "set yrange [0:*]\nset offsets graph 0, 0, 0.05, 0\n",
       kPanelWidthPx * columns, (kPanelHeightPx + kKeyLineHeightPx * key_lines) * lines, lines, columns);
   for (std::size_t p = 0; p < panels.size(); ++p) {
     const Panel& panel = panels[p];
-    text += data_of(panel, p) + axes_of(panel) + "plot";
+    text += data_of(panel, p) + axes_of(panel) + fmt::format("set key maxcols {}\nplot", names_beside(panel));
     for (std::size_t c = 0; c < panel.curves.size(); ++c) {
       text += fmt::format("{} $p{}c{} using 1:2 {} title {}", c == 0 ? "" : ",", p, c,
                           style_of(panel.curves[c], !panel.categories.empty()),

@@ -76,6 +76,18 @@ TEST(PlotScript, IsLogarithmicFrom32TimesOn) {
   EXPECT_THAT(plot_script({panel}), Not(HasSubstr("set logscale x 2")));
 }
 
+TEST(PlotScript, LeavesRoomForLongNamesAndSlantedCategories) {
+  Panel panel = two_curves();
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set key maxcols 2\n"));
+  panel.curves[0].name = std::string(40, 'n');
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set key maxcols 1\n"));
+  panel.title = "rate";
+  panel.x_label = "protocol";
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate'\nset xlabel 'protocol'"));
+  panel.categories = {"farm", "drtmh"};
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate by protocol'\nset xlabel ''"));
+}
+
 SweepRow row(const std::string& protocol, int coroutines, double per_s, double p50_us) {
   const nlohmann::json scenario = {{"name", "s"},
                                    {"protocol", {{"name", protocol}}},

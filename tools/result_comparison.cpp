@@ -169,32 +169,29 @@ std::string path_of(const std::string& pointer) {
   return path;
 }
 
-std::vector<ScenarioDifference> scenario_differences(const json& a, const json& b) {
+std::vector<ScenarioDifference> differences_of(const ComparedScenario& a, const ComparedScenario& b) {
   std::map<std::string, ScenarioDifference> by_path;
   const auto add = [&](const json& scenario, json ScenarioDifference::*side) {
     if (scenario.empty()) return;
     const json flat = scenario.flatten();
     for (const auto& [pointer, value] : flat.items()) by_path[pointer].*side = value;
   };
-  add(a, &ScenarioDifference::a);
-  add(b, &ScenarioDifference::b);
+  add(a.scenario, &ScenarioDifference::a);
+  add(b.scenario, &ScenarioDifference::b);
   std::vector<ScenarioDifference> differences;
   for (auto& [pointer, difference] : by_path) {
     if (is_words(pointer) || difference.a == difference.b) continue;
     difference.path = path_of(pointer);
     differences.push_back(std::move(difference));
   }
-  return differences;
-}
-
-/// Files of one name whose contents are not the same.
-void add_file_differences(const json& a, const json& b, std::vector<ScenarioDifference>& to) {
-  for (const auto& [field, digest] : a.items()) {
-    const auto other = b.find(field);
-    const auto named = [&field](const ScenarioDifference& one) { return one.path == field; };
-    if (other != b.end() && *other != digest && std::ranges::none_of(to, named))
-      to.push_back({field + " (what is in it)", digest, *other});
+  for (const auto& [field, digest] : a.files.items()) {
+    const auto other = b.files.find(field);
+    const bool one_name =
+        std::ranges::find(differences, field, &ScenarioDifference::path) == differences.end();
+    if (other != b.files.end() && *other != digest && one_name)
+      differences.push_back({field + " (what is in it)", digest, *other});
   }
+  return differences;
 }
 
 std::string words_of(const ScenarioDifference& difference) {
@@ -231,12 +228,10 @@ ResultComparison compare_results(const Document& a, const Document& b) {
     second.refuse("", fmt::format("a result of {}, the other is of {}; allowed: two of one kind",
                                   kind(!operations), kind(operations)));
   }
-  auto differences = scenario_differences(first.object("/scenario"), second.object("/scenario"));
-  const auto files = [](const CheckedResult& result) {
-    return result.has("/simulator/files") ? result.object("/simulator/files") : json::object();
-  };
-  add_file_differences(files(first), files(second), differences);
-  return {describe(first), describe(second), std::move(differences), Gatherer(first, second).gather()};
+  json of_a = describe(first), of_b = describe(second);
+  auto differences = differences_of({first.object("/scenario"), of_a.at("files")},
+                                    {second.object("/scenario"), of_b.at("files")});
+  return {std::move(of_a), std::move(of_b), std::move(differences), Gatherer(first, second).gather()};
 }
 
 std::string render_comparison(const ResultComparison& comparison, const SummaryStyle& style) {

@@ -42,8 +42,13 @@ struct ResultComparison {
 bool is_words(const std::string& pointer);
 /// "/cluster/nic" as a user says it: "cluster.nic".
 std::string path_of(const std::string& pointer);
-/// Of two scenarios, but for words.
-std::vector<ScenarioDifference> scenario_differences(const nlohmann::json& a, const nlohmann::json& b);
+/// What was run: the scenario, and a digest of each file that it names (RESULT.md, `simulator.files`).
+struct ComparedScenario {
+  const nlohmann::json& scenario;
+  const nlohmann::json& files;
+};
+/// But for words; files of one name whose contents are not the same among them.
+std::vector<ScenarioDifference> differences_of(const ComparedScenario& a, const ComparedScenario& b);
 
 /// `cluster.nic "connectx-4", "connectx-5"`.
 std::string words_of(const ScenarioDifference& difference);

@@ -252,4 +252,13 @@ std::string render_warnings(const std::vector<std::string>& warnings) {
   return text;
 }
 
+std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points) {
+  const auto is_complete = [](const SweepRow& row) { return !row.result.value("partial", false); };
+  const auto complete = static_cast<std::size_t>(std::ranges::count_if(rows, is_complete));
+  if (complete == points) return "";
+  const std::size_t cut = rows.size() - complete;
+  return fmt::format("PARTIAL: {} of {} points{}", complete, points,
+                     cut == 0 ? "" : fmt::format(", and {} cut short", cut));
+}
+
 }  // namespace verbtwin::tools

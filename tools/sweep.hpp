@@ -37,6 +37,9 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows);
 /// The same as lines below the table; empty: there are none.
 std::string render_warnings(const std::vector<std::string>& warnings);
 
+/// "PARTIAL: 3 of 9 points, and 1 cut short"; empty: the sweep's `points` have all run to their end.
+std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points);
+
 /// The value at "cluster.nodes", or null.
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
 /// The value at `path` as a person reads it: 20e6 of "run.offered_per_s" is "20.0 M".

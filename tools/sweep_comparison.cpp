@@ -82,12 +82,13 @@ const ComparedQuantity& rate_of(const PointComparison& point) {
   return point.quantities.front();
 }
 
-std::vector<SharedDifference> differences_of(
+std::vector<SharedDifference> shared_differences(
     const std::vector<std::pair<const SavedPoint*, const SavedPoint*>>& pairs) {
   std::map<std::tuple<std::string, json, json>, std::size_t> counts;
   for (const auto& [a, b] : pairs) {
-    for (const ScenarioDifference& one : scenario_differences(a->scenario, b->scenario))
-      ++counts[{one.path, one.a, one.b}];
+    const auto all =
+        differences_of({a->scenario, a->described.at("files")}, {b->scenario, b->described.at("files")});
+    for (const ScenarioDifference& one : all) ++counts[{one.path, one.a, one.b}];
   }
   std::vector<SharedDifference> differences;
   for (const auto& [values, count] : counts)
@@ -210,6 +211,17 @@ std::string words_of(const RateOrder& order, const std::vector<PointComparison>&
   return examples.empty() ? text : text + "; not " + first_of(examples);
 }
 
+/// Of the points that have one, what they warn of.
+std::vector<std::string> warnings_of(const std::vector<PointComparison>& points,
+                                     json PointComparison::*side) {
+  std::vector<std::string> warnings;
+  for (const PointComparison& point : points) {
+    for (const json& warning : (point.*side).value("warning", json::array()))
+      warnings.push_back(fmt::format("{}: {}", words_of(point.settings), warning.get<std::string>()));
+  }
+  return warnings;
+}
+
 /// The columns of the table, the settings first. Where these leave no room, a point is two lines.
 class Table {
  public:
@@ -322,7 +334,7 @@ SweepComparison compare_sweeps(const SavedSweep& a, const SavedSweep& b) {
   for (const SavedPoint& point : b.points) {
     if (!shared.contains(&point)) comparison.only_b.push_back(settings_of(point, pointers));
   }
-  comparison.differences = differences_of(pairs);
+  comparison.differences = shared_differences(pairs);
   comparison.ratios = ratios_of(comparison.points);
   comparison.order = order_of(comparison.points);
   return comparison;
@@ -354,6 +366,11 @@ std::string render_comparison(const SweepComparison& comparison, const SummarySt
   if (compared < points.size())
     text +=
         labelled("compared", fmt::format("{} of {} points that both have", compared, points.size()), style);
+  for (const auto& [label, side] :
+       {std::pair("A warns", &PointComparison::a), std::pair("B warns", &PointComparison::b)}) {
+    const std::vector<std::string> warnings = warnings_of(points, side);
+    if (!warnings.empty()) text += labelled(label, first_of(warnings), style);
+  }
   const std::map<std::string, const char*> labels = {
       {"rate_per_s", "rate"}, {"latency_us.p50", "p50"}, {"latency_us.p99", "p99"}};
   for (const RatioSummary& one : comparison.ratios) {

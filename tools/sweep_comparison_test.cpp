@@ -265,6 +265,18 @@ TEST(SweepComparison, AsJsonAbsentIsNull) {
   EXPECT_EQ(comparison.at("order").at("examples"), json::array({{3, 1}}));
 }
 
+TEST(SweepComparison, TellsWhatPointsWarnOfAndFilesThatAreNotTheSame) {
+  json a = before(), b = before();
+  EXPECT_THAT(render_comparison(compared(a, b), {}), Not(HasSubstr("warns")));
+  b["points"][1]["warning"] = {"the rate is not steady"};
+  for (json& one : a["points"]) one["simulator"] = {{"files", {{"cluster.nic", "1a"}}}};
+  for (json& one : b["points"]) one["simulator"] = {{"files", {{"cluster.nic", "2b"}}}};
+  const std::string text = render_comparison(compared(a, b), {});
+  EXPECT_THAT(text, HasSubstr("B warns      protocol drtmh, coroutines 2: the rate is not steady\n"));
+  EXPECT_THAT(text, Not(HasSubstr("A warns")));
+  EXPECT_THAT(text, HasSubstr("scenario     cluster.nic (what is in it) \"1a\", \"2b\"\n"));
+}
+
 class CompareSweeps : public CommandLine {
  protected:
   std::string path(const char* name) const { return (directory_ / name).string(); }
