@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/json_schema.hpp"
 #include "scenarios/loader.hpp"
@@ -113,8 +115,14 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
   json scenario = scenario_of(measured.what, window_us / 4, window_us);
   scenario["cluster"]["nic"] = nic;
   scenario["cluster"]["host"] = host;
-  p.variants.push_back(
-      scenarios::load_scenario(Document::parse(measured.place, scenario.dump(2)), {}, catalog));
+  try {
+    p.variants.push_back(
+        scenarios::load_scenario(Document::parse("its scenario", scenario.dump()), {}, catalog));
+  } catch (const UserError& error) {  // a place in that scenario is none that the user could see
+    const std::string_view what = error.what();
+    throw UserError("", fmt::format("{} cannot be simulated: {}", measured.place,
+                                    what.substr(what.find('/') < what.size() ? what.find('/') : 0)));
+  }
   return p;
 }
 

@@ -60,6 +60,7 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
              Anchor::kKey);
     }
     if (key.starts_with("sweep")) refuse(document, at, "a sweep cannot be swept", Anchor::kKey);
+    if (key.starts_with("$")) refuse(document, at, in_quotes(key) + " cannot be swept", Anchor::kKey);
     if (!seen.insert(key).second) {
       refuse(document, at, in_quotes(key) + " is swept already; allowed: once, with all its values",
              Anchor::kKey);
@@ -71,6 +72,12 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
     entry.keys.push_back({key, at, &values});
   }
   entry.values = entry.keys.front().values->size();
+  const auto is_words = [](const Entry::Key& key) { return key.name == "name" || key.name == "description"; };
+  if (entry.values > 1 && std::ranges::all_of(entry.keys, is_words)) {
+    refuse(
+        document, pointer,
+        "varies words only, so that its points are the same; allowed: words beside a field that they name");
+  }
   const auto as_long = [&](const Entry::Key& key) { return key.values->size() == entry.values; };
   if (!std::ranges::all_of(entry.keys, as_long)) refuse_lengths(document, keys, pointer);
   return entry;

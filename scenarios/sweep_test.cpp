@@ -159,6 +159,9 @@ TEST_F(Sweep, WrongShapesAreRefused) {
               HasSubstr("s.json:5:12: /sweep/0/: \"\" is no field; allowed: a path"));
   EXPECT_THAT(refusal("[{\"run.seed=3\": [1]}]"), HasSubstr("\"run.seed=3\" is no field"));
   EXPECT_THAT(refusal(R"([{"sweep": [1]}])"), HasSubstr("cannot be swept"));
+  EXPECT_THAT(refusal(R"([{"$schema": ["a", "b"]}])"), HasSubstr("cannot be swept"));
+  EXPECT_THAT(refusal(R"([{"cluster.nodes": [3, 4]}, {"name": ["a", "b"]}])"),
+              HasSubstr("/sweep/1: varies words only"));
   EXPECT_THAT(refusal("", {"sweep=[]"}), HasSubstr("belongs in the scenario's file"));
   EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4]},\n{\"run.seed\": [1], \"cluster.nodes\": [5]}]"),
               HasSubstr("s.json:6:19: /sweep/1/cluster.nodes: \"cluster.nodes\" is swept already"));

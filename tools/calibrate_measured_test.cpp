@@ -298,6 +298,10 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
            in("fitted")},
           "did you mean \"connectx-4\"?");
   EXPECT_FALSE(fs::exists(in("fitted")));
+  write(in("deep.json"), measurement_of(json::array({measured({"read", "rc", 8, 5000}, 4e5, 2.5)})));
+  refused({"--measured", in("deep.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
+           in("fitted")},
+          "point 1 cannot be simulated: /workload/outstanding: out of range: 5000");
   // A point that the machine cannot do: nothing is left that looks like a result.
   PrimitivePoint datagram{"send", "ud", 8192};
   write(in("measurement.json"), measurement_of(json::array({measured(datagram, 4e5, 2.5)})));
