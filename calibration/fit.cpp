@@ -246,9 +246,9 @@ class Fit {
       for (std::size_t r = 0; r < errors_.error.size(); ++r) {
         columns_[i][r] = (above.error[r] - below.error[r]) / (high[i] - low[i]);
         if (slope != Slope::kFlatter || low[i] == best_[i] || high[i] == best_[i]) continue;
-        const double down = (errors_.error[r] - below.error[r]) / (best_[i] - low[i]);
-        const double up = (above.error[r] - errors_.error[r]) / (high[i] - best_[i]);
-        columns_[i][r] = std::abs(up) < std::abs(down) ? up : down;
+        const double left = (errors_.error[r] - below.error[r]) / (best_[i] - low[i]);
+        const double right = (above.error[r] - errors_.error[r]) / (high[i] - best_[i]);
+        columns_[i][r] = std::abs(right) < std::abs(left) ? right : left;
       }
     }
   }

@@ -160,6 +160,21 @@ TEST(Mechanism, AServerThatIsFloodedWithDatagramsTakesAsManyAsItCan) {
   EXPECT_GT(taken("connectx-3", 8, sends), 0.95 * taken("connectx-3", 4, sends));
 }
 
+/// Whose engine is the limit loses none for want of RECVs: more are on their way than their senders' windows.
+TEST(Mechanism, AFasterNicTakesNoFewerDatagrams) {
+  const std::vector<std::string> flood = {"workload.pattern=many_to_one",
+                                          "workload.verb=send",
+                                          "workload.transport=ud",
+                                          "workload.outstanding=16",
+                                          "workload.signal_interval=16",
+                                          "cluster.nodes=4",
+                                          "cluster.threads=8",
+                                          "run.warmup_us=100",
+                                          "run.measure_us=100"};
+  const double slower = rate(nic("connectx-4"), host("xeon-e5-2650v4"), flood);
+  EXPECT_GT(rate(nic("connectx-6"), host("xeon-e5-2650v4"), flood), slower);
+}
+
 /// Clients whose requests a server takes in turn come round in the same order: a NIC that let go of exactly
 /// the least recently used context would miss nearly every one as soon as there is one too many.
 TEST(Mechanism, AFewQueuePairsMoreThanFitAreNoCliff) {

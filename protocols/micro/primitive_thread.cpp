@@ -68,12 +68,14 @@ void PrimitiveThread::check_device(const PrimitiveOptions& options, const Cluste
 
 PrimitiveThread::Queues::Queues(const PrimitiveOptions& options, const ClusterShape& shape)
     : type(options.transport), sends(options.outstanding) {
-  constexpr std::uint32_t kDatagramsMax =
-      8192;  // beyond it, what comes too fast is dropped, as on a real NIC
+  // A datagram's window is its sender's: more are on their way, and what comes too fast is dropped, as on a
+  // real NIC. As perftest's --rx-depth at the least.
+  constexpr std::uint32_t kDatagramsMin = 512, kDatagramsMax = 8192;
   const bool datagrams = type == QpType::kUd;
   const auto others = static_cast<std::uint32_t>(shape.nodes - 1);
-  const std::uint32_t inbound =
-      datagrams ? std::min(others * options.outstanding, kDatagramsMax) : options.outstanding;
+  const std::uint32_t inbound = datagrams
+                                    ? std::clamp(others * options.outstanding, kDatagramsMin, kDatagramsMax)
+                                    : options.outstanding;
   // A batch more than can be on their way: consumed ones are posted again a batch at a time.
   recvs = options.verb == Opcode::kSend ? inbound + kRecvBatch : 0;
   pairs = datagrams ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
