@@ -171,6 +171,10 @@ std::string without_comments(std::string text) {
 }
 
 std::string text_of(const std::filesystem::path& file) {
+  constexpr std::uintmax_t kBytesMax = 64 << 20;
+  std::error_code error;
+  if (std::filesystem::file_size(file, error) > kBytesMax && !error)
+    refuse(file, fmt::format("the file is too large; allowed: {} MiB", kBytesMax >> 20));
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
 }

@@ -281,6 +281,10 @@ TEST(PlatformXml, FilesThatCannotBeReadAreRefused) {
   EXPECT_THAT(message("/nowhere/p.xml"), AllOf(HasSubstr("/nowhere/p.xml"), EndsWith("no such file")));
   EXPECT_THAT(message(testing::TempDir()), EndsWith("not a file"));
   EXPECT_THAT(message(file_with("hostile.so", "")), EndsWith("not a SimGrid platform (.xml)"));
+  const auto huge = file_with("huge.xml", "");
+  std::filesystem::resize_file(huge, 65 << 20);
+  EXPECT_THAT(message(huge), EndsWith("the file is too large; allowed: 64 MiB"));
+  std::filesystem::remove(huge);
 }
 
 TEST(PlatformXml, WhatSimGridCannotLoadIsRefused) {

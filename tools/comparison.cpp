@@ -92,7 +92,7 @@ std::string render_peaks(const Pairs& pairs) {
 
 std::string percent_off(double value, double reference) {
   if (reference <= 0) return "-";
-  return fmt::format("{:+.0f} %", (value / reference - 1) * 100);
+  return fmt::format("{:+.0f} %", std::round((value / reference - 1) * 100) + 0.0);  // no -0
 }
 
 namespace {

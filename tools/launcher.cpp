@@ -266,15 +266,17 @@ std::vector<std::string> read_hosts(const std::string& file) {
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
   std::istringstream in(text);
   std::vector<std::string> hosts;
+  int number = 0;
   for (std::string line; std::getline(in, line);) {
+    ++number;
     line.erase(std::min(line.find('#'), line.size()));
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;
     const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
     const auto is_no_part = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
     if (host.starts_with("-") || std::any_of(host.begin(), host.end(), is_no_part)) {
-      throw UserError("", fmt::format("--hosts {}: \"{}\" is no host; allowed: one host a line", file,
-                                      scenarios::one_line(host)));
+      throw UserError("", fmt::format("--hosts {}:{}: \"{}\" is no host; allowed: one host a line", file,
+                                      number, scenarios::one_line(host)));
     }
     hosts.push_back(host);
   }

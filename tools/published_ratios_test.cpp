@@ -135,6 +135,11 @@ std::string ramp_points(const char* mix, int s2pl, int ipoib, int plus, int star
          ramp_point("ramp-fast", "send_recv", "get_star", "put_plus", mix, star);
 }
 
+TEST(PercentOff, OfHardlyLessIsNotMinusNothing) {
+  EXPECT_EQ(percent_off(0.999, 1), "+0 %");
+  EXPECT_EQ(percent_off(0.99, 1), "-1 %");
+}
+
 TEST(RampRatios, StandBesideThePublishedOnes) {
   const CsvTable points =
       table(kRampHead + ramp_points("C", 50, 100, 206, 300) + ramp_points("B", 1, 4, 3, 5) +

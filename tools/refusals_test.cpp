@@ -78,7 +78,7 @@ TEST_F(Refusals, AFileOfHostsIsOne) {
   EXPECT_EQ(refused("/dev/null"), "--hosts /dev/null" + none);
   EXPECT_EQ(refused(write("hosts", "\xEF\xBB\xBF# nobody\r\n\r\n")), "--hosts DIR/hosts" + none);
   EXPECT_EQ(refused(write("hosts", std::string("a\0b\n", 4))).find('\0'), std::string::npos);
-  EXPECT_THAT(refused(write("hosts", "one\ntwo three\n")), HasSubstr("\"two three\" is no host"));
+  EXPECT_THAT(refused(write("hosts", "one\ntwo three\n")), HasSubstr("hosts:2: \"two three\" is no host"));
   // Read: only their number is wrong.
   EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBFone\r\ntwo # the second\r\n")), StartsWith("2 ranks, but"));
   EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBF-one\r\n")), HasSubstr(": \"-one\" is no host"));
