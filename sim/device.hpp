@@ -203,8 +203,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
 
   ReceiveRing receives_;
-  std::int64_t last_receive_ps_ = 0;  // as responder: RECVs complete in order
-  std::int64_t last_flush_ps_ = 0;    // as requester: when the last request known to be flushed will be
+  std::int64_t last_receive_ps_ = 0;    // as responder: RECVs complete in order
+  std::int64_t last_in_engine_ps_ = 0;  // as responder over UC: when the last SEND's wait for the engine ends
+  std::int64_t last_flush_ps_ = 0;      // as requester: when the last request known to be flushed will be
   std::int64_t last_request_ps_ = 0,
                last_response_ps_ = 0;         // messages as SimGrid communications leave in order
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV

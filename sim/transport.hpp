@@ -87,7 +87,8 @@ class Transport final : public EventHandler {
   enum class Stage : std::uint8_t {
     kRequestOnWire,  // as a SimGrid communication
     kTouch,
-    kInEngine,  // a datagram that has yet to take its RECV; its way through the NIC is known
+    kInEngine,  // an unreliable SEND that has yet to take its RECV, its way through the NIC known; what is
+                // behind it
     kReceiverNotReady,
     kResponseOnWire,   // as a SimGrid communication, or a NAK
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home

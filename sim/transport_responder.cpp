@@ -114,6 +114,13 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     receive(index, target);
     return;
   }
+  // A WRITE lands behind the SENDs before it, and does not wait for those behind it.
+  if (f.type == QpType::kUc && f.stage != Stage::kInEngine &&
+      target.last_in_engine_ps_ > calendar_.now_ps()) {
+    f.stage = Stage::kInEngine;
+    calendar_.schedule(target.last_in_engine_ps_, handler_, index);
+    return;
+  }
   if (is_atomic(f.opcode) && (f.remote_addr % 8 != 0 || f.length != 8)) {
     refuse(index, target, WcStatus::kRemInvReqErr);
     return;
@@ -310,7 +317,9 @@ bool Transport::waits_for_engine(std::uint32_t index, SimQueuePair& target) {
   f.stage = Stage::kInEngine;
   f.done_ps = done.at();
   f.spread_ps = done.spread_ps;
-  calendar_.schedule(calendar_.now_ps() + wait_ps, handler_, index);
+  const std::int64_t goes_on_ps = calendar_.now_ps() + wait_ps;
+  if (f.type == QpType::kUc) target.last_in_engine_ps_ = goes_on_ps;
+  calendar_.schedule(goes_on_ps, handler_, index);
   return true;
 }
 

@@ -351,6 +351,45 @@ TEST(Transport, RequestsOfAQueuePairDoNotOvertakeEachOther) {
   }
 }
 
+/// A SEND takes its RECV in its turn at the engine, a WRITE has had its own when it lands.
+TEST(Transport, AnUnreliableWriteLandsBehindTheSendsBeforeIt) {
+  struct Receiver final : Steppable {
+    explicit Receiver(Cluster& cluster) : port(cluster.port(1, 0)), cq(port.device().create_cq(16)) {
+      port.use_queue_pairs({.type = QpType::kUc, .send_cq = cq.get(), .recv_cq = cq.get()});
+      const RecvWr recv{0, {port.memory().local().data(), 64, port.memory().lkey()}};
+      port.connected_queue_pair(0, 0, 0).post_recv(std::vector<RecvWr>(4, recv));
+    }
+    bool step() override {
+      for (WorkCompletion wc; cq->poll({&wc, 1}) == 1;) opcodes.push_back(wc.opcode);
+      return false;
+    }
+    WorkerPort& port;
+    std::unique_ptr<CompletionQueue> cq;
+    std::vector<WcOpcode> opcodes;
+  };
+  ClusterParameters p = Senders::parameters();
+  p.nic.recv_packet_ns = 5000;
+  Senders senders(p);
+  WorkerPort& port = senders.cluster.port(0, 0);
+  const auto cq = port.device().create_cq(16);
+  port.use_queue_pairs({.type = QpType::kUc, .send_cq = cq.get(), .recv_cq = cq.get()});
+  Receiver receiver(senders.cluster);
+  senders.cluster.drive(1, 0, receiver);
+  senders.first.begin = [&port](Sender&) {
+    SendWr send;
+    send.opcode = Opcode::kSend;
+    send.sge = {port.memory().local().data(), 8, port.memory().lkey()};
+    SendWr write = send;
+    write.opcode = Opcode::kRdmaWriteWithImm;
+    write.remote_addr = port.memory().remote(1, 0).addr;
+    write.rkey = port.memory().remote(1, 0).rkey;
+    port.connected_queue_pair(1, 0, 0).post_send(std::vector<SendWr>{send, send, write, send});
+  };
+  senders.run();
+  EXPECT_THAT(receiver.opcodes,
+              ElementsAre(WcOpcode::kRecv, WcOpcode::kRecv, WcOpcode::kRecvRdmaWithImm, WcOpcode::kRecv));
+}
+
 /// A NIC does not put an answer behind all that its own threads have posted.
 TEST(Transport, AnAnswerDoesNotWaitForAllThatIsPosted) {
   const auto read_us = [](bool with_writes) {
