@@ -147,7 +147,7 @@ std::string end_of(const std::string& text, std::size_t columns) {
   if (left <= columns) return text;
   std::size_t at = 0;
   while (left >= columns || !begins_one(text[at])) left -= begins_one(text[at++]) ? 1 : 0;
-  return "~" + text.substr(at);
+  return fmt::format("~{}", std::string_view(text).substr(at));
 }
 
 }  // namespace
