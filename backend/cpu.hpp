@@ -45,6 +45,7 @@ inline constexpr std::size_t kCostCount = static_cast<std::size_t>(Cost::kCount)
 struct CpuPrices {
   std::array<std::int64_t, kCostCount> cost_ps{};
   std::int64_t cycle_ps = 0;
+  std::uint64_t last_level_cache_b = 0;  // what is in it is not waited for
 };
 
 class Cpu {
@@ -69,6 +70,8 @@ class Cpu {
     if (line_ps == 0) return;
     stored_ps_ = std::max(stored_ps_, now_ps()) + line_ps * static_cast<std::int64_t>(lines);
   }
+  /// Of what is often used, so much needs no kMemoryMiss.
+  std::uint64_t last_level_cache_b() const { return prices_.last_level_cache_b; }
   /// Application work given in core cycles, as the papers give it.
   void charge_cycles(std::uint64_t cycles) {
     charged_ps_ += prices_.cycle_ps * static_cast<std::int64_t>(cycles);

@@ -135,9 +135,12 @@ class Fit {
     best_ = start_;
     errors_ = evaluate(best_);
     double radius = kFirstRadius;
+    bool straight = true;  // the last round's step was the linear model's
     for (round_ = 0; round_ < group_.rounds && radius > kLeastRadius; ++round_) {
-      differentiate(group_.both_sides ? Slope::kAcross : Slope::kOneSide);
-      radius = improve(radius);
+      differentiate(group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide);
+      const double before = radius;
+      straight = improve(radius);
+      if (!straight) radius = take_probes() ? before / 3 : 0;
     }
     differentiate(group_.both_sides ? Slope::kFlatter : Slope::kAcross);
     apply(best_);
@@ -150,6 +153,14 @@ class Fit {
   /// the data do not tell values beyond it apart, and so do not determine this one.
   enum class Slope { kOneSide, kAcross, kFlatter };
 
+  /// A step of one variable alone that helped.
+  struct Probe {
+    std::size_t variable;
+    double place;
+    double objective;
+    Errors errors;
+  };
+
   double objective(const Errors& errors, const Values& x) const {
     double sum = errors.sum();
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -159,9 +170,9 @@ class Fit {
     return sum;
   }
 
-  /// Steps of the linear model, each tried, the radius of trust smaller after each that did not help. Returns
-  /// the radius for the next round.
-  double improve(double radius) {
+  /// Steps of the linear model, each tried, the radius of trust smaller after each that did not help. False:
+  /// none did. The radius becomes that of the next round.
+  bool improve(double& radius) {
     constexpr int kTries = 4;
     const double before = objective(errors_, best_);
     for (int tried = 0; tried < kTries; ++tried) {
@@ -172,12 +183,36 @@ class Fit {
       if (gained > 0) {
         best_ = next;
         errors_ = errors;
-        if (gained > 0.6 * expected) return std::min(2 * radius, kLargestRadius);
-        return gained > 0.2 * expected ? radius : radius / 2;
+        if (gained > 0.6 * expected) {
+          radius = std::min(2 * radius, kLargestRadius);
+        } else if (gained <= 0.2 * expected) {
+          radius /= 2;
+        }
+        return true;
       }
       radius /= 3;
     }
-    return radius;
+    return false;
+  }
+
+  /// Where the simulator is too rough for slopes, what the derivatives' own steps found: all variables' steps
+  /// that helped together, half as far, or the one that helped most. False: none did.
+  bool take_probes() {
+    if (probes_.empty()) return false;
+    const auto best = std::ranges::min_element(probes_, {}, &Probe::objective);
+    Values together = best_;
+    for (const Probe& probe : probes_) together[probe.variable] += (probe.place - best_[probe.variable]) / 2;
+    Values single = best_;
+    single[best->variable] = best->place;
+    Errors errors = evaluate(together);
+    if (objective(errors, together) < best->objective) {
+      best_ = together;
+      errors_ = std::move(errors);
+    } else {
+      best_ = single;
+      errors_ = best->errors;
+    }
+    return true;
   }
 
   /// The best step of the linear model inside the radius and the ranges; returns the model's value there.
@@ -236,6 +271,15 @@ class Fit {
   void differentiate(Slope slope) {
     const bool both_sides = slope != Slope::kOneSide;
     columns_.assign(variables_.size(), Values(errors_.error.size(), 0.0));
+    probes_.clear();
+    const double here = objective(errors_, best_);
+    const auto keep = [&](std::size_t variable, const Values& x, const Errors& errors) {
+      const double there = objective(errors, x);
+      const auto known = std::ranges::find(probes_, variable, &Probe::variable);
+      if (there >= here || (known != probes_.end() && known->objective <= there)) return;
+      if (known != probes_.end()) probes_.erase(known);
+      probes_.push_back({variable, x[variable], there, errors});
+    };
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const bool up = upper_[i] - best_[i] > best_[i] - lower_[i];
       Values low = best_, high = best_;
@@ -243,6 +287,8 @@ class Fit {
       if (!up || both_sides) low[i] = std::max(best_[i] - kDerivativeStep, lower_[i]);
       const Errors below = low[i] < best_[i] ? evaluate(low) : errors_;
       const Errors above = high[i] > best_[i] ? evaluate(high) : errors_;
+      keep(i, low, below);
+      keep(i, high, above);
       for (std::size_t r = 0; r < errors_.error.size(); ++r) {
         columns_[i][r] = (above.error[r] - below.error[r]) / (high[i] - low[i]);
         if (slope != Slope::kFlatter || low[i] == best_[i] || high[i] == best_[i]) continue;
@@ -292,6 +338,7 @@ class Fit {
   Values best_;
   Errors errors_;                // at best_
   std::vector<Values> columns_;  // likewise
+  std::vector<Probe> probes_;    // likewise, the better side of each variable
   double least_ = std::numeric_limits<double>::infinity();
   int round_ = 0, done_ = 0;
 };

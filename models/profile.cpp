@@ -111,6 +111,8 @@ constexpr Parameter<H> kHostParameters[] = {
     {"local_atomic_ns", "ns", 0, 10000, &H::local_atomic_ns, "CPU compare-and-swap on a shared word"},
     {"cores_per_socket", "count", 1, 4096, &H::cores_per_socket,
      "cores that share a socket, in the order of the worker threads"},
+    {"last_level_cache_mib", "MiB", 0, 65536, &H::last_level_cache_mib,
+     "cache that the cores of a socket share: what a workload's popular records may find room in"},
     {"lock_ns", "ns", 0, 10000, &H::lock_ns, "take a free lock that this core held last, and give it back"},
     {"lock_handover_ns", "ns", 0, 10000, &H::lock_handover_ns,
      "added where another core of the socket held it last"},

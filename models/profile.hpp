@@ -111,6 +111,7 @@ struct HostProfile {
   double memory_miss_ns = 0;
   double local_atomic_ns = 0;
   double cores_per_socket = 0;
+  double last_level_cache_mib = 0;
   double lock_ns = 0;
   double lock_handover_ns = 0;
   double lock_handover_far_ns = 0;

@@ -15,7 +15,7 @@ namespace {
 
 template <typename Profile>
 void expect_sane(std::span<const Parameter<Profile>> parameters) {
-  static const std::set<std::string> kUnits = {"ns", "B", "count", "Gb/s", "GHz"};
+  static const std::set<std::string> kUnits = {"ns", "B", "MiB", "count", "Gb/s", "GHz"};
   std::set<std::string> names;
   std::set<const double*> members;
   const Profile profile;

@@ -193,7 +193,7 @@ struct NodeProgram::Shared {
         store(s.layout(), node, s.parameters().shape.threads, memory, s.keep_logged()),
         cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start,
               s.workload()),
-        occ{s.parameters().options, s.cycles(), s.workload(), store, cache} {}
+        occ{s.parameters().options, s.cycles(), s.workload(), s.workload(), store, cache} {}
 
   const System& system;
   NodeStore store;

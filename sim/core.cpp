@@ -33,6 +33,7 @@ CpuPrices prices_of(const models::HostProfile& profile, int busy_cores) {
   price(Cost::kTransactionBegin, profile.transaction_begin_ns);
   price(Cost::kTransactionEnd, profile.transaction_end_ns);
   prices.cycle_ps = models::to_ps(slowness / profile.clock_ghz);
+  prices.last_level_cache_b = static_cast<std::uint64_t>(profile.last_level_cache_mib * (1 << 20));
   return prices;
 }
 

@@ -235,6 +235,29 @@ bool is_scale_out(const std::vector<SimulatedPoint>& points) {
       points, [&](const SimulatedPoint& point) { return point.machines != points.front().machines; });
 }
 
+/// What of its protocols the sweep sets beside their names, "" where nothing.
+std::string render_settings(const calibration::CsvTable& table) {
+  std::map<std::string, std::vector<std::string>> protocols_with;  // by what is set
+  std::set<std::string> seen;
+  for (const calibration::CsvRow& row : table.rows()) {
+    const std::string& protocol = table.cell(row, "protocol.name");
+    if (!seen.insert(protocol).second) continue;
+    std::vector<std::string> settings;
+    for (const std::string& column : table.columns()) {
+      if (column.starts_with("protocol.") && column != "protocol.name")
+        settings.push_back(
+            fmt::format("{} {}", column.substr(column.find('.') + 1), table.cell(row, column)));
+    }
+    if (!settings.empty())
+      protocols_with[fmt::format("{}", fmt::join(settings, ", "))].push_back(
+          scenarios::one_line(protocol, 40));
+  }
+  std::string text;
+  for (const auto& [settings, protocols] : protocols_with)
+    text += fmt::format("\n{} with {}.\n", fmt::join(protocols, ", "), scenarios::one_line(settings, 400));
+  return text;
+}
+
 /// A sweep of something else has several points where the figure has one.
 void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& points, bool scale_out) {
   std::set<std::tuple<std::string, std::string, int, int>> seen;
@@ -275,7 +298,9 @@ Comparison compare_curves(const calibration::CsvTable& table) {
                   scale_out ? "OSDI 2018, figure 12: throughput against machines"
                             : "OSDI 2018, figure 14: throughput and latency, 16 machines",
                   pairs.front().published.workload);
-  return {title, render_comparison(title, pairs) + render_left_out(left_out) + render_violated(simulated),
+  return {title,
+          render_comparison(title, pairs) + render_settings(table) + render_left_out(left_out) +
+              render_violated(simulated),
           comparison_panels(title, pairs, scale_out)};
 }
 

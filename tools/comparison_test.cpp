@@ -220,6 +220,19 @@ TEST_F(Csv, RunsThatAreNoPublishedOnesAreLeftOut) {
   EXPECT_THAT(compared, HasSubstr("| farm | 16 | 1 | "));
 }
 
+TEST_F(Csv, WhatProtocolsAreSetToIsSaid) {
+  std::string text =
+      "point,protocol.name,protocol.phases.commit.passive_ack,workload.name,cluster.nodes,cluster.coroutines,"
+      "committed_per_s,latency_p50_us\n";
+  for (const char* row : {"0,farm,false,smallbank,16,1,1e6,5", "1,drtmr,false,smallbank,16,1,1e6,5",
+                          "2,drtmh,true,smallbank,16,1,1e6,5", "3,drtmh,true,smallbank,16,2,1e6,5"})
+    text += std::string(row) + "\n";
+  const std::string compared = compare_curves(read(text)).text;
+  EXPECT_THAT(compared, HasSubstr("\nfarm, drtmr with phases.commit.passive_ack false.\n"));
+  EXPECT_THAT(compared, HasSubstr("\ndrtmh with phases.commit.passive_ack true.\n"));
+  EXPECT_THAT(compare_curves(read(points_of({{}}))).text, Not(HasSubstr(" with ")));
+}
+
 TEST_F(Csv, WhatHasNothingPublishedIsRefused) {
   const auto refused = [this](const std::vector<Row>& rows) {
     try {

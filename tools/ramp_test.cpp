@@ -136,12 +136,13 @@ TEST(RampFaults, CommitBeforePrepareIsCaught) {
   }
 }
 
-/// Readers who come by make it good; nobody comes by all.
+/// Readers who come by make it good; of many keys nobody comes by all.
 TEST(RampFaults, ALostCommitIsCaught) {
   RunControl control;
   control.ramp_sabotage.lose_commit = true;
   for (const char* protocol : {"ramp-fast", "ramp-hybrid", "ramp-small"}) {
-    const json result = run(kContended, {std::string("protocol.name=") + protocol}, control);
+    const json result =
+        run(kContended, {std::string("protocol.name=") + protocol, "workload.keys=64"}, control);
     std::uint64_t found = 0;
     for (const json& check : result.at("checks")) {
       if (check.at("name") == "final_state") found += check.at("violations").get<std::uint64_t>();

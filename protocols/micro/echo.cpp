@@ -37,8 +37,8 @@ constexpr auto kPattern = std::to_array<parameters::Word<Pattern>>(
 
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
-  rpc.coalescing = options.coalescing;
-  rpc.request_batching = options.doorbell_batching;
+  rpc.coalescing = options.coalescing ? Shared::kByRound : Shared::kByNone;
+  rpc.request_batching = options.doorbell_batching ? Shared::kByRound : Shared::kByNone;
   rpc.response_batching = options.reply_batching;
   rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.longest_b() + kHeadersMaxBytes));
   rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;

@@ -123,8 +123,8 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   // All of a group may go to one peer. In steps: RECVs are reckoned with it.
   rpc_.calls_max = (options_.objects + 15) / 16 * 16;
   // Each message is a packet of its own: what is compared is verbs, not packing.
-  rpc_.coalescing = false;
-  rpc_.request_batching = options_.doorbell_batching;
+  rpc_.coalescing = Shared::kByNone;
+  rpc_.request_batching = options_.doorbell_batching ? Shared::kByCoroutine : Shared::kByNone;
   rpc_.reply_inline_max_b = workload.at("reply_inline_max_b");
   constexpr std::uint32_t kHeadersMaxBytes = 64;
   rpc_.packet_b = std::max(rpc_.packet_b, std::bit_ceil(options_.payload_b + kHeadersMaxBytes));

@@ -47,7 +47,7 @@ Task<bool> Transaction::update_backups() {
 void Transaction::update_backup(const Item& item, int backup, Acknowledgements& acknowledgements) {
   const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
   if (backup == store().node()) {
-    engine_.update_own_backup(item.record, item.slot, version_to_be(item), value);
+    engine_.update_own_backup(item.record, version_to_be(item), value);
     return;
   }
   const std::span<std::byte> arguments = engine_.rpc_.call(

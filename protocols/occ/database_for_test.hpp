@@ -41,7 +41,7 @@ struct Node {
        const Initial& initial)
       : store(layout, number, 1, cluster.memory(number), KeepLogged::kBackedUp),
         cache(options.location_cache_b, options.location_cache_start, initial),
-        occ{options, cycles, initial, store, cache},
+        occ{options, cycles, initial, initial, store, cache},
         worker(cluster.port(number),
                UdRpc::completions(cluster.port(number).shape(), kCoroutines, options.rpc) + 1024),
         memory(store.memory().subspan(layout.worker_offset(0), layout.worker_bytes())),

@@ -37,6 +37,7 @@ struct OccNode {
   const OccOptions& options;
   const PhaseCycles& cycles;
   const InitialValues& initial;
+  const Popularity& popularity;
   NodeStore& store;
   LocationCache& cache;
 };
@@ -103,8 +104,14 @@ class OccEngine final : public PolledMemory {
   void serve_unlock(const RpcCall& call);
   void serve_reclaim(const RpcCall& call);
   void serve_update_backup(const RpcCall& call);
-  void update_own_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
-                         std::span<const std::byte> value);
+  void update_own_backup(RecordId record, std::uint64_t version, std::span<const std::byte> value);
+  void charge_backup_update(std::uint64_t records);
+  /// A look-up in this node's index by an RPC: what no cache holds is waited for twice, bucket and record.
+  void charge_look_up(RecordId record) {
+    cpu_.charge(Cost::kIndexLookup);
+    if (!is_cached(record)) cpu_.charge(Cost::kMemoryMiss, 2);
+  }
+  bool is_cached(RecordId record) const { return popular_cached_ && node_.popularity.popular(record); }
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
 
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.
@@ -136,6 +143,7 @@ class OccEngine final : public PolledMemory {
   NodeStore& store_;
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
+  bool popular_cached_;  // the core's last-level cache has room for this node's popular records
   NumberMap<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
   std::vector<PolledLog> polled_logs_;          // by node; none without LOCK records
   std::vector<std::uint32_t> entry_of_node_;    // while log entries are built: number + 1, by node

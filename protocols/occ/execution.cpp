@@ -110,6 +110,7 @@ Task<bool> Transaction::locate_by_buckets() {
 
 /// Looks this node's own records up, all of them before the first is copied: their cache misses overlap.
 void Transaction::find_local() {
+  bool all_cached = true;
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (!is_local(item)) continue;
@@ -117,7 +118,9 @@ void Transaction::find_local() {
     item.local = store().primary_record(item.record.table(), item.slot);
     item.located = true;
     prefetch(item.local);
+    all_cached = all_cached && engine_.is_cached(item.record);
   }
+  if (!all_cached) engine_.cpu_.charge(Cost::kMemoryMiss, 2);  // buckets, then records
 }
 
 void Transaction::fetch_local(Item& item) {

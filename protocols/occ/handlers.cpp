@@ -42,7 +42,7 @@ void OccEngine::register_handlers() {
 
 void OccEngine::serve_fetch(const RpcCall& call) {
   const RecordId id{argument<FetchRequest>(call).record};
-  cpu_.charge(Cost::kIndexLookup);
+  charge_look_up(id);
   cpu_.charge_cycles(node_.cycles.execution);
   const RecordLayout& layout = record_layout(id);
   const std::uint64_t slot = store_.find_slot(id.table(), id.key());
@@ -110,17 +110,21 @@ void OccEngine::serve_unlock(const RpcCall& call) {
 
 void OccEngine::serve_update_backup(const RpcCall& call) {
   const auto commit = argument<CommitRequest>(call);
-  update_own_backup(RecordId{commit.record}, commit.slot, commit.version,
-                    call.arguments().subspan(sizeof commit));
+  update_own_backup(RecordId{commit.record}, commit.version, call.arguments().subspan(sizeof commit));
   answer(call, Verdict::kPassed);
 }
 
-void OccEngine::update_own_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
-                                  std::span<const std::byte> value) {
-  cpu_.charge_cycles(node_.cycles.commit);
-  cpu_.charge(Cost::kMemoryMiss);  // nobody reads a backup's records
-  cpu_.charge(Cost::kLocalAtomic);
-  store_.update_backup(record, slot, version, value);
+void OccEngine::update_own_backup(RecordId record, std::uint64_t version, std::span<const std::byte> value) {
+  charge_backup_update(1);
+  cpu_.charge(Cost::kMemoryMiss, 2);  // bucket and record: nobody else looks for a backup's
+  store_.update_backup(record, version, value);
+}
+
+/// A record of a backup is looked for in its index, and takes what installing it takes a primary.
+void OccEngine::charge_backup_update(std::uint64_t records) {
+  cpu_.charge(Cost::kIndexLookup, records);
+  cpu_.charge(Cost::kLocalAtomic, records);
+  cpu_.charge_cycles(node_.cycles.commit * records);
 }
 
 void OccEngine::serve_reclaim(const RpcCall& call) {

@@ -127,7 +127,7 @@ void expect_sound(const Outcomes& outcomes) {
 }
 
 /// Takes the options number 0 .. kCombinations-1 apart.
-constexpr int kCombinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 2;
+constexpr int kCombinations = 3 * 2 * 2 * 2 * 2 * 2 * 2 * 3;
 
 OccOptions combination(int number) {
   const auto take = [&number](int choices) {
@@ -148,10 +148,12 @@ OccOptions combination(int number) {
   const bool outstanding = take(2) == 0;
   o.execution.outstanding = o.validation.outstanding = o.logging.outstanding = o.commit.outstanding =
       outstanding;
-  const bool shared = take(2) == 0;
+  const auto sharing = static_cast<Shared>(take(3));
+  const bool shared = sharing != Shared::kByNone;
   o.execution.doorbell_batching = o.validation.doorbell_batching = o.logging.doorbell_batching =
       o.commit.doorbell_batching = shared;
-  o.rpc.coalescing = o.rpc.request_batching = o.rpc.response_batching = shared;
+  o.rpc.coalescing = o.rpc.request_batching = sharing;
+  o.rpc.response_batching = shared;
   o.location_cache_start = CacheStart::kCold;
   return o;
 }
@@ -167,7 +169,7 @@ std::string to_string(const OccOptions& o) {
                                                 : "LOCK records") +
          ", check " + primitive(o.validation.check) + ", log " + primitive(o.logging.primitive) +
          ", commit " + primitive(o.commit.primitive) + (o.commit.passive_ack ? " passive" : "") +
-         (o.execution.outstanding ? ", outstanding" : "") + (o.rpc.coalescing ? ", batched" : "");
+         (o.execution.outstanding ? ", outstanding" : "") + (o.rpc.response_batching ? ", batched" : "");
 }
 
 TEST(Interleaving, EveryCombinationOfOptionsIsSound) {

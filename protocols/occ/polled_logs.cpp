@@ -101,10 +101,10 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
   }
   const NodeStore::Reclaimed done = store_.reclaim(node, worker_.port().thread(), certain);
   // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there. They are
-  // fetched together, and locked one by one.
+  // fetched together, their buckets before them, and updated one by one.
   cpu_.charge(Cost::kRpcReceive, done.entries);
-  cpu_.charge(Cost::kMemoryMiss, done.entries);
-  cpu_.charge(Cost::kLocalAtomic, done.records);
+  cpu_.charge(Cost::kMemoryMiss, 2 * done.entries);
+  charge_backup_update(done.records);
   cpu_.charge(Cost::kCopyBlock, done.lines);
   return done.head;
 }

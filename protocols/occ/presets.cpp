@@ -31,6 +31,8 @@ constexpr auto kPlacement = std::to_array<Word<LogPlacement>>(
     {{"backups", LogPlacement::kBackups}, {"coordinator", LogPlacement::kCoordinator}});
 constexpr auto kCommit = std::to_array<Word<Primitive>>(
     {{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}, {"log_record", Primitive::kLogRecord}});
+constexpr auto kShared = std::to_array<Word<Shared>>(
+    {{"none", Shared::kByNone}, {"coroutine", Shared::kByCoroutine}, {"round", Shared::kByRound}});
 constexpr auto kCacheStart = std::to_array<Word<CacheStart>>(
     {{"cold", CacheStart::kCold}, {"warm", CacheStart::kWarm}, {"full", CacheStart::kFull}});
 constexpr auto kTruncateAfter =
@@ -100,16 +102,20 @@ json phases_schema(const Preset& preset) {
 }
 
 json options_schema(const Preset& preset) {
-  json rpc = group("remote procedure calls over UD SEND/RECV",
-                   {{"coalescing", flag(true, "messages to one destination share a packet")},
-                    {"request_batching",
-                     flag(true,
-                          "requests that are ready together share a doorbell; off: also no packet, since "
-                          "each is posted before the next is written")},
-                    {"response_batching",
-                     flag(true,
-                          "responses that are ready together share a doorbell; off: also no packet, since "
-                          "each is posted as soon as it is written")}});
+  json rpc = group(
+      "remote procedure calls over UD SEND/RECV",
+      {{"coalescing", choice("coroutine", kShared,
+                             "which messages to one destination share a packet: none; what a coroutine "
+                             "writes before it waits, and the answers to one packet (FaSST); or all of a "
+                             "worker's round")},
+       {"request_batching",
+        choice("coroutine", kShared,
+               "which requests share a doorbell; none: nor a packet; round: with the answers, "
+               "too")},
+       {"response_batching",
+        flag(true,
+             "responses that are ready together share a doorbell; off: also no packet, since "
+             "each is posted as soon as it is written")}});
   json cache =
       group("locations of remote records, one cache per node",
             {{"mib", number(preset.location_cache_mib, 0, 1 << 20, "size")},
@@ -239,8 +245,8 @@ OccOptions OccOptions::from_json(const json& protocol) {
               .doorbell_batching = commit.at("doorbell_batching"),
               .passive_ack = commit.at("passive_ack")};
   const json& rpc = protocol.at("rpc");
-  o.rpc.coalescing = rpc.at("coalescing");
-  o.rpc.request_batching = rpc.at("request_batching");
+  o.rpc.coalescing = value_of(kShared, rpc.at("coalescing"));
+  o.rpc.request_batching = value_of(kShared, rpc.at("request_batching"));
   o.rpc.response_batching = rpc.at("response_batching");
   const json& cache = protocol.at("location_cache");
   o.location_cache_b = cache.at("mib").get<std::uint64_t>() << 20;

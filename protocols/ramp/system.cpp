@@ -74,7 +74,7 @@ void RampSystem::lay_out() {
         std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + kHeadersMax_b)));
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
     // Without coalescing an RPC layer counts 8 packets for each of these.
-    datagrams_.coalescing = false;
+    datagrams_.coalescing = Shared::kByNone;
     datagrams_.packets_per_call = (group_max + 7) / 8;
     datagrams_b_ = whole_lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }

@@ -58,7 +58,7 @@ std::uint32_t passive_credit(const ClusterShape& shape, const RpcOptions& option
 /// logs. Of its own calls, wherever they went: an answer each. And those consumed that are not posted again
 /// yet.
 std::uint64_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
-  const bool shared = options.coalescing && options.request_batching;
+  const bool shared = options.coalescing != Shared::kByNone && options.request_batching != Shared::kByNone;
   const auto callers = static_cast<std::uint64_t>(coroutines);
   const std::uint64_t requests = callers * (shared ? options.packets_per_call : calls_max(options));
   const std::uint64_t others = 4ULL * peers_of(shape) + callers * calls_max(options) + 16;
@@ -173,7 +173,7 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
 
 UdRpc::~UdRpc() = default;
 
-std::int32_t UdRpc::open_packet(int node) {
+std::int32_t UdRpc::open_packet(int node, std::uint64_t batch) {
   if (free_slots_.empty()) {
     if (slots_.size() == slots_max_)
       throw std::logic_error("more answers and calls than an RPC layer has room for");
@@ -182,21 +182,27 @@ std::int32_t UdRpc::open_packet(int node) {
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node, false};
+  slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node, false, batch};
   new (slot_at(slot)) PacketHeader{static_cast<std::uint16_t>(worker_.port().node()), 0, 0, 0};
   open_.push_back(slot);
   peer(node).open_slot = slot;
   return slot;
 }
 
+bool UdRpc::may_join(const Slot& packet, std::uint64_t batch, std::size_t bytes) const {
+  if (options_.coalescing == Shared::kByNone || packet.used_b + bytes > options_.packet_b) return false;
+  if (is_request(batch) && options_.request_batching == Shared::kByNone) return false;
+  return options_.coalescing == Shared::kByRound || packet.batch == batch;
+}
+
 std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t call,
                                    std::size_t bytes) {
   const std::size_t need = sizeof(MessageHeader) + whole_words(bytes);
   assert(bytes <= payload_max_b());
+  const std::uint64_t batch = (flags & kResponseFlag) != 0 ? response_batch() : request_batch();
   std::int32_t slot = peer(node).open_slot;
-  if (slot < 0 || !options_.coalescing ||
-      slots_[static_cast<std::size_t>(slot)].used_b + need > options_.packet_b) {
-    slot = open_packet(node);
+  if (slot < 0 || !may_join(slots_[static_cast<std::size_t>(slot)], batch, need)) {
+    slot = open_packet(node, batch);
   }
   Slot& packet = slots_[static_cast<std::size_t>(slot)];
   std::byte* at = slot_at(slot) + packet.used_b;
@@ -211,14 +217,12 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
 
 std::span<std::byte> UdRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
   const std::uint16_t slot = calls_.add(node, reply);
-  if (!options_.request_batching) post_open();
   return append(node, handler, 0, slot, bytes);
 }
 
 std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::size_t bytes) {
   assert(has_credit(node));
   ++peer(node).unacknowledged;
-  if (!options_.request_batching) post_open();
   return append(node, handler, kPassiveFlag, 0, bytes);
 }
 
@@ -238,40 +242,61 @@ void UdRpc::post_open() {
 }
 
 void UdRpc::post_packets(std::size_t count) {
-  send_list_.clear();
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t slot = open_.front();
-    open_.pop_front();
-    posted_.push_back(slot);
-    const Slot& packet = slots_[static_cast<std::size_t>(slot)];
-    Peer& to = peer(packet.node);
-    if (to.open_slot == slot) to.open_slot = -1;
-    auto* header = reinterpret_cast<PacketHeader*>(slot_at(slot));
-    header->bytes = static_cast<std::uint16_t>(packet.used_b);
-    header->served = static_cast<std::uint16_t>(to.owed);
-    to.owed = 0;
-    if (!to.ah) meet(packet.node, to);
-
-    SendWr wr;
-    wr.wr_id = static_cast<std::uint64_t>(Worker::WrKind::kDatagram);
-    wr.sge = {slot_at(slot), packet.used_b, lkey_};
-    wr.ah = to.ah.get();
-    wr.remote_qpn = to.address.qp_num;
-    wr.remote_qkey = to.address.qkey;
-    if (packet.used_b <= (packet.has_reply ? reply_inline_max_b_ : request_inline_max_b_))
-      wr.flags |= kInline;
-    if (++since_signal_ == kSignalInterval) {
-      wr.flags |= kSignaled;
-      since_signal_ = 0;
+  sending_.assign(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
+  if (options_.request_batching != Shared::kByRound) {  // answers first: their callers wait
+    std::ranges::stable_partition(sending_, [this](std::int32_t slot) {
+      return !is_request(slots_[static_cast<std::size_t>(slot)].batch);
+    });
+  }
+  for (std::size_t first = 0; first < count;) {
+    const std::size_t together = doorbell(sending_, first);
+    send_list_.clear();
+    for (const std::int32_t slot : std::span(sending_).subspan(first, together)) {
+      send_list_.push_back(to_send(slot));
     }
-    send_list_.push_back(wr);
+    post_all(*queue_pair_, std::span<const SendWr>(send_list_));
+    first += together;
   }
-  const bool one_by_one = !options_.request_batching && !options_.response_batching;
-  const std::span<const SendWr> list(send_list_);
-  const std::size_t at_once = one_by_one ? 1 : list.size();
-  for (std::size_t i = 0; i < list.size(); i += at_once) {
-    post_all(*queue_pair_, list.subspan(i, at_once));
+}
+
+std::size_t UdRpc::doorbell(std::span<const std::int32_t> slots, std::size_t first) const {
+  if (options_.request_batching == Shared::kByRound) return slots.size();
+  const auto batch_of = [this](std::int32_t slot) { return slots_[static_cast<std::size_t>(slot)].batch; };
+  const std::uint64_t batch = batch_of(slots[first]);
+  const bool request = is_request(batch);
+  if (request ? options_.request_batching == Shared::kByNone : !options_.response_batching) return 1;
+  const auto together = [&](std::int32_t slot) {
+    return request ? batch_of(slot) == batch : !is_request(batch_of(slot));
+  };
+  std::size_t end = first + 1;
+  while (end < slots.size() && together(slots[end])) ++end;
+  return end - first;
+}
+
+SendWr UdRpc::to_send(std::int32_t slot) {
+  posted_.push_back(slot);
+  const Slot& packet = slots_[static_cast<std::size_t>(slot)];
+  Peer& to = peer(packet.node);
+  if (to.open_slot == slot) to.open_slot = -1;
+  auto* header = reinterpret_cast<PacketHeader*>(slot_at(slot));
+  header->bytes = static_cast<std::uint16_t>(packet.used_b);
+  header->served = static_cast<std::uint16_t>(to.owed);
+  to.owed = 0;
+  if (!to.ah) meet(packet.node, to);
+
+  SendWr wr;
+  wr.wr_id = static_cast<std::uint64_t>(Worker::WrKind::kDatagram);
+  wr.sge = {slot_at(slot), packet.used_b, lkey_};
+  wr.ah = to.ah.get();
+  wr.remote_qpn = to.address.qp_num;
+  wr.remote_qkey = to.address.qkey;
+  if (packet.used_b <= (packet.has_reply ? reply_inline_max_b_ : request_inline_max_b_)) wr.flags |= kInline;
+  if (++since_signal_ == kSignalInterval) {
+    wr.flags |= kSignaled;
+    since_signal_ = 0;
   }
+  return wr;
 }
 
 void UdRpc::meet(int node, Peer& peer) {
@@ -321,6 +346,7 @@ bool UdRpc::take_waiting() {
 }
 
 void UdRpc::take_packet(std::uint32_t recv) {
+  ++packets_taken_;
   const std::byte* packet = received(recv);
   PacketHeader header;
   std::memcpy(&header, packet, sizeof header);
@@ -339,7 +365,7 @@ void UdRpc::take_packet(std::uint32_t recv) {
   if (consumed_recvs_.size() >= kRecvBatch) post_recvs();
   // A peer that only ever sends passive calls must still learn that they were served.
   if (from.owed >= (passive_credit_ + 1) / 2 && from.owed > 0 && from.open_slot < 0)
-    open_packet(header.source_node);
+    open_packet(header.source_node, response_batch());
 }
 
 void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,

@@ -1,6 +1,6 @@
 // UdRpc: Rpc over UD SEND/RECV, in FaSST's manner (OSDI 2016): one queue pair per worker,
-// workers talk to the peers of their own index, messages to one destination share a packet (coalescing),
-// packets that are ready together share a doorbell (batching), a consumed RECV is posted again.
+// workers talk to the peers of their own index, a coroutine's messages to one destination share a packet
+// (coalescing), its packets share a doorbell (batching), and so do answers, a consumed RECV is posted again.
 //
 // Belongs to one Worker and its thread; created after it and destroyed before it. Handlers run to completion
 // in the worker's step and must not call co_await.
@@ -25,11 +25,15 @@
 
 namespace verbtwin::protocols {
 
+/// What shares a packet or a doorbell: nothing; what a coroutine writes before it waits, as in FaSST, where a
+/// batch is one coroutine's (OSDI 2016); or all that is written in a worker's round.
+enum class Shared : std::uint8_t { kByNone, kByCoroutine, kByRound };
+
 struct RpcOptions {
-  bool coalescing = true;         // messages to one destination share a packet
-  bool request_batching = true;   // requests that are ready together share a doorbell
-  bool response_batching = true;  // responses too
-  std::uint32_t packet_b = 512;   // largest packet
+  Shared coalescing = Shared::kByCoroutine;        // a packet: messages to one destination
+  Shared request_batching = Shared::kByCoroutine;  // a doorbell: requests
+  bool response_batching = true;                   // a doorbell: all responses of a round
+  std::uint32_t packet_b = 512;                    // largest packet
   // Longer packets are fetched by DMA even where the NIC would take them inline.
   std::uint32_t request_inline_max_b = 4096;
   std::uint32_t reply_inline_max_b = 4096;  // of packets that hold a reply
@@ -102,12 +106,18 @@ class UdRpc final : public MessageLayer, public Rpc {
     std::uint32_t used_b = 0;
     std::int32_t node = 0;
     bool has_reply = false;
+    std::uint64_t batch = 0;  // of the message that opened it
   };
 
   static QpInitAttributes queue_pair_attributes(std::uint32_t recvs, const DeviceAttributes& device);
   std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                               std::size_t bytes);
-  std::int32_t open_packet(int node);
+  bool may_join(const Slot& packet, std::uint64_t batch, std::size_t bytes) const;
+  std::int32_t open_packet(int node, std::uint64_t batch);
+  /// What is written now belongs together: a coroutine's requests, or the answers to a packet.
+  std::uint64_t request_batch() const { return worker_.resumed() << 1; }
+  std::uint64_t response_batch() const { return packets_taken_ << 1 | 1; }
+  static bool is_request(std::uint64_t batch) { return (batch & 1) == 0; }
   std::size_t free_slots() const { return free_slots_.size() + slots_max_ - slots_.size(); }
   const std::byte* received(std::uint32_t recv) const {
     return recv_memory_ + recv * (kGrhBytes + std::size_t{options_.packet_b}) + kGrhBytes;
@@ -128,6 +138,9 @@ class UdRpc final : public MessageLayer, public Rpc {
              std::span<const std::byte> body);
   void post_open();
   void post_packets(std::size_t count);
+  SendWr to_send(std::int32_t slot);
+  /// How many from `first` on share a doorbell.
+  std::size_t doorbell(std::span<const std::int32_t> slots, std::size_t first) const;
   void post_recvs();
 
   Worker& worker_;
@@ -154,6 +167,8 @@ class UdRpc final : public MessageLayer, public Rpc {
   CallSlots calls_;
   std::deque<std::uint32_t> waiting_recvs_;  // packets not taken for want of slots, oldest first
   std::vector<std::uint32_t> consumed_recvs_;
+  std::uint64_t packets_taken_ = 0;
+  std::vector<std::int32_t> sending_;
   std::vector<SendWr> send_list_;
 };
 

@@ -145,9 +145,27 @@ TEST(UdRpc, MessagesToOneDestinationShareAPacket) {
   EXPECT_EQ(servers.packets(), 2U) << "one there, one back";
 }
 
+TEST(UdRpc, CoroutinesSharePacketsAndDoorbellsByRoundOnly) {
+  for (const Shared shared : {Shared::kByCoroutine, Shared::kByRound}) {
+    RpcOptions options;
+    options.coalescing = options.request_batching = shared;
+    Servers servers(2, options);
+    std::vector<std::uint64_t> first, second;
+    servers[0].worker.spawn(call_each(servers[0], {1, 1}, first));
+    servers[0].worker.spawn(call_each(servers[0], {1, 1}, second));
+    servers.run();
+    EXPECT_THAT(first, ElementsAre(100, 101));
+    EXPECT_THAT(second, ElementsAre(100, 101));
+    const bool by_round = shared == Shared::kByRound;
+    EXPECT_EQ(servers.packets(), by_round ? 2U : 4U) << "answers share what their requests shared";
+    EXPECT_EQ(servers.queue_pair(0).doorbells, by_round ? 1U : 2U);
+    EXPECT_EQ(servers.queue_pair(1).doorbells, 1U) << "answers share a doorbell, whoever asked";
+  }
+}
+
 TEST(UdRpc, WithoutCoalescingEachMessageIsAPacket) {
   RpcOptions options;
-  options.coalescing = false;
+  options.coalescing = Shared::kByNone;
   Servers servers(2, options);
   std::vector<std::uint64_t> answers;
   servers[0].worker.spawn(call_each(servers[0], {1, 1, 1}, answers));
@@ -167,7 +185,7 @@ TEST(UdRpc, PacketsThatAreReadyTogetherShareADoorbell) {
 
 TEST(UdRpc, WithoutBatchingEachPacketRingsItsOwnDoorbell) {
   RpcOptions options;
-  options.request_batching = false;
+  options.request_batching = Shared::kByNone;
   options.response_batching = false;
   Servers servers(4, options);
   std::vector<std::uint64_t> answers;
@@ -181,7 +199,7 @@ TEST(UdRpc, WithoutBatchingEachPacketRingsItsOwnDoorbell) {
 
 TEST(UdRpc, WithoutRequestBatchingACallDoesNotWaitForTheNext) {
   RpcOptions options;
-  options.request_batching = false;
+  options.request_batching = Shared::kByNone;
   Servers servers(4, options);
   std::vector<std::uint64_t> answers;
   servers[0].worker.spawn(call_each(servers[0], {1, 2, 3}, answers));
@@ -283,7 +301,7 @@ Task<void> call_passive_often(Server& server, int node, std::uint64_t times) {
 
 TEST(UdRpc, PassiveCallsOnlyForALongTimeAreAllServed) {
   constexpr std::uint64_t kTimes = 20'000;
-  for (const bool coalescing : {true, false}) {
+  for (const Shared coalescing : {Shared::kByRound, Shared::kByCoroutine, Shared::kByNone}) {
     RpcOptions options;
     options.coalescing = coalescing;
     Servers servers(2, options);
@@ -333,7 +351,7 @@ TEST(UdRpc, ManyCallsInAllDirectionsNeverRunOutOfRecvs) {
 TEST(UdRpc, OneRoundMayCarryMoreCallsThanTheSendQueueHolds) {
   constexpr int kCalls = 700;  // more packets than the send queue's 512
   RpcOptions options;
-  options.coalescing = false;
+  options.coalescing = Shared::kByNone;
   Servers servers(2, options, 64);
   std::vector<std::uint64_t> answers;
   servers[0].worker.spawn(call_each(servers[0], std::vector<int>(kCalls, 1), answers));
@@ -365,9 +383,10 @@ RpcOptions options_of_fetches(std::uint32_t calls) {
 
 TEST(UdRpc, AnswersThatFillAPacketEachAllFindARecv) {
   constexpr std::uint32_t kCalls = 40;
-  for (const bool batching : {true, false}) {
+  for (const Shared batching : {Shared::kByRound, Shared::kByCoroutine, Shared::kByNone}) {
     RpcOptions options = options_of_fetches(kCalls);
-    options.request_batching = options.response_batching = batching;
+    options.request_batching = batching;
+    options.response_batching = batching != Shared::kByNone;
     Servers servers(2, options);
     std::uint64_t good = 0;
     for (int coroutine = 0; coroutine < kCoroutines; ++coroutine) {

@@ -86,25 +86,28 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
       if (rank > 0) visit(record, rank, logged, value);
     });
   };
-  // Where each is kept is looked for twice before anything waits for it.
-  for_each_own([&](RecordId record, int rank, const LogRecord& logged, auto) {
-    node_memory_.prefetch_record(layout_.record_offset(record.table(), rank, logged.slot));
+  // Where each is kept is looked for before anything waits for it.
+  for_each_own([&](RecordId record, int, const LogRecord&, auto) {
+    prefetch(memory_.data() + layout_.bucket_offset(record.table(), record.key()));
   });
-  for_each_own([&](RecordId record, int rank, const LogRecord& logged, auto) {
-    prefetch(record_copy(record.table(), rank, logged.slot));
+  for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
+    const std::uint64_t slot = find_slot(record.table(), record.key());
+    node_memory_.prefetch_record(layout_.record_offset(record.table(), rank, slot));
+  });
+  for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
+    prefetch(record_copy(record.table(), rank, find_slot(record.table(), record.key())));
   });
   for_each_own([&](RecordId record, int, const LogRecord& logged, std::span<const std::byte> value) {
-    update_backup(record, logged.slot, logged.version, value);
+    update_backup(record, logged.version, value);
     ++records;
   });
   return records;
 }
 
-void NodeStore::update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
-                              std::span<const std::byte> value) {
+void NodeStore::update_backup(RecordId record, std::uint64_t version, std::span<const std::byte> value) {
   const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
   if (rank <= 0) return;
-  std::byte* copy = record_copy(record.table(), rank, slot);
+  std::byte* copy = record_copy(record.table(), rank, find_slot(record.table(), record.key()));
   // Rings of different senders are applied in any order, and by several workers at once. Nobody but this
   // node's CPUs touches a backup copy, so its lock word serves them.
   while (!try_lock(copy, owner_word(node_, 0, 0))) {

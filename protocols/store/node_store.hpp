@@ -45,9 +45,9 @@ class NodeStore {
     return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
   }
 
-  /// Brings this node's backup copy of a record up to `version`, unless it is newer already.
-  void update_backup(RecordId record, std::uint64_t slot, std::uint64_t version,
-                     std::span<const std::byte> value);
+  /// Brings this node's backup copy of a record up to `version`, unless it is newer already. The backup looks
+  /// for it in its own index: what a primary's slots are is the primary's business.
+  void update_backup(RecordId record, std::uint64_t version, std::span<const std::byte> value);
 
   /// What reclaim() did: how far the log has been applied, and with how much work.
   struct Reclaimed {

@@ -27,7 +27,7 @@ class NodeStoreTest : public testing::Test {
   void update(RecordId record, std::uint64_t version, std::uint64_t value) {
     std::byte bytes[8];
     store_word(bytes, value);
-    store.update_backup(record, kSlot, version, bytes);
+    store.update_backup(record, version, bytes);
   }
   std::uint64_t version() { return load_word(copy() + 8); }
   std::uint64_t value() { return load_word(copy() + kRecordHeaderBytes); }
@@ -35,7 +35,7 @@ class NodeStoreTest : public testing::Test {
   std::byte* copy() { return store.record_copy(0, 1, kSlot); }
 
   /// Node 0 appends an entry of that kind that writes these records at version 1.
-  void append(LogKind kind, const std::vector<RecordId>& records) {
+  void append(LogKind kind, const std::vector<RecordId>& records, std::uint32_t slot = kSlot) {
     const bool has_head = kind != LogKind::kBackup;
     const std::size_t bytes = log_entry_bytes(records.size() + (has_head ? 1 : 0), 8 * records.size());
     std::vector<std::byte> entry(bytes);
@@ -45,7 +45,7 @@ class NodeStoreTest : public testing::Test {
       at += sizeof(LogHead);
     }
     for (const RecordId record : records) {
-      new (at) LogRecord{record.packed, 1, kSlot, 8, kind};
+      new (at) LogRecord{record.packed, 1, slot, 8, kind};
       store_word(at + sizeof(LogRecord), 77);
       at += sizeof(LogRecord) + 8;
     }
@@ -91,6 +91,14 @@ TEST_F(NodeStoreTest, WhatIsNotBackedUpHereIsLeftAlone) {
   update(kOwn, 1, 10);
   update(kElsewhere, 1, 10);
   EXPECT_TRUE(std::ranges::equal(memory, before));
+}
+
+/// What the log says of a primary's slot is not where a backup keeps the record.
+TEST_F(NodeStoreTest, ABackupFindsARecordInItsOwnIndex) {
+  append(LogKind::kBackup, {kBackedUp}, kSlot + 1);
+  store.reclaim(0, 0, writer.certain());
+  EXPECT_EQ(version(), 1U);
+  EXPECT_EQ(value(), 77U);
 }
 
 /// Entries hold whole transactions; a backup takes its records from them, and the checks hear of these.
