@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <stdexcept>
 
@@ -71,8 +72,8 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
                                     to_string(attributes.type), device.context().device_attributes().max_qp,
                                     reason(errno)));
   }
-  send_slots_.resize(attributes_.max_send_wr + kExtraSlots);
-  recv_slots_.resize(attributes_.max_recv_wr);
+  send_slots_.resize(std::bit_ceil(attributes_.max_send_wr + kExtraSlots));
+  recv_slots_.resize(std::bit_ceil(attributes_.max_recv_wr));
   new_life();
 }
 
@@ -204,8 +205,8 @@ void IbvQueuePair::reset() {
 }
 
 void IbvQueuePair::fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge) {
-  to = {};
   sge = {reinterpret_cast<std::uint64_t>(from.sge.addr), from.sge.length, device_.key_of(from.sge.lkey)};
+  to.next = nullptr;
   to.sg_list = &sge;
   to.num_sge = from.sge.length > 0 ? 1 : 0;
   to.opcode = opcode_of(from.opcode);
@@ -244,7 +245,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
     }
     if (result.error != PostError::kNone) break;
     const std::uint64_t position = posted_ + result.posted;
-    Slot& slot = send_slots_[position % send_slots_.size()];
+    Slot& slot = slot_of(send_slots_, position);
     slot = {this, wr.wr_id, position, Slot::Kind::kSend, (wr.flags & kSignaled) != 0};
     ibv_send_wr& to = send_wrs_[result.posted];
     fill(wr, to, sges_[result.posted]);
@@ -282,7 +283,7 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
       result.error = PostError::kQueueFull;
       break;
     }
-    Slot& slot = recv_slots_[position % recv_slots_.size()];
+    Slot& slot = slot_of(recv_slots_, position);
     slot = {this, wr.wr_id, position, Slot::Kind::kRecv};
     ibv_sge& sge = sges_[result.posted];
     sge = {reinterpret_cast<std::uint64_t>(wr.sge.addr), wr.sge.length, device_.key_of(wr.sge.lkey)};
@@ -303,12 +304,12 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
 
 std::size_t IbvQueuePair::awaited() const {
   std::size_t count = 0;
-  for (std::uint64_t i = retired_; i < posted_; ++i) count += send_slots_[i % send_slots_.size()].signalled;
+  for (std::uint64_t i = retired_; i < posted_; ++i) count += slot_of(send_slots_, i).signalled;
   return count;
 }
 
 void IbvQueuePair::post_fence() {
-  Slot& slot = send_slots_[posted_ % send_slots_.size()];
+  Slot& slot = slot_of(send_slots_, posted_);
   slot = {this, 0, posted_, Slot::Kind::kFence};
   ibv_send_wr wr{};
   wr.wr_id = reinterpret_cast<std::uint64_t>(&slot);

@@ -54,6 +54,10 @@ class IbvQueuePair final : public QueuePair {
   /// The caller's view of the errno that a post came back with.
   PostError refused_with(int error);
   void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);
+  template <typename Slots>
+  static auto& slot_of(Slots& slots, std::uint64_t position) {
+    return slots[position & (slots.size() - 1)];
+  }
   void new_life();
   void purge();
 
@@ -69,7 +73,7 @@ class IbvQueuePair final : public QueuePair {
   // Positions: 64 bits, because a long run posts more than 2^32 and slots are taken by their remainder.
   std::uint64_t posted_ = 0, retired_ = 0;            // send queue
   std::uint64_t recv_posted_ = 0, recv_retired_ = 0;  // receive queue
-  std::vector<Slot> send_slots_, recv_slots_;         // by position
+  std::vector<Slot> send_slots_, recv_slots_;         // by position; as many as a power of two
   std::vector<ibv_send_wr> send_wrs_;                 // of the list that is being posted
   std::vector<ibv_recv_wr> recv_wrs_;
   std::vector<ibv_sge> sges_;
