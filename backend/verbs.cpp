@@ -114,7 +114,7 @@ void check_queue_pair(const DeviceAttributes& device, const QpInitAttributes& wa
 }
 
 QpInitAttributes connected_queue_pairs(QpInitAttributes wanted, const DeviceAttributes& device) {
-  wanted.max_inline_data = device.max_inline_data;
+  if (wanted.max_inline_data > 0) wanted.max_inline_data = device.max_inline_data;
   wanted.max_rd_atomic = device.max_qp_rd_atom;
   return wanted;
 }

@@ -234,7 +234,8 @@ struct DeviceAttributes {
 /// Throw UserError where a device makes no such queue or queue pair. The same in every binding.
 void check_completion_queue(const DeviceAttributes& device, std::uint32_t cqe);
 void check_queue_pair(const DeviceAttributes& device, const QpInitAttributes& wanted);
-/// A worker's connected queue pairs as a port makes them: all that the device inlines and reads at a time.
+/// A worker's connected queue pairs as a port makes them: all that the device reads at a time, and all that
+/// it inlines, unless they inline nothing: every request has the room for it.
 QpInitAttributes connected_queue_pairs(QpInitAttributes wanted, const DeviceAttributes& device);
 
 /// Requests posted and messages received since the start, by kind.

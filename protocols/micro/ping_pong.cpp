@@ -1,6 +1,5 @@
 #include "protocols/micro/ping_pong.hpp"
 
-#include <array>
 #include <span>
 #include <string>
 
@@ -63,11 +62,10 @@ bool PingPongThread::step() {
     if (arrived(number_ + 1)) send(number_ + 1);
     return false;
   }
-  if (waiting_) {
-    if (!arrived(number_)) return false;
-    end();
-  }
-  begin();
+  if (waiting_ && !arrived(number_)) return false;
+  const std::int64_t now_ps = cpu_.now_ps();
+  if (waiting_) end(now_ps);
+  begin(now_ps);
   return false;
 }
 
@@ -78,9 +76,9 @@ bool PingPongThread::arrived(std::uint64_t number) {
   return false;
 }
 
-void PingPongThread::begin() {
-  start_ps_ = cpu_.now_ps();
-  if (start_ps_ >= window_->end_ps || stop_->load(std::memory_order_relaxed)) {
+void PingPongThread::begin(std::int64_t now_ps) {
+  start_ps_ = now_ps;
+  if (now_ps >= window_->end_ps || stop_->load(std::memory_order_relaxed)) {
     poll();
     return;
   }
@@ -88,10 +86,9 @@ void PingPongThread::begin() {
   send(number_ + 1);
 }
 
-void PingPongThread::end() {
+void PingPongThread::end(std::int64_t now_ps) {
   waiting_ = false;
   ++statistics_.operations_ever;
-  const std::int64_t now_ps = cpu_.now_ps();
   if (!window_->contains(now_ps)) return;
   ++statistics_.operations;
   statistics_.latency_ps.push_back((now_ps - start_ps_) / 2);
@@ -115,9 +112,8 @@ void PingPongThread::send(std::uint64_t number) {
 }
 
 void PingPongThread::poll() {
-  std::array<WorkCompletion, 4> polled;
-  const std::size_t count = cq_->poll(polled);
-  for (const WorkCompletion& wc : std::span(polled).first(count)) {
+  const std::size_t count = cq_->poll(polled_);
+  for (const WorkCompletion& wc : std::span(polled_).first(count)) {
     if (wc.status == WcStatus::kSuccess) continue;
     ++statistics_.failed;
     failed_ = true;

@@ -7,6 +7,7 @@
 // that begins.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -37,15 +38,15 @@ class PingPongThread final : public BenchmarkThread, private Steppable {
   std::size_t unfinished() const override { return waiting_ && !failed_ ? 1 : 0; }
 
  private:
-  static constexpr std::uint32_t kQueueDepth = 256;
+  static constexpr std::uint32_t kQueueDepth = 64;
   static constexpr std::uint32_t kSignalInterval = 16;
   static constexpr std::uint32_t kLooksPerPoll = 64;  // of the completion queue, for failures
 
   static QpInitAttributes queue_pair(const PrimitiveOptions& options);
   bool step() override;
   bool arrived(std::uint64_t number);
-  void begin();
-  void end();
+  void begin(std::int64_t now_ps);
+  void end(std::int64_t now_ps);
   void send(std::uint64_t number);
   void poll();
 
@@ -65,6 +66,7 @@ class PingPongThread final : public BenchmarkThread, private Steppable {
 
   std::uint64_t number_ = 0;  // of the last message sent
   std::uint32_t looks_ = 0;
+  std::array<WorkCompletion, 4> polled_;
   std::int64_t start_ps_ = 0;
   bool waiting_ = false, failed_ = false;
 };

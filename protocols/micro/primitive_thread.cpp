@@ -38,6 +38,7 @@ PrimitiveThread::PrimitiveThread(const PrimitiveOptions& options, const Primitiv
       random_(seed,
               static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
       slots_(options.outstanding),
+      list_(options.doorbell_batch),
       uncovered_max_(options.mode == PrimitiveOptions::Mode::kSynchronous
                          ? 0
                          : std::min(options.outstanding / 2, options.outstanding - options.doorbell_batch)) {
@@ -67,7 +68,9 @@ void PrimitiveThread::check_device(const PrimitiveOptions& options, const Cluste
 }
 
 PrimitiveThread::Queues::Queues(const PrimitiveOptions& options, const ClusterShape& shape)
-    : type(options.transport), sends(options.outstanding) {
+    : type(options.transport),
+      sends(options.outstanding),
+      inline_b(options.inline_payload ? options.payload_b : 0) {
   // A datagram's window is its sender's: more are on their way, and what comes too fast is dropped, as on a
   // real NIC. As perftest's --rx-depth at the least.
   constexpr std::uint32_t kDatagramsMin = 512, kDatagramsMax = 8192;
@@ -87,6 +90,7 @@ QpInitAttributes PrimitiveThread::Queues::attributes(const DeviceAttributes& dev
   attributes.type = type;
   attributes.max_send_wr = sends;
   attributes.max_recv_wr = recvs;
+  attributes.max_inline_data = inline_b;
   return connected_queue_pairs(attributes, device);
 }
 
@@ -124,27 +128,40 @@ void PrimitiveThread::post_first_recvs() {
 /// A doorbell's worth of requests while the window has room; a poll when it is full.
 bool PrimitiveThread::step() {
   bool more = false;
-  bool posts = may_post();
+  bool posts = ready_ || may_post();
   if (!posts) {
     const std::size_t count = cq_->poll(polled_);
-    for (const WorkCompletion& wc : std::span(polled_).first(count)) take(wc);
+    if (count > 0) {
+      now_ps_ = cpu_.now_ps();
+      for (const WorkCompletion& wc : std::span(polled_).first(count)) take(wc);
+      posts = has_room() && has_time();
+    }
     more = count == polled_.size();
-    posts = count > 0 && may_post();
   }
   if (posts) post();
-  return more || (posts && may_post());
+  ready_ = posts && may_post();
+  return more || ready_;
 }
 
 /// Reads the clock where there is room, which takes a real core as long as a few hundred instructions: once
-/// before a post and once behind it.
+/// for each post or poll.
 bool PrimitiveThread::may_post() {
+  if (!has_room()) return false;
+  now_ps_ = cpu_.now_ps();
+  return has_time();
+}
+
+bool PrimitiveThread::has_room() {
   if (!issues_ || in_flight_ + options_.doorbell_batch > options_.outstanding) {
     filling_ = in_flight_ == 0;
     return false;
   }
   if (options_.mode == PrimitiveOptions::Mode::kSynchronous && !filling_ && in_flight_ > 0) return false;
   filling_ = true;
-  now_ps_ = cpu_.now_ps();
+  return true;
+}
+
+bool PrimitiveThread::has_time() const {
   return now_ps_ < window_->end_ps && !stop_->load(std::memory_order_relaxed);
 }
 
@@ -153,17 +170,15 @@ void PrimitiveThread::post() {
                         ? 0
                         : static_cast<int>(random_(static_cast<std::uint32_t>(port_.shape().qps_per_peer)));
   Line& to = is_datagram() ? line(0, 0) : line(pick_node(), index);
-  list_.clear();
-  for (std::uint32_t i = 0; i < options_.doorbell_batch; ++i) {
-    SendWr wr = request(to);
+  for (SendWr& wr : list_) {
+    request(to, wr);
     ++to.uncovered;
     ++uncovered_;
-    const bool last = i + 1 == options_.doorbell_batch;
+    const bool last = &wr == &list_.back();
     if (to.uncovered >= options_.signal_interval || (last && uncovered_ > uncovered_max_)) {
       signal(to, wr);
       slots_[wr.wr_id].posted_ps = now_ps_;
     }
-    list_.push_back(wr);
   }
   in_flight_ += options_.doorbell_batch;
   post_all(*to.queue_pair, std::span<const SendWr>(list_));
@@ -191,17 +206,17 @@ PrimitiveThread::Line& PrimitiveThread::line(int node, int index) {
   return line;
 }
 
-SendWr PrimitiveThread::request(const Line& line) {
-  const std::uint64_t place = posted_++ % options_.outstanding;
-  SendWr wr;
+void PrimitiveThread::request(const Line& line, SendWr& wr) {
+  const std::uint64_t place = place_;
+  if (++place_ == options_.outstanding) place_ = 0;
   wr.opcode = options_.verb;
+  wr.flags = options_.inline_payload ? kInline : 0;
   wr.sge = {buffers_ + place * layout_.stride_b, options_.payload_b, lkey_};
-  if (options_.inline_payload) wr.flags |= kInline;
   if (is_datagram()) {
     address(wr);
-    return wr;
+    return;
   }
-  if (options_.verb == Opcode::kSend) return wr;
+  if (options_.verb == Opcode::kSend) return;
   std::uint64_t offset = 0;
   if (!options_.is_atomic()) {
     offset = random_(static_cast<std::uint32_t>(layout_.target_b / layout_.stride_b)) * layout_.stride_b;
@@ -215,7 +230,6 @@ SendWr PrimitiveThread::request(const Line& line) {
   wr.rkey = line.remote.rkey;
   // A compare-and-swap that always finds what it expects; what fetch-and-adds count, tests can check.
   wr.compare_add = options_.verb == Opcode::kAtomicFetchAndAdd ? 1 : 0;
-  return wr;
 }
 
 void PrimitiveThread::address(SendWr& wr) {
@@ -247,9 +261,10 @@ void PrimitiveThread::take(const WorkCompletion& wc) {
   }
   Line& from = lines_[(wc.wr_id & ~kRecvBit) >> 32];
   if (wc.status != WcStatus::kSuccess) return;
-  if (options_.counts_receives() && window_->contains(cpu_.now_ps())) ++statistics_.operations;
+  if (options_.counts_receives() && window_->contains(now_ps_)) ++statistics_.operations;
   if (++from.consumed_recvs == kRecvBatch) {
     post_recvs(from, kRecvBatch);
+    now_ps_ = cpu_.now_ps();
     from.consumed_recvs = 0;
   }
 }
@@ -259,16 +274,15 @@ void PrimitiveThread::retire(const WorkCompletion& wc) {
   const Slot& slot = slots_[index];
   free_slots_.push_back(index);
   in_flight_ -= slot.retires;
-  const std::int64_t now_ps = cpu_.now_ps();
   if (wc.status != WcStatus::kSuccess) {
     statistics_.failed += slot.retires;
     issues_ = false;  // the queue pair is gone
     return;
   }
   statistics_.operations_ever += slot.retires;
-  if (!window_->contains(now_ps)) return;
+  if (!window_->contains(now_ps_)) return;
   if (!options_.counts_receives()) statistics_.operations += slot.retires;
-  statistics_.latency_ps.push_back(now_ps - slot.posted_ps);
+  statistics_.latency_ps.push_back(now_ps_ - slot.posted_ps);
 }
 
 void PrimitiveThread::post_recvs(Line& line, std::uint32_t count) {

@@ -58,6 +58,7 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
 
     QpType type;
     std::uint32_t sends, recvs;  // of one
+    std::uint32_t inline_b;
     std::uint32_t pairs;
     std::uint32_t completions;
   };
@@ -85,10 +86,12 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   bool is_datagram() const { return options_.transport == QpType::kUd; }
   void connect();
   bool may_post();
+  bool has_room();
+  bool has_time() const;
   void post();
   int pick_node();
   Line& line(int node, int index);
-  SendWr request(const Line& line);
+  void request(const Line& line, SendWr& wr);
   void address(SendWr& wr);
   void signal(Line& line, SendWr& wr);
   void take(const WorkCompletion& wc);
@@ -116,11 +119,12 @@ class PrimitiveThread final : public BenchmarkThread, private Steppable {
   std::vector<std::uint32_t> free_slots_;
   std::vector<SendWr> list_;
   std::array<WorkCompletion, kPollBatch> polled_;  // here and not on the stack: not made anew for each poll
-  std::uint64_t posted_ = 0;
+  std::uint32_t place_ = 0;                        // of the next request: its buffer
   std::uint32_t in_flight_ = 0;
   std::uint32_t uncovered_ = 0, uncovered_max_;  // over all queue pairs
   bool filling_ = true;
-  std::int64_t now_ps_ = 0;  // when may_post() last found room
+  bool ready_ = false;       // to post: may_post() said so when the last step ended
+  std::int64_t now_ps_ = 0;  // when may_post() last found room or completions were taken
 };
 
 }  // namespace verbtwin::protocols
