@@ -14,7 +14,7 @@ namespace verbtwin::tools {
 namespace {
 
 /// Steps between two looks at the clock and the run's stage.
-constexpr int kSteps = 16;
+constexpr int kSteps = 4;
 /// A worker without work for so long, a few round trips of RDMA NICs, offers its core between looks: with a
 /// core of its own that costs nothing, and where threads share cores the others may have what this one waits
 /// for. So may the kernel's thread that moves soft-RoCE's packets, which runs on the core of whoever posts.

@@ -38,7 +38,7 @@ class PingPongThread final : public BenchmarkThread, private Steppable {
   std::size_t unfinished() const override { return waiting_ && !failed_ ? 1 : 0; }
 
  private:
-  static constexpr std::uint32_t kQueueDepth = 64;
+  static constexpr std::uint32_t kQueueDepth = 256;
   static constexpr std::uint32_t kSignalInterval = 16;
   static constexpr std::uint32_t kLooksPerPoll = 64;  // of the completion queue, for failures
 
