@@ -8,6 +8,7 @@
 #include <nlopt.hpp>
 
 #include "calibration/sensitivity.hpp"
+#include "calibration/shape.hpp"
 
 namespace verbtwin::calibration {
 
@@ -23,17 +24,23 @@ constexpr double kFirstRadius = 0.5, kLeastRadius = 0.01, kLargestRadius = 1.0;
 // A pull towards the start, in units of a parameter's range: what no data determine stays where it was.
 constexpr double kPull = 1e-4;
 
-double robust(double error) {
-  const double scaled = error / kRobustScale;
-  return kRobustScale * kRobustScale * std::log1p(scaled * scaled);
+// What a pair in the wrong order counts beyond its two errors, in their unit; as much for a small step the
+// wrong way as for a large one, since that is all that is asked of it. In the right order by less than the
+// margin it may be the other way in the next version's run.
+constexpr double kOrderError = 0.03, kOrderScale = 0.02, kOrderMargin = 0.01;
+
+/// Cauchy's loss: the square of an error far below `scale`, then less and less.
+double robust(double error, double scale) {
+  const double scaled = error / scale;
+  return scale * scale * std::log1p(scaled * scaled);
 }
 /// What the square of an error counts where the loss is seen as a weighted square.
-double robust_weight(double error) {
-  const double scaled = error / kRobustScale;
+double robust_weight(double error, double scale) {
+  const double scaled = error / scale;
   return 1 / (1 + scaled * scaled);
 }
-double robust_slope(double error) {
-  return 2 * error * robust_weight(error);
+double robust_slope(double error, double scale) {
+  return 2 * error * robust_weight(error, scale);
 }
 
 struct Stopped {};
@@ -52,58 +59,104 @@ struct Axis {
 
 using Values = std::vector<double>;  // places on their axes, by variable
 
-/// Errors of all points, one experiment behind the other, and what each weighs.
-struct Errors {
-  Values error, weight;
+/// Two points that the published values tell apart; among all points of the fit.
+struct Order {
+  std::size_t smaller = 0, larger = 0;
+  double published_step = 0;  // log of larger / smaller
 
-  double sum() const {
-    double all = 0;
-    for (std::size_t r = 0; r < error.size(); ++r) all += weight[r] * robust(error[r]);
-    return all;
+  /// How far the step between the simulated values falls short of being one in the right direction.
+  double shortfall(const Values& error) const {
+    return std::max(kOrderMargin - (published_step + error[larger] - error[smaller]), 0.0);
   }
 };
 
-Errors errors_of(std::span<const Experiment* const> experiments,
+/// What errors of all points, one experiment behind the other, count.
+class Misfit {
+ public:
+  explicit Misfit(std::span<const Experiment* const> experiments) {
+    // Points of one curve share its reader, its cluster and its assumptions: n of them say more than one, but
+    // not n times as much.
+    const auto weight = [](const Experiment* e) { return std::sqrt(static_cast<double>(e->points.size())); };
+    double weights = 0;
+    for (const Experiment* e : experiments) weights += weight(e);
+    for (const Experiment* e : experiments) {
+      const std::size_t begin = weight_.size();
+      weight_.resize(begin + e->points.size(), weight(e) / (weights * static_cast<double>(e->points.size())));
+      for (const Pair& pair : ordered_pairs(*e)) {
+        orders_.push_back({begin + pair.first, begin + pair.second,
+                           std::log(e->points[pair.second].published / e->points[pair.first].published)});
+      }
+    }
+  }
+
+  double value(const Values& error) const {
+    double sum = 0;
+    for (std::size_t r = 0; r < error.size(); ++r) sum += weight_[r] * robust(error[r], kRobustScale);
+    for (const Order& order : orders_) {
+      sum += weight_[order.larger] * kOrderFactor * robust(order.shortfall(error), kOrderScale);
+    }
+    return sum;
+  }
+
+  /// Derivatives by the errors.
+  Values slope(const Values& error) const {
+    Values slope(error.size());
+    for (std::size_t r = 0; r < error.size(); ++r) {
+      slope[r] = weight_[r] * robust_slope(error[r], kRobustScale);
+    }
+    for (const Order& order : orders_) {
+      const double each =
+          weight_[order.larger] * kOrderFactor * robust_slope(order.shortfall(error), kOrderScale);
+      slope[order.larger] -= each;
+      slope[order.smaller] += each;
+    }
+    return slope;
+  }
+
+  /// What the square of a point's error counts where the loss is seen as a weighted square.
+  double weight(std::size_t point, double error) const {
+    return weight_[point] * robust_weight(error, kRobustScale);
+  }
+
+ private:
+  static constexpr double kOrderFactor = kOrderError * kOrderError / (kOrderScale * kOrderScale);
+
+  Values weight_;
+  std::vector<Order> orders_;
+};
+
+Values errors_of(std::span<const Experiment* const> experiments,
                  const std::vector<std::vector<Prediction>>& predictions) {
-  // Points of one curve share its reader, its cluster and its assumptions: n of them say more than one, but
-  // not n times as much.
-  const auto weight = [](const Experiment* e) { return std::sqrt(static_cast<double>(e->points.size())); };
-  double weights = 0;
-  for (const Experiment* e : experiments) weights += weight(e);
-  Errors all;
+  Values all;
   for (std::size_t e = 0; e < experiments.size(); ++e) {
     const auto& points = experiments[e]->points;
-    for (std::size_t p = 0; p < points.size(); ++p) {
-      all.error.push_back(log_error(points[p], predictions[e][p]));
-      all.weight.push_back(weight(experiments[e]) / (weights * static_cast<double>(points.size())));
-    }
+    for (std::size_t p = 0; p < points.size(); ++p) all.push_back(log_error(points[p], predictions[e][p]));
   }
   return all;
 }
 
 /// The objective near a point, with errors that are linear in the step.
 struct LinearModel {
-  const Errors& errors;
+  const Misfit& misfit;
+  const Values& errors;
   const std::vector<Values>& columns;  // by variable: derivatives of the errors
   const Values& pull_from;             // where the pull has its origin, and
   const Values& pull_scale;            // its unit
   const Values& at;
 
   double value(const Values& step, Values& slope) const {
-    Values error = errors.error;
+    Values error = errors;
     for (std::size_t i = 0; i < step.size(); ++i) {
       for (std::size_t r = 0; r < error.size(); ++r) error[r] += columns[i][r] * step[i];
     }
-    double sum = 0;
-    for (std::size_t r = 0; r < error.size(); ++r) sum += errors.weight[r] * robust(error[r]);
+    double sum = misfit.value(error);
+    const Values by_error = slope.empty() ? Values() : misfit.slope(error);
     for (std::size_t i = 0; i < step.size(); ++i) {
       const double off = (at[i] + step[i] - pull_from[i]) / pull_scale[i];
       sum += kPull * off * off;
       if (slope.empty()) continue;
       slope[i] = 2 * kPull * off / pull_scale[i];
-      for (std::size_t r = 0; r < error.size(); ++r) {
-        slope[i] += errors.weight[r] * robust_slope(error[r]) * columns[i][r];
-      }
+      for (std::size_t r = 0; r < error.size(); ++r) slope[i] += by_error[r] * columns[i][r];
     }
     return sum;
   }
@@ -117,7 +170,8 @@ class Fit {
         group_(group),
         experiments_(experiments),
         evaluator_(evaluator),
-        progress_(progress) {
+        progress_(progress),
+        misfit_(experiments) {
     for (const std::string& machine : group.machines) {
       for (FitVariable& v : machines_.variables(machine)) variables_.push_back(std::move(v));
     }
@@ -158,11 +212,11 @@ class Fit {
     std::size_t variable;
     double place;
     double objective;
-    Errors errors;
+    Values errors;
   };
 
-  double objective(const Errors& errors, const Values& x) const {
-    double sum = errors.sum();
+  double objective(const Values& errors, const Values& x) const {
+    double sum = misfit_.value(errors);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double off = (x[i] - start_[i]) / scale_[i];
       sum += kPull * off * off;
@@ -178,7 +232,7 @@ class Fit {
     for (int tried = 0; tried < kTries; ++tried) {
       Values next = best_;
       const double expected = before - solve(radius, next);
-      const Errors errors = evaluate(next);
+      const Values errors = evaluate(next);
       const double gained = before - objective(errors, next);
       if (gained > 0) {
         best_ = next;
@@ -204,7 +258,7 @@ class Fit {
     for (const Probe& probe : probes_) together[probe.variable] += (probe.place - best_[probe.variable]) / 2;
     Values single = best_;
     single[best->variable] = best->place;
-    Errors errors = evaluate(together);
+    Values errors = evaluate(together);
     if (objective(errors, together) < best->objective) {
       best_ = together;
       errors_ = std::move(errors);
@@ -220,7 +274,7 @@ class Fit {
     struct Problem {
       const Fit* fit;
       LinearModel model;
-    } problem{this, {errors_, columns_, start_, scale_, best_}};
+    } problem{this, {misfit_, errors_, columns_, start_, scale_, best_}};
     const auto count = variables_.size();
     nlopt::opt optimiser(nlopt::LD_SLSQP, static_cast<unsigned>(count));
     Values low(count), high(count), step(count, 0.0);
@@ -246,12 +300,12 @@ class Fit {
     return problem.model.value(step, unused);
   }
 
-  Errors evaluate(const Values& x) {
+  Values evaluate(const Values& x) {
     apply(x);
     const auto predictions = evaluator_.evaluate(experiments_, machines_.profiles());
     if (!evaluator_.going_on() || predictions.empty()) throw Stopped{};
-    const Errors errors = errors_of(experiments_, predictions);
-    least_ = std::min(least_, errors.sum());
+    Values errors = errors_of(experiments_, predictions);
+    least_ = std::min(least_, misfit_.value(errors));
     // A round is its derivatives and usually one or two steps.
     const int each = static_cast<int>(variables_.size()) + 2;
     if (progress_) {
@@ -270,10 +324,10 @@ class Fit {
   /// Derivatives at the best.
   void differentiate(Slope slope) {
     const bool both_sides = slope != Slope::kOneSide;
-    columns_.assign(variables_.size(), Values(errors_.error.size(), 0.0));
+    columns_.assign(variables_.size(), Values(errors_.size(), 0.0));
     probes_.clear();
     const double here = objective(errors_, best_);
-    const auto keep = [&](std::size_t variable, const Values& x, const Errors& errors) {
+    const auto keep = [&](std::size_t variable, const Values& x, const Values& errors) {
       const double there = objective(errors, x);
       const auto known = std::ranges::find(probes_, variable, &Probe::variable);
       if (there >= here || (known != probes_.end() && known->objective <= there)) return;
@@ -285,15 +339,15 @@ class Fit {
       Values low = best_, high = best_;
       if (up || both_sides) high[i] = std::min(best_[i] + kDerivativeStep, upper_[i]);
       if (!up || both_sides) low[i] = std::max(best_[i] - kDerivativeStep, lower_[i]);
-      const Errors below = low[i] < best_[i] ? evaluate(low) : errors_;
-      const Errors above = high[i] > best_[i] ? evaluate(high) : errors_;
+      const Values below = low[i] < best_[i] ? evaluate(low) : errors_;
+      const Values above = high[i] > best_[i] ? evaluate(high) : errors_;
       keep(i, low, below);
       keep(i, high, above);
-      for (std::size_t r = 0; r < errors_.error.size(); ++r) {
-        columns_[i][r] = (above.error[r] - below.error[r]) / (high[i] - low[i]);
+      for (std::size_t r = 0; r < errors_.size(); ++r) {
+        columns_[i][r] = (above[r] - below[r]) / (high[i] - low[i]);
         if (slope != Slope::kFlatter || low[i] == best_[i] || high[i] == best_[i]) continue;
-        const double left = (errors_.error[r] - below.error[r]) / (best_[i] - low[i]);
-        const double right = (above.error[r] - errors_.error[r]) / (high[i] - best_[i]);
+        const double left = (errors_[r] - below[r]) / (best_[i] - low[i]);
+        const double right = (above[r] - errors_[r]) / (high[i] - best_[i]);
         columns_[i][r] = std::abs(right) < std::abs(left) ? right : left;
       }
     }
@@ -302,10 +356,10 @@ class Fit {
   std::vector<Determination> determination() const {
     std::vector<Values> weighted = columns_;
     double squared = 0;
-    for (std::size_t r = 0; r < errors_.error.size(); ++r) {
-      const double weight = errors_.weight[r] * robust_weight(errors_.error[r]);
+    for (std::size_t r = 0; r < errors_.size(); ++r) {
+      const double weight = misfit_.weight(r, errors_[r]);
       for (Values& column : weighted) column[r] *= std::sqrt(weight);
-      squared += weight * errors_.error[r] * errors_.error[r];
+      squared += weight * errors_[r] * errors_[r];
     }
     return determine(weighted, scale_, squared);
   }
@@ -332,11 +386,12 @@ class Fit {
   std::span<const Experiment* const> experiments_;
   const Evaluator& evaluator_;
   const FitProgress& progress_;
+  const Misfit misfit_;
   std::vector<FitVariable> variables_;
   std::vector<Axis> axes_;
   Values lower_, upper_, start_, scale_;
   Values best_;
-  Errors errors_;                // at best_
+  Values errors_;                // at best_
   std::vector<Values> columns_;  // likewise
   std::vector<Probe> probes_;    // likewise, the better side of each variable
   double least_ = std::numeric_limits<double>::infinity();

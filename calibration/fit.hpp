@@ -2,7 +2,8 @@
 // experiments.
 //
 // Weighted least squares of log(simulated / published), robust against points that the model cannot explain:
-// an experiment weighs the square root of its number of points. Gauss-Newton in the logarithms of the
+// an experiment weighs the square root of its number of points. Beside them count pairs of points, told apart
+// by the published values, whose order the simulator turns round. Gauss-Newton in the logarithms of the
 // parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
 // (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
 // trust. A fixed number of rounds, so that the same data give the same values. One thread, which starts
@@ -20,7 +21,7 @@
 namespace verbtwin::calibration {
 
 /// Told after every evaluation: how many of how many are done, and the best misfit so far: 0 for a perfect
-/// fit, for small errors the weighted mean over experiments of the mean squared error.
+/// fit, for small errors and all pairs in order the weighted mean over experiments of the mean squared error.
 using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
 
 /// Fits one group, whose machines are built; they are left with the best values, annotated. False if it was

@@ -74,8 +74,9 @@ std::string overview(const ReportInput& input) {
     const Experiment& experiment = input.set->experiments[e];
     const Predictions& predictions = input.predictions[e];
     const Errors errors = errors_of(experiment, predictions);
-    const auto pairs = ordered_pairs(experiment, predictions);
-    const auto kept = std::count_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.kept; });
+    const auto pairs = ordered_pairs(experiment);
+    const auto kept =
+        std::count_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.kept(predictions); });
     std::size_t said = 0, right = 0;
     for (std::size_t p = 0; p < experiment.points.size(); ++p) {
       if (experiment.points[p].limits.empty()) continue;
@@ -131,8 +132,8 @@ std::string reason(const Point& one, const Point& other) {
 std::string shape_lines(const ReportInput& input, const Experiment& experiment,
                         const Predictions& predictions) {
   std::string text;
-  for (const Pair& pair : ordered_pairs(experiment, predictions)) {
-    if (pair.kept) continue;
+  for (const Pair& pair : ordered_pairs(experiment)) {
+    if (pair.kept(predictions)) continue;
     const Point &larger = experiment.points[pair.second], &smaller = experiment.points[pair.first];
     text += fmt::format("* Order: {} should exceed {}.{}\n", x_and_series(larger), x_and_series(smaller),
                         reason(larger, smaller));

@@ -27,13 +27,13 @@ double step(double a, double b) {
 
 }  // namespace
 
-std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<Prediction>& predictions) {
+std::vector<Pair> ordered_pairs(const Experiment& experiment) {
   std::vector<Pair> pairs;
   const auto add = [&](std::size_t a, std::size_t b) {
     const double published = step(experiment.points[a].published, experiment.points[b].published);
     if (std::abs(published) < kTellApart) return;
     if (published < 0) std::swap(a, b);
-    pairs.push_back({a, b, predictions[a].value < predictions[b].value});
+    pairs.push_back({a, b});
   };
   const auto series = by_series(experiment);
   for (const auto& [name, points] : series) {

@@ -14,11 +14,15 @@ namespace verbtwin::calibration {
 /// A pair of points that the published values tell apart (by more than their reading error).
 struct Pair {
   std::size_t first = 0, second = 0;  // of the experiment's points; the second is the larger one as published
-  bool kept = false;                  // simulated in the same order
+
+  /// Simulated in the same order.
+  bool kept(const std::vector<Prediction>& predictions) const {
+    return predictions[first].value < predictions[second].value;
+  }
 };
 
 /// All pairs of a series, and all series at the same x.
-std::vector<Pair> ordered_pairs(const Experiment& experiment, const std::vector<Prediction>& predictions);
+std::vector<Pair> ordered_pairs(const Experiment& experiment);
 
 /// Of a series over a number: between which neighbours the value changes most, published and simulated.
 struct Knee {
