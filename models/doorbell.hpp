@@ -1,7 +1,8 @@
 // DoorbellRegisters: the doorbell registers of a device context that threads share. A queue pair rings one
 // register for life. The first queue pairs have one each; the others are dealt to the rest in turn and take
-// that register's lock around every doorbell, as the mlx4 and mlx5 drivers do (rdma-core providers/mlx5:
-// 16 registers, 4 of them for one queue pair each; MLX5_TOTAL_UUARS, MLX5_NUM_LOW_LAT_UUARS).
+// that register's lock around every doorbell (rdma-core providers/mlx5: 16 registers, 4 of them for one queue
+// pair each; MLX5_TOTAL_UUARS, MLX5_NUM_LOW_LAT_UUARS) or, with mlx4, around BlueFlame alone: its 8 B
+// doorbells go to a register that needs none.
 //
 // A lock costs lock_ns where it is free and was last held by the same core. One that another core held last
 // brings its cache line with it: lock_handover_ns from the same socket, lock_handover_far_ns from another.
@@ -29,6 +30,7 @@ class DoorbellRegisters {
   DoorbellRegisters(const NicProfile& nic, const HostProfile& host)
       : dedicated_(static_cast<std::uint32_t>(nic.doorbell_registers_dedicated)),
         shared_(static_cast<std::size_t>(nic.doorbell_registers_shared)),
+        always_locked_(nic.doorbell_locked > 0),
         cores_per_socket_(static_cast<std::uint32_t>(host.cores_per_socket)),
         lock_ps_(to_ps(host.lock_ns)),
         handover_ps_(to_ps(host.lock_handover_ns)),
@@ -40,6 +42,9 @@ class DoorbellRegisters {
     const std::uint32_t place = assigned_++;
     return place < dedicated_ ? kOwn : (place - dedicated_) % static_cast<std::uint32_t>(shared_.size());
   }
+
+  /// Of a doorbell to a shared register.
+  bool takes_lock(bool blueflame) const { return blueflame || always_locked_; }
 
   struct Hold {
     std::int64_t wait_ps = 0;  // until the lock is had
@@ -78,6 +83,7 @@ class DoorbellRegisters {
 
   std::uint32_t dedicated_;
   std::vector<Register> shared_;
+  bool always_locked_;
   std::uint32_t cores_per_socket_;
   std::int64_t lock_ps_, handover_ps_, handover_far_ps_, waiter_ps_;
   std::uint32_t assigned_ = 0;

@@ -62,5 +62,13 @@ TEST(Doorbell, AFreeLockCostsByWhoHeldItLast) {
   EXPECT_EQ(r.ring(1, 4, 2000 * kNs, 100 * kNs).wait_ps, 0) << "another register";
 }
 
+TEST(Doorbell, Mlx4LocksBlueFlameAlone) {
+  NicProfile mlx4 = registers(0, 1);
+  mlx4.doorbell_locked = 0;
+  EXPECT_TRUE(DoorbellRegisters(mlx4, two_sockets()).takes_lock(true));
+  EXPECT_FALSE(DoorbellRegisters(mlx4, two_sockets()).takes_lock(false));
+  EXPECT_TRUE(DoorbellRegisters(registers(0, 1), two_sockets()).takes_lock(false));
+}
+
 }  // namespace
 }  // namespace verbtwin::models

@@ -21,6 +21,8 @@ constexpr Parameter<N> kNicParameters[] = {
      "doorbell registers of a device context that one queue pair has for itself"},
     {"doorbell_registers_shared", "count", 1, 4096, &N::doorbell_registers_shared,
      "doorbell registers of a device context that the other queue pairs share under a lock"},
+    {"doorbell_locked", "count", 0, 1, &N::doorbell_locked,
+     "1: under that lock whatever is stored there; 0: BlueFlame copies alone"},
     {"blueflame_b", "B", 0, 4096, &N::blueflame_b, "largest request copied to the device whole; 0: none"},
     {"blueflame_pointers", "count", 0, 1, &N::blueflame_pointers,
      "1: so are requests that name a payload to send by a pointer; 0: those are fetched"},

@@ -36,6 +36,7 @@ struct NicProfile {
   double mmio_ns = 0;
   double doorbell_registers_dedicated = 0;
   double doorbell_registers_shared = 0;
+  double doorbell_locked = 0;
 
   // Send side
   double blueflame_b = 0;

@@ -23,6 +23,7 @@ inline NicProfile round_nic() {
   nic.doorbell_registers_dedicated = 4;
   nic.doorbell_registers_shared = 11;
   nic.blueflame_b = 256;
+  nic.doorbell_locked = 1;
   nic.blueflame_pointers = 1;
   nic.max_inline_b = 188;
   nic.max_send_wr = 4096;

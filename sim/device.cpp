@@ -166,12 +166,14 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 /// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
 void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks, bool points) {
   // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
-  // Both come before the lock, which covers the copy alone (rdma-core providers/mlx5/qp.c, post_send_db).
+  // The drivers flush write-combining buffers under the lock, too (rdma-core providers/mlx5/qp.c,
+  // post_send_db), but that takes little of it (models/README.md).
   core_.wait_for_stores();
   core_.charge(Cost::kDoorbell);
   const std::int64_t before_ps = core_.now_ps();
-  if (port_.nic.takes_blueflame(requests, blocks, points)) core_.charge(Cost::kBlueFlame, blocks);
-  if (doorbell_ == models::DoorbellRegisters::kOwn) return;
+  const bool blueflame = port_.nic.takes_blueflame(requests, blocks, points);
+  if (blueflame) core_.charge(Cost::kBlueFlame, blocks);
+  if (doorbell_ == models::DoorbellRegisters::kOwn || !port_.doorbells->takes_lock(blueflame)) return;
   const auto hold =
       port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);
   core_.charge_ps(hold.lock_ps);
