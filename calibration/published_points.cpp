@@ -1,9 +1,12 @@
 #include "calibration/published_points.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <map>
 
+#include "backend/user_error.hpp"
 #include "calibration/csv_table.hpp"
 #include "calibration/profile_file.hpp"
 
@@ -69,6 +72,15 @@ std::vector<PublishedRatio> published_ramp_ratios() {
   add(published_directory() / "headlines.csv", "experiment", false);
   add(published_directory().parent_path() / "train" / "text_figures.csv", "what", true);
   return ratios;
+}
+
+PublishedHeadline published_headline(const std::string& begins, std::size_t part) {
+  const auto table = CsvTable::read(published_directory() / "headlines.csv");
+  for (const CsvRow& row : table.rows()) {
+    if (!table.cell(row, "experiment").starts_with(begins)) continue;
+    return {table.cell(row, "source"), table.number(row, "value", part), table.cell(row, "unit")};
+  }
+  throw UserError("", fmt::format("{}: no experiment begins with \"{}\"", table.name(), begins));
 }
 
 std::filesystem::path published_directory() {

@@ -55,6 +55,16 @@ struct PublishedRatio {
 /// Those of RAMP over RDMA: in headlines.csv, and the train set's one.
 std::vector<PublishedRatio> published_ramp_ratios();
 
+/// A number that a paper's text states.
+struct PublishedHeadline {
+  std::string source;  // "OSDI 2016 FaSST"
+  double value = 0;
+  std::string unit;
+};
+/// The one of headlines.csv whose experiment begins so; of "5.78 / 12.06" the part. There is one, or it
+/// throws UserError.
+PublishedHeadline published_headline(const std::string& begins, std::size_t part);
+
 /// The directory that holds the files, beside the profiles.
 std::filesystem::path published_directory();
 

@@ -1,5 +1,7 @@
 #include "scenarios/loader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <system_error>
@@ -253,15 +255,33 @@ void check_emulation(const ScenarioSource& source, const json& resolved) {
   }
 }
 
-/// What can only be asked of simulated NICs. Profiles and the network need not be: they say what the real
-/// ones are compared with.
+/// What can only be asked of simulated NICs and threads. Profiles and the network need not be: they say what
+/// the real ones are compared with.
 void check_backend(const ScenarioSource& source, const json& resolved) {
-  const json& tear_ns = resolved.at("cluster").at("tear_ns");
-  if (resolved.at("backend") == "sim" || tear_ns == 0) return;
-  source.refuse(
-      Finding{"/cluster/tear_ns", "out of range: " + tear_ns.dump() +
-                                      "; allowed with \"backend\" ibverbs: 0, because real NICs are "
-                                      "not told how to write"});
+  if (resolved.at("backend") == "sim") return;
+  const json& cluster = resolved.at("cluster");
+  const auto need = [&](const char* key, int only, const char* because) {
+    if (cluster.at(key) == only) return;
+    source.refuse(Finding{fmt::format("/cluster/{}", key),
+                          fmt::format("out of range: {}; allowed with \"backend\" ibverbs: {}, because {}",
+                                      cluster.at(key).dump(), only, because)});
+  };
+  need("tear_ns", 0, "real NICs are not told how to write");
+  need("threads_per_queue_pair", 1, "queue pairs that threads share are simulated only");
+}
+
+/// Threads share queue pairs with others of their NIC, all of them as many.
+void check_sharing(const ScenarioSource& source, const Cluster& cluster) {
+  const int threads = cluster.threads / cluster.nics_per_node, each = cluster.threads_per_queue_pair;
+  if (threads % each == 0) return;
+  std::vector<int> divisors;
+  for (int n = 1; n <= threads; ++n)
+    if (threads % n == 0) divisors.push_back(n);
+  source.refuse(Finding{
+      "/cluster/threads_per_queue_pair",
+      fmt::format("{} threads of a NIC (cluster.threads / cluster.nics_per_node) cannot be dealt evenly to "
+                  "queue pairs of {}; allowed: {}",
+                  threads, each, fmt::join(divisors, ", "))});
 }
 
 /// The socket profile of a protocol that speaks TCP; others have none.
@@ -353,11 +373,13 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.emulate_nodes = cluster.at("emulate_nodes").get<int>();
   if (cluster.contains("roles")) out.servers = cluster.at("roles").at("servers").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
+  out.threads_per_queue_pair = cluster.at("threads_per_queue_pair").get<int>();
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
   out.network = network_of(source, cluster.at("network"));
   check_places(source, out);
+  check_sharing(source, out);
   return out;
 }
 

@@ -140,7 +140,8 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
             "device_context, emulate_nodes, host, "
             "network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads; did you mean "
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
+            "threads_per_queue_pair; did you mean "
             "\"nodes\"?");
   EXPECT_EQ(error_of_set("cluster.nodes.x=80"),
             "--set cluster.nodes.x=80: /cluster/nodes/x: unknown key \"x\"; /cluster/nodes is no object");
@@ -150,7 +151,8 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
             "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, device_context, "
             "emulate_nodes, host, network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads");
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
+            "threads_per_queue_pair");
   EXPECT_EQ(error_of_set("cluster={\"nodes\": }"),
             "--set cluster={\"nodes\": }: /cluster: value:1:11: syntax error: unexpected '}'; expected '[', "
             "'{', or a "
@@ -186,7 +188,8 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
             "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, "
             "emulate_nodes, host, "
             "network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads; did you mean "
+            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
+            "threads_per_queue_pair; did you mean "
             "\"nodes\"?")
       << "not that nodes is missing";
   EXPECT_EQ(
@@ -294,6 +297,21 @@ TEST(ScenarioErrors, RealNicsAreNotToldToTear) {
             "s.json:4:39: /cluster/tear_ns: out of range: 500; allowed with \"backend\" ibverbs: 0, because "
             "real NICs are not told how to write");
   EXPECT_EQ(error_of_cluster(tearing, {"backend=ibverbs", "cluster.tear_ns=0"}), "accepted");
+}
+
+TEST(ScenarioErrors, ThreadsShareQueuePairsEvenlyAndInSimulationOnly) {
+  const std::string sharing =
+      R"({"nodes": 4, "threads": 12, "nics_per_node": 2, "threads_per_queue_pair": 3})";
+  EXPECT_EQ(error_of_cluster(sharing), "accepted");
+  EXPECT_EQ(
+      error_of_cluster(sharing, {"cluster.threads_per_queue_pair=4"}),
+      "--set cluster.threads_per_queue_pair=4: /cluster/threads_per_queue_pair: 6 threads of a NIC "
+      "(cluster.threads / cluster.nics_per_node) cannot be dealt evenly to queue pairs of 4; allowed: 1, "
+      "2, 3, 6");
+  EXPECT_EQ(
+      error_of_cluster(sharing, {"backend=ibverbs"}),
+      "s.json:4:88: /cluster/threads_per_queue_pair: out of range: 3; allowed with \"backend\" ibverbs: 1, "
+      "because queue pairs that threads share are simulated only");
 }
 
 TEST(ScenarioErrors, EmulationMustMakeSense) {

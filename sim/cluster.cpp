@@ -4,6 +4,8 @@
 #include <cassert>
 
 #include "backend/number_map.hpp"
+#include "backend/user_error.hpp"
+#include "sim/shared_queue_pair.hpp"
 
 namespace verbtwin::sim {
 
@@ -72,9 +74,14 @@ class Cluster::Worker final : public WorkerPort {
   Device& device() override { return device_; }
   NodeMemory& memory() override { return cluster_.memory(node_); }
   QueuePair& connected_queue_pair(int node, int nic, int index) override {
+    if (cluster_.threads_per_queue_pair_ > 1) return cluster_.share(*this, node, nic, index);
     return cluster_.connect(*this, node, nic, index);
   }
   void use_queue_pairs(const QpInitAttributes& wanted) override {
+    if (cluster_.threads_per_queue_pair_ > 1 && wanted.max_recv_wr > 1) {
+      throw UserError("/cluster/threads_per_queue_pair",
+                      "this workload receives on its connected queue pairs; allowed with it: 1");
+    }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
   }
   void watch(std::span<const std::byte> memory) override {
@@ -94,10 +101,11 @@ class Cluster::Worker final : public WorkerPort {
  private:
   friend class Cluster;
 
-  SimQueuePair*& slot(int node, int nic, int index) {
+  std::uint32_t number_of(int node, int nic, int index) const {
     const ClusterShape& s = cluster_.shape_;
-    return queue_pairs_[static_cast<std::uint32_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index)];
+    return static_cast<std::uint32_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index);
   }
+  SimQueuePair*& slot(int node, int nic, int index) { return queue_pairs_[number_of(node, nic, index)]; }
 
   SimQueuePair& make_queue_pair() {
     assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
@@ -113,6 +121,9 @@ class Cluster::Worker final : public WorkerPort {
   QpAddress ud_;
   NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
+  // Where threads share them: of the first thread of a group, and of each.
+  NumberMap<std::unique_ptr<SharedQueuePair>> shared_;
+  NumberMap<std::unique_ptr<QueuePairShare>> shares_;
 };
 
 namespace {
@@ -158,6 +169,8 @@ int cores_of(const ClusterParameters& p) {
 Cluster::Cluster(const ClusterParameters& p)
     : shape_(p.shape),
       nic_profile_(p.nic),
+      threads_per_queue_pair_(p.threads_per_queue_pair),
+      lock_prices_(p.host),
       socket_prices_(prices_by_socket(p)),
       core_handler_(calendar_.add_handler(*this)),
       record_pool_(std::make_unique<RecordPool>(p.node_memory_b * static_cast<std::size_t>(p.shape.nodes))),
@@ -219,6 +232,22 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   theirs = &peer.make_queue_pair();
   mine->connect(theirs->address());
   theirs->connect(mine->address());
+  return *mine;
+}
+
+/// This thread's share of the queue pair that the first thread of its group has.
+QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
+  const std::uint32_t number = of.number_of(node, nic, index);
+  std::unique_ptr<QueuePairShare>& mine = of.shares_[number];
+  if (mine) return *mine;
+  Worker& first = *workers_[index_of(of.node_, of.thread_ - of.thread_ % threads_per_queue_pair_)];
+  std::unique_ptr<SharedQueuePair>& shared = first.shared_[number];
+  if (!shared) {
+    shared = std::make_unique<SharedQueuePair>(connect(first, node, nic, index), threads_per_queue_pair_,
+                                               lock_prices_);
+  }
+  mine = std::make_unique<QueuePairShare>(*shared, of.core_, static_cast<std::uint32_t>(of.thread_),
+                                          of.connected_.send_cq);
   return *mine;
 }
 

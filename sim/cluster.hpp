@@ -15,6 +15,7 @@
 #include "backend/cluster.hpp"
 #include "models/profile.hpp"
 #include "models/socket.hpp"
+#include "models/spin_lock.hpp"
 #include "sim/calendar.hpp"
 #include "sim/clock.hpp"
 #include "sim/core.hpp"
@@ -40,6 +41,7 @@ struct ClusterParameters {
   Topology topology;                       // where no file says it
   bool message_per_communication = false;  // network.model = simgrid
   bool shared_contexts = false;            // a device context per NIC and not per thread
+  int threads_per_queue_pair = 1;          // threads that share their connected queue pairs
   int busy_threads = 0;                    // of each machine, the first ones, as turbo counts them; 0: all
   std::size_t node_memory_b = 1 << 20;
   Transport::Tear tear;
@@ -95,9 +97,12 @@ class Cluster final : private EventHandler {
     return *ports_[static_cast<std::size_t>(node * shape_.nics_per_node + nic)];
   }
   SimQueuePair& connect(Worker& from, int node, int nic, int index);
+  QueuePair& share(Worker& of, int node, int nic, int index);
 
   ClusterShape shape_;
   models::NicProfile nic_profile_;
+  int threads_per_queue_pair_;
+  models::SpinLock::Prices lock_prices_;
   std::vector<CpuPrices> socket_prices_;  // of a node's cores, by socket
   Calendar calendar_;
   Calendar::HandlerId core_handler_;

@@ -5,6 +5,7 @@
 
 #include "backend/user_error.hpp"
 #include "sim/flight.hpp"
+#include "sim/shared_queue_pair.hpp"
 #include "sim/transport.hpp"
 
 namespace verbtwin::sim {
@@ -69,7 +70,7 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
 
 SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes)
     : transport_(transport),
-      core_(core),
+      core_(&core),
       port_(port),
       number_(transport.add(*this)),
       context_(port.nic.add_context()),
@@ -126,14 +127,23 @@ void SimQueuePair::reset() {
   transport_.abandon_waiting(*this);
   receives_ = {};
   read_done_ps_.reset();
-  retired() = posted_;
+  if (shared_ != nullptr) {
+    shared_->reset();
+  } else {
+    retired() = posted_;
+  }
+}
+
+std::uint32_t SimQueuePair::room() {
+  return shared_ != nullptr ? shared_->room() : max_send_wr_ - (posted_ - retired());
 }
 
 PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
   PostResult result;
+  const std::uint32_t room = this->room();
   if (state_ == QpState::kError) {
     for (const SendWr& wr : list) {
-      if (posted_ - retired() >= max_send_wr_) return {result.posted, PostError::kQueueFull};
+      if (result.posted == room) return {result.posted, PostError::kQueueFull};
       transport_.flush(*this, wr, posted_++);
       ++result.posted;
     }
@@ -143,7 +153,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 
   std::uint32_t blocks = 0;
   for (const SendWr& wr : list) {
-    if (posted_ - retired() + result.posted >= max_send_wr_) {
+    if (result.posted == room) {
       result.error = PostError::kQueueFull;
       break;
     }
@@ -151,14 +161,14 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
       result.error = PostError::kInvalid;
       break;
     }
-    core_.charge(Cost::kPostWr);
-    if ((wr.flags & kInline) != 0) core_.charge(Cost::kInlineBlock, models::blocks_of(wr.sge.length));
+    core_->charge(Cost::kPostWr);
+    if ((wr.flags & kInline) != 0) core_->charge(Cost::kInlineBlock, models::blocks_of(wr.sge.length));
     blocks += Transport::wqe_blocks(wr, type());
     ++result.posted;
   }
   if (result.posted == 0) return result;
   ring(result.posted, blocks, points_to_payload(list.front()));
-  transport_.post(*this, list.first(result.posted), posted_, blocks, core_.now_ps());
+  transport_.post(*this, list.first(result.posted), posted_, blocks, core_->now_ps());
   posted_ += static_cast<std::uint32_t>(result.posted);
   return result;
 }
@@ -168,16 +178,16 @@ void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks, bool points)
   // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
   // The drivers flush write-combining buffers under the lock, too (rdma-core providers/mlx5/qp.c,
   // post_send_db), but that takes little of it (models/README.md).
-  core_.wait_for_stores();
-  core_.charge(Cost::kDoorbell);
-  const std::int64_t before_ps = core_.now_ps();
+  core_->wait_for_stores();
+  core_->charge(Cost::kDoorbell);
+  const std::int64_t before_ps = core_->now_ps();
   const bool blueflame = port_.nic.takes_blueflame(requests, blocks, points);
-  if (blueflame) core_.charge(Cost::kBlueFlame, blocks);
+  if (blueflame) core_->charge(Cost::kBlueFlame, blocks);
   if (doorbell_ == models::DoorbellRegisters::kOwn || !port_.doorbells->takes_lock(blueflame)) return;
-  const auto hold =
-      port_.doorbells->ring(doorbell_, core_.index() % port_.threads, before_ps, core_.now_ps() - before_ps);
-  core_.charge_ps(hold.lock_ps);
-  core_.wait_ps(hold.wait_ps);
+  const auto hold = port_.doorbells->ring(doorbell_, core_->index() % port_.threads, before_ps,
+                                          core_->now_ps() - before_ps);
+  core_->charge_ps(hold.lock_ps);
+  core_->wait_ps(hold.wait_ps);
 }
 
 void SimQueuePair::ReceiveRing::push(const RecvWr& wr) {
@@ -234,7 +244,7 @@ PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {
     receives_.push(wr);
     ++result.posted;
   }
-  core_.charge(Cost::kPostRecv, result.posted);
+  core_->charge(Cost::kPostRecv, result.posted);
   return result;
 }
 

@@ -22,6 +22,7 @@
 
 namespace verbtwin::sim {
 
+class SharedQueuePair;
 class Transport;
 
 /// What a port sends, in the order in which it was told to, as far as the way out is not taken yet: flights.
@@ -131,6 +132,8 @@ class alignas(64) SimQueuePair final : public QueuePair {
  private:
   friend class Transport;
   friend class SimCompletionQueue;
+  friend class SharedQueuePair;
+  friend class QueuePairShare;
 
   /// RECVs in order. Buffers are mostly posted, and posted again, in the order in which they lie in memory,
   /// so they are kept as runs of equal steps: thousands of RECVs take a few lines, not a line for every two.
@@ -156,6 +159,8 @@ class alignas(64) SimQueuePair final : public QueuePair {
 
   void ring(std::size_t requests, std::uint32_t blocks, bool points);
   std::uint32_t& retired() { return send_cq_->retired(sender_); }
+  /// How many requests may be posted.
+  std::uint32_t room();
   void prefetch() const {
     const auto* lines = reinterpret_cast<const std::byte*>(this);
     for (std::size_t at = 0; at < kHotBytes; at += 64) __builtin_prefetch(lines + at);
@@ -166,7 +171,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   // What a request reads or changes on its way comes first, in three cache lines.
   static constexpr std::size_t kHotBytes = 192;  // and, of one that receives, in a fourth
   Transport& transport_;
-  Core& core_;
+  Core* core_;  // of who posts
   Port& port_;
   Port* peer_port_ = nullptr;  // connected queue pairs: the other end, as it was when they were connected
   std::uint32_t number_ = 0;
@@ -191,6 +196,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;
   SimCompletionQueue* recv_cq_;
+  SharedQueuePair* shared_ = nullptr;  // what threads that post here share; null: only its worker does
   std::uint32_t max_send_wr_;
   std::uint8_t max_rd_atomic_;
   std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC

@@ -5,6 +5,7 @@
 
 #include "sim/clock.hpp"
 #include "sim/flight.hpp"
+#include "sim/shared_queue_pair.hpp"
 
 namespace verbtwin::sim {
 
@@ -133,7 +134,7 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (!receives && (f.flags & kSignaled) == 0) return;
   if (!receives) qp = origin;
   __builtin_prefetch(receives ? qp->recv_cq_ : qp->send_cq_);
-  const auto* core = reinterpret_cast<const std::byte*>(&qp->core_);
+  const auto* core = reinterpret_cast<const std::byte*>(qp->core_);
   __builtin_prefetch(core);
   __builtin_prefetch(core + 64);
 }
@@ -285,7 +286,11 @@ void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t vis
   wc.qp_num = origin.number_;
   if (f.status != WcStatus::kSuccess) ++failed_;
   origin.last_completion_ps_ = std::max(origin.last_completion_ps_, visible_ps);
-  origin.send_cq_->push(wc, origin.last_completion_ps_, origin.sender_, f.position + 1);
+  if (origin.shared_ != nullptr) {
+    origin.shared_->complete(f.position, wc, origin.last_completion_ps_);
+  } else {
+    origin.send_cq_->push(wc, origin.last_completion_ps_, origin.sender_, f.position + 1);
+  }
 }
 
 void Transport::schedule_look(const SimQueuePair& qp, std::int64_t at_ps) {

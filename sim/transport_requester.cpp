@@ -98,7 +98,7 @@ void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t 
   f.done_ps = rung_ps;
   f.next = kNone;
   f.rung = rung;
-  const std::size_t core = qp.core_.index();
+  const std::size_t core = qp.core_->index();
   if (core >= ahead_.size()) ahead_.resize(core + 1);
   Ahead& ahead = ahead_[core];
   if (ahead.first_ps > calendar_.now_ps() && rung_ps - ahead.first_ps <= kAheadMaxPs) {
@@ -210,7 +210,7 @@ void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t a
 }
 
 void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
-  flush_last(new_flight(qp, wr, position), qp, qp.core_.now_ps());
+  flush_last(new_flight(qp, wr, position), qp, qp.core_->now_ps());
 }
 
 void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
@@ -219,7 +219,7 @@ void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
   wc.status = WcStatus::kWrFlushErr;
   wc.opcode = WcOpcode::kRecv;
   wc.qp_num = qp.number_;
-  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_.now_ps(), 0}).at(),
+  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_->now_ps(), 0}).at(),
                     SimCompletionQueue::kNoSender, 0);
 }
 

@@ -38,6 +38,8 @@ constexpr Limit kLimits[] = {
      "the records over more machines or NICs"},
     {"doorbell", "The locks of the shared doorbell registers are the limit",
      "give every thread a device context of its own, or ring once for several requests"},
+    {"queue_pair_lock", "The locks of queue pairs that threads share are the limit",
+     "let fewer threads share one, or post several requests at a time"},
     {"atomic_unit", "The NICs' atomic units are the limit",
      "lock by RPC instead of compare-and-swap, or spread the records that are locked most"},
     {"link", "The fullest network link is the limit",

@@ -15,6 +15,7 @@
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
 #include "tools/factors.hpp"
+#include "tools/headlines.hpp"
 #include "tools/output_file.hpp"
 #include "tools/plot.hpp"
 #include "tools/ramp_ratios.hpp"
@@ -32,10 +33,11 @@ std::string read_report(const std::filesystem::path& file) {
   }
 }
 
-/// What the sweep varies tells which figure it belongs to.
+/// What the sweep varies, or its name, tells which figure it belongs to.
 Comparison compare_table(const calibration::CsvTable& table) {
   if (varies_ramp_systems(table)) return compare_ramp(table);
   if (varies_factors(table)) return compare_factors(table);
+  if (has_headlines(table)) return compare_headlines(table);
   return compare_curves(table);
 }
 

@@ -133,7 +133,8 @@ class Explainer {
 
   void add_trial(const Part& part, const Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
-    if (part.only_with_shared_contexts && !cluster.shared_contexts) return;
+    const bool locks = cluster.shared_contexts || cluster.threads_per_queue_pair > 1;
+    if (part.only_with_locks && !locks) return;
     // What a platform file says of links and latencies is nothing that can be set.
     const bool of_network =
         std::ranges::any_of(part.fields, [](auto field) { return field.starts_with("cluster.network."); });

@@ -26,7 +26,7 @@ struct Part {
   std::string_view name;  // "receive engines"
   std::vector<std::string_view> nic{}, host{}, socket{};
   std::vector<std::string_view> fields{};  // of the scenario, "cluster.network.switch_ns"
-  bool only_with_shared_contexts = false;  // queue pairs of a thread's own context share no doorbell register
+  bool only_with_locks = false;            // threads share a device context or queue pairs
 };
 std::span<const Part> parts();
 

@@ -228,6 +228,29 @@ TEST(Mechanism, IssuingIsSlowerThanServingBecauseOfTheLockAndTheContexts) {
   EXPECT_LT(ratio(cx3, rf), 1.3);
 }
 
+TEST(Mechanism, SharedQueuePairsFitTheCacheAndCostTheCores) {
+  const auto reads = [](const NicProfile& nic, int threads_per_queue_pair) {
+    return rate(nic, host("ideal-host"),
+                {"cluster.qps_per_peer=40", "cluster.threads=8",
+                 fmt::format("cluster.threads_per_queue_pair={}", threads_per_queue_pair)});
+  };
+  NicProfile cx3 = nic("connectx-3");
+  EXPECT_GT(reads(cx3, 8), 1.5 * reads(cx3, 1)) << "320 contexts towards each peer, or 40";
+  cx3.qp_cache_entries = kNever;
+  EXPECT_LT(reads(cx3, 8), 1.1 * reads(cx3, 1));
+
+  NicProfile cx4 = nic("connectx-4");
+  cx4.queue_pair_gap_ns = 0;
+  const auto writes = [&cx4](const HostProfile& host, int threads_per_queue_pair) {
+    return rate(cx4, host,
+                {"workload.verb=write", "workload.inline=true", "workload.pattern=one_to_many",
+                 "workload.outstanding=32",
+                 fmt::format("cluster.threads_per_queue_pair={}", threads_per_queue_pair)});
+  };
+  EXPECT_LT(writes(host("xeon-e5-2650v4"), 12), 0.5 * writes(host("xeon-e5-2650v4"), 1));
+  EXPECT_GT(writes(host("ideal-host"), 12), 0.9 * writes(host("ideal-host"), 1)) << "no time under the lock";
+}
+
 TEST(Mechanism, AReadBeyond256BTakesASecondDmaRead) {
   const auto step = [](const NicProfile& nic) {
     return rate(nic, host("ideal-host"), {"workload.payload_b=232"}) /

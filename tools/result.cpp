@@ -352,7 +352,9 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   std::string limit = busiest.share >= kSaturated ? busiest.name : "round_trips";
   const double waiting = judged("core", input.before->lock_wait_ps, input.after->lock_wait_ps).of_most;
   const bool cores_hold_it = busiest.share < kSaturated || busiest.name == "core";
-  if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) limit = "doorbell";
+  const char* const lock =
+      input.scenario->cluster.threads_per_queue_pair > 1 ? "queue_pair_lock" : "doorbell";
+  if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) limit = lock;
   if (conflicts_limit(result, limit != "round_trips")) limit = "locks";
   if (input.scenario->run.offered_per_s > 0 && keeps_up(input, result)) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
@@ -364,7 +366,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;
-  if (limit == "doorbell") bottleneck["waiting_share"] = waiting;
+  if (limit == lock) bottleneck["waiting_share"] = waiting;
   if (!busiest.role.empty()) bottleneck["role"] = busiest.role;
 }
 

@@ -84,6 +84,7 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.topology = topology_of(c.network);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
   p.shared_contexts = c.shared_contexts;
+  p.threads_per_queue_pair = c.threads_per_queue_pair;
   p.busy_threads = scenario.workload.value("issuing_threads", 0);
   return p;
 }
