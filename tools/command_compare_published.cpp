@@ -113,6 +113,8 @@ void add_compare_published_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin run scenarios/osdi18/fig14-smallbank.json --out out/fig14\n"
       "  verbtwin compare-published out/fig14 --report\n"
+      "Sweeps that have published figures: scenarios/osdi18/fig*, fasst/tatp, fasst/smallbank, rpc/key-value "
+      "and ramp/*.\n"
       "Published figures are compared with and shown, never fitted.");
   command->callback([file, report, &exit_code] { exit_code = compare(*file, *report); });
 }

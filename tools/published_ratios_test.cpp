@@ -1,4 +1,4 @@
-// Sweeps beside published ratios: figure 13's factors, RAMP over RDMA's systems.
+// Sweeps beside published ratios: figure 13's factors, figures stated in texts, RAMP over RDMA's systems.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 #include "scenarios/sweep.hpp"
 #include "tools/catalog.hpp"
 #include "tools/factors.hpp"
+#include "tools/headlines.hpp"
 #include "tools/ramp_ratios.hpp"
 #include "tools/sweep.hpp"
 
@@ -119,6 +120,51 @@ TEST(Factors, TellErrorsAndWhichStepsGoThePublishedWay) {
               AllOf(HasSubstr("Of 2 steps 1 go the published way"),
                     HasSubstr("| +one-sided read | 0.50 | 2.00 | +300 % | -50 % | +100 % | 2.000 | 10.0 |"),
                     HasSubstr("| base two-sided | 1.00 | 1.00 | +0 % | - | - |")));
+}
+
+TEST(Headlines, ShippedSweepsHaveEveryPointThatTheyAreFor) {
+  for (const char* sweep : {"fasst/smallbank.json", "fasst/tatp.json"}) {
+    const CsvTable points = shipped(sweep);
+    ASSERT_TRUE(has_headlines(points)) << sweep;
+    EXPECT_THAT(compare_headlines(points).text, Not(HasSubstr("Not in this sweep"))) << sweep;
+  }
+  EXPECT_FALSE(has_headlines(shipped("osdi18/fig14-tpcc.json")));
+}
+
+constexpr const char* kTatp =
+    "name,protocol.name,cluster.nodes,cluster.nic,cluster.coroutines,committed_per_s,partial\n";
+
+TEST(Headlines, ARatioIsOfTheFastestPointsMachineForMachine) {
+  const Comparison comparison =
+      compare_headlines(table(std::string(kTatp) + "fasst-tatp,fasst,50,connectx-3,4,50e6,false\n"
+                                                   "fasst-tatp,fasst,50,connectx-3,8,100e6,false\n"
+                                                   "fasst-tatp,fasst,50,connectx-3,16,900e6,true\n"
+                                                   "fasst-tatp,farm,90,connectx-3,4,90e6,false\n"
+                                                   "fasst-tatp,farm,90,connectx-5,8,999e6,false\n"));
+  EXPECT_THAT(comparison.text,
+              AllOf(HasSubstr("| TATP, FaSST / FaRM, per machine | OSDI 2016 FaSST | 1.87 x | 2 | +7 % |"),
+                    HasSubstr("| TATP, FaRM, 90 machines | SOSP 2015 FaRM | 140 Mtps | 90 | -36 % |")));
+}
+
+TEST(Headlines, WhatASweepDoesNotHaveIsSaidAndWithoutAnyItIsRefused) {
+  EXPECT_THAT(
+      compare_headlines(table(std::string(kTatp) + "fasst-tatp,farm,90,connectx-3,4,90e6,false\n")).text,
+      HasSubstr(
+          "* TATP, FaSST / FaRM, per machine: no point with protocol.name fasst, cluster.nic connectx-3"));
+  EXPECT_THAT(refusal([] {
+                compare_headlines(table(std::string(kTatp) + "fasst-tatp,farm,90,connectx-5,4,90e6,false\n"));
+              }),
+              HasSubstr("points.csv: none of its points is under the conditions of a published figure"));
+}
+
+TEST(Headlines, CallsHaveRatesAndMeanLatencies) {
+  const std::string points =
+      "name,workload.transport,cluster.nic,machines,operations_per_s,latency_mean_us\n"
+      "rpc-key-value,rf_rpc,connectx-3,1,5.5e6,5.78\n"
+      "rpc-key-value,rc_write_poll,connectx-3,1,4.2e6,6.03\n";
+  EXPECT_THAT(compare_headlines(table(points)).text,
+              AllOf(HasSubstr("| Jakiro (RF-RPC) | TPDS 2019 RF-RPC | 5.5 Mops | 5.5 | +0 % |"),
+                    HasSubstr("| ServerReply, mean latency | TPDS 2019 RF-RPC | 12.1 us | 6.03 | -50 % |")));
 }
 
 constexpr const char* kRampHead =
