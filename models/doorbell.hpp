@@ -23,7 +23,8 @@ class DoorbellRegisters {
       : dedicated_(static_cast<std::uint32_t>(nic.doorbell_registers_dedicated)),
         shared_(static_cast<std::size_t>(nic.doorbell_registers_shared)),
         always_locked_(nic.doorbell_locked > 0),
-        prices_(host) {}
+        prices_(host),
+        flush_ps_(to_ps(host.locked_flush_ns)) {}
 
   /// The register of a new queue pair.
   std::uint32_t assign() {
@@ -34,10 +35,12 @@ class DoorbellRegisters {
   /// Of a doorbell to a shared register.
   bool takes_lock(bool blueflame) const { return blueflame || always_locked_; }
 
-  /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps`.
+  /// Core number `core` of the machine rings a shared register from `now_ps` on, which takes it `ring_ps` and
+  /// what the hold says.
   SpinLock::Hold ring(std::uint32_t shared, std::uint32_t core, std::int64_t now_ps, std::int64_t ring_ps) {
-    const SpinLock::Hold hold = shared_[shared].take(prices_, core, now_ps);
-    shared_[shared].give_back(ring_ps);
+    SpinLock::Hold hold = shared_[shared].take(prices_, core, now_ps);
+    shared_[shared].give_back(ring_ps + flush_ps_);
+    hold.lock_ps += flush_ps_;
     return hold;
   }
 
@@ -49,6 +52,7 @@ class DoorbellRegisters {
   std::vector<SpinLock> shared_;
   bool always_locked_;
   SpinLock::Prices prices_;
+  std::int64_t flush_ps_;
   std::uint32_t assigned_ = 0;
 };
 

@@ -62,6 +62,14 @@ TEST(Doorbell, AFreeLockCostsByWhoHeldItLast) {
   EXPECT_EQ(r.ring(1, 4, 2000 * kNs, 100 * kNs).wait_ps, 0) << "another register";
 }
 
+TEST(Doorbell, BuffersAreFlushedUnderTheLock) {
+  HostProfile host = two_sockets();
+  host.locked_flush_ns = 300;
+  DoorbellRegisters r(registers(0, 1), host);
+  EXPECT_EQ(r.ring(0, 0, 0, 100 * kNs).lock_ps, 310 * kNs);
+  EXPECT_EQ(r.ring(0, 1, 0, 100 * kNs).wait_ps, 410 * kNs);
+}
+
 TEST(Doorbell, Mlx4LocksBlueFlameAlone) {
   NicProfile mlx4 = registers(0, 1);
   mlx4.doorbell_locked = 0;

@@ -121,6 +121,8 @@ constexpr Parameter<H> kHostParameters[] = {
     {"lock_handover_far_ns", "ns", 0, 10000, &H::lock_handover_far_ns,
      "added where a core of another socket held it last"},
     {"lock_waiter_ns", "ns", 0, 10000, &H::lock_waiter_ns, "added by each other core that waits for it"},
+    {"locked_flush_ns", "ns", 0, 10000, &H::locked_flush_ns,
+     "flush write-combining buffers to the device, under the lock of a shared doorbell register"},
     {"copy_block_ns", "ns", 0, 10000, &H::copy_block_ns, "copy 64 B between buffers"},
     {"transaction_begin_ns", "ns", 0, 10000, &H::transaction_begin_ns, "draw and set up one transaction"},
     {"transaction_end_ns", "ns", 0, 10000, &H::transaction_end_ns, "tear one down"},

@@ -117,6 +117,7 @@ struct HostProfile {
   double lock_handover_ns = 0;
   double lock_handover_far_ns = 0;
   double lock_waiter_ns = 0;
+  double locked_flush_ns = 0;
   double copy_block_ns = 0;
   double transaction_begin_ns = 0;
   double transaction_end_ns = 0;

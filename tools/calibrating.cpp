@@ -84,14 +84,22 @@ calibration::FitProgress FitLine::progress() {
 }
 
 void FitLine::update(const std::string& what, int done, int of, const std::string& more) {
-  if (!shown_) return;
+  constexpr double kSayEveryS = 60;  // where nothing can be drawn again
   const double now_s = Progress::monotonic_s();
+  if (said_s_ == 0) said_s_ = now_s;
   if (what != what_) {
     what_ = what;
     start_s_ = now_s;
     first_ = done;
   }
+  if (!shown_ && now_s - said_s_ < kSayEveryS) return;
+  said_s_ = now_s;
   const double each_s = done > first_ ? (now_s - start_s_) / (done - first_) : 0;
+  if (!shown_) {
+    print_error(
+        fmt::format("{} {}/{} {} ETA {}\n", what, done, of, more, format_seconds(each_s * (of - done))));
+    return;
+  }
   std::string line = fmt::format("[{}] {} {}/{} {} ETA {}", format_bar(static_cast<double>(done) / of, 20),
                                  what, done, of, more, format_seconds(each_s * (of - done)));
   line.resize(std::min(line.size(), width_columns_ - 1));

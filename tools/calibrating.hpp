@@ -26,7 +26,7 @@ scenarios::Catalog catalog_with(const calibration::Machines& machines);
 nlohmann::json run_point(const scenarios::Scenario& scenario, const models::NicProfile& nic,
                          const models::HostProfile& host);
 
-/// A line on a terminal that is drawn again and again; nothing in a pipe.
+/// A line on a terminal that is drawn again and again; in a pipe a line a minute.
 class FitLine {
  public:
   FitLine();
@@ -43,6 +43,7 @@ class FitLine {
   bool shown_;
   std::string what_;
   double start_s_ = 0;
+  double said_s_ = 0;
   int first_ = 0;
 };
 

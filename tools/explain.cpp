@@ -147,7 +147,7 @@ std::span<const Part> parts() {
                 "transaction_begin_ns", "transaction_end_ns"}},
       {.name = "memory latency", .host = {"memory_miss_ns"}},
       {.name = "locks of cores",
-       .host = {"lock_ns", "lock_handover_ns", "lock_handover_far_ns", "lock_waiter_ns"},
+       .host = {"lock_ns", "lock_handover_ns", "lock_handover_far_ns", "lock_waiter_ns", "locked_flush_ns"},
        .only_with_locks = true},
       {.name = "send engines",
        .nic = {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_fetch_ns", "send_fetch_block_ns",
