@@ -243,7 +243,9 @@ MachineGroup add_machines(Machines& machines, const Measurement& m, const std::s
               "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns",
               "queue_pair_gap_ns", "atomic_engine_ns"},
              0.05, 20),
-      factor("streams", {"send_response_block_ns", "send_fetch_block_ns", "recv_tlp_ns"}, 0.05, 20),
+      factor("streams",
+             {"send_response_block_ns", "send_fetch_block_ns", "recv_tlp_ns", "recv_scatter_block_ns"}, 0.05,
+             20),
       factor("pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, 0.1, 10),
       factor("PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, 0.2, 5)};
   machines.add(wanted, m.file);

@@ -30,6 +30,7 @@ Nic::Nic(const NicProfile& profile)
       mtu_b_(static_cast<std::uint32_t>(profile.mtu_b)),
       tlp_payload_b_(static_cast<std::uint32_t>(profile.pcie_payload_b)),
       recv_tlp_ps_(to_ps(profile.recv_tlp_ns)),
+      recv_scatter_block_ps_(to_ps(profile.recv_scatter_block_ns)),
       qp_miss_ps_(to_ps(profile.qp_miss_ns)),
       qp_miss_occupancy_ps_(to_ps(profile.qp_miss_occupancy_ns)),
       qp_miss_growth_ps_(to_ps(profile.qp_miss_growth_ns)),

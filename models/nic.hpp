@@ -87,11 +87,14 @@ class Nic {
     return std::max<std::int64_t>(0, receive_wait_ps(arrived) - room * recv_packet_ps_);
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
-  /// bandwidth and engine time, not latency).
+  /// bandwidth and engine time, not latency). Its payload has no address of its own: the engine keeps it
+  /// until the WQE says where each part goes.
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
     const std::int64_t miss_ps = take_recv_ps(context);
     recv_misses_.recv_queues_ps += miss_ps;
-    return pass_receive_engine(context, arrived, bytes, payload_ps(bytes) + recv_wqe_ps_ + miss_ps);
+    const std::int64_t scatter_ps = bytes * recv_scatter_block_ps_ / kWqeBlockBytes;
+    return pass_receive_engine(context, arrived, bytes,
+                               payload_ps(bytes) + scatter_ps + recv_wqe_ps_ + miss_ps);
   }
   /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
   /// the state of the receive queue.
@@ -209,7 +212,7 @@ class Nic {
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
       recv_pipeline_ps_;
   std::uint32_t mtu_b_, tlp_payload_b_;
-  std::int64_t recv_tlp_ps_;
+  std::int64_t recv_tlp_ps_, recv_scatter_block_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
   std::uint32_t wqe_cache_entries_, wqes_fetched_ = 0;
   std::int64_t wqe_miss_response_ps_, wqe_miss_ack_ps_;

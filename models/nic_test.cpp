@@ -259,6 +259,24 @@ TEST(Nic, EachFurtherTlpOfAPayloadCostsReceiveEngineTime) {
   EXPECT_EQ(busy_ns(513), 7 + 80);
 }
 
+TEST(Nic, PayloadsThatARecvScattersCostReceiveEngineTimeByTheByte) {
+  NicProfile profile = round_nic();
+  const auto busy_ns = [&profile](std::uint32_t bytes, bool takes_recv) {
+    Sender receiver(profile);
+    if (takes_recv) {
+      receiver.nic.receive_send(0, kStart, bytes);
+    } else {
+      receiver.nic.receive(0, kStart, bytes);
+    }
+    return receiver.nic.recv_engine().busy_ps() / kNs;
+  };
+  const std::int64_t send_ns = busy_ns(192, true), write_ns = busy_ns(192, false);
+  profile.recv_scatter_block_ns = 10;
+  EXPECT_EQ(busy_ns(192, true), send_ns + 30);
+  EXPECT_EQ(busy_ns(96, true), send_ns + 15);
+  EXPECT_EQ(busy_ns(192, false), write_ns) << "a WRITE says itself where its payload goes";
+}
+
 TEST(Nic, ContextMissesGrowDearerWithContexts) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;

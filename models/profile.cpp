@@ -59,6 +59,8 @@ constexpr Parameter<N> kNicParameters[] = {
      "added occupancy of taking a RECV WQE of another receive queue"},
     {"recv_tlp_ns", "ns", 0, 10000, &N::recv_tlp_ns,
      "added occupancy of each TLP beyond the first that a message's payload takes to host memory"},
+    {"recv_scatter_block_ns", "ns", 0, 10000, &N::recv_scatter_block_ns,
+     "receive engine occupancy of each 64 B of a SEND's payload, which goes where a RECV says"},
     {"recv_pipeline_ns", "ns", 0, 10000, &N::recv_pipeline_ns, "fixed latency from wire to engine"},
     {"qp_cache_entries", "count", 1, 1e7, &N::qp_cache_entries, "queue-pair contexts held on the NIC"},
     {"qp_miss_ns", "ns", 0, 10000, &N::qp_miss_ns, "latency that a context miss adds to its request"},

@@ -64,6 +64,7 @@ struct NicProfile {
   double recv_queue_cache_entries = 0;
   double recv_queue_miss_ns = 0;
   double recv_tlp_ns = 0;
+  double recv_scatter_block_ns = 0;
   double recv_pipeline_ns = 0;
 
   // On-chip caches

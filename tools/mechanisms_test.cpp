@@ -252,6 +252,22 @@ TEST(Mechanism, SharedQueuePairsFitTheCacheAndCostTheCores) {
   EXPECT_GT(writes(host("ideal-host"), 12), 0.9 * writes(host("ideal-host"), 1)) << "no time under the lock";
 }
 
+TEST(Mechanism, PayloadsSlowSendsMoreThanWritesThatTakeARecvBecauseTheyAreScattered) {
+  const auto kept = [](const NicProfile& nic, const char* transport) {
+    const auto calls = [&](int payload_b) {
+      return rate(nic, host("xeon-e5-2650v4"),
+                  {"cluster.nodes=8", "cluster.coroutines=16",
+                   fmt::format(R"(workload={{"name":"echo","transport":"{}","payload_b":{},"reply_b":8}})",
+                               transport, payload_b)});
+    };
+    return calls(192) / calls(8);
+  };
+  NicProfile cx4 = nic("connectx-4");
+  EXPECT_LT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.05);
+  cx4.recv_scatter_block_ns = 0;
+  EXPECT_GT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.03);
+}
+
 TEST(Mechanism, AReadBeyond256BTakesASecondDmaRead) {
   const auto step = [](const NicProfile& nic) {
     return rate(nic, host("ideal-host"), {"workload.payload_b=232"}) /
