@@ -178,9 +178,9 @@ TEST(Emulation, NicsHoldTheQueuePairsOfTheEmulatedCluster) {
   };
   Overrides few = {"protocol.name=drtmh", "workload.accounts_per_thread=5000", "run.measure_us=400"};
   Overrides emulated = few;
-  emulated.push_back("cluster.emulate_nodes=2304");
+  emulated.push_back("cluster.emulate_nodes=1536");
   EXPECT_GT(hit_ratio(few), 0.99);
-  EXPECT_LT(hit_ratio(emulated), hit_ratio(few) - 0.01);
+  EXPECT_LT(hit_ratio(emulated), hit_ratio(few) - 0.005);
 }
 
 TEST_P(EachProtocol, RunsOnOneNode) {
