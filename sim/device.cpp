@@ -176,8 +176,8 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
 /// Tells the NIC of `requests` new WQEs, under the doorbell register's lock where it has one.
 void SimQueuePair::ring(std::size_t requests, std::uint32_t blocks, bool points) {
   // BlueFlame needs the doorbell record and the barriers as well: its blocks take the place of the 8 B store.
-  // The drivers flush write-combining buffers under the lock, too (rdma-core providers/mlx5/qp.c,
-  // post_send_db), but that takes little of it (models/README.md).
+  // Both come before the lock, which covers the copy (rdma-core providers/mlx5/qp.c, post_send_db), and what
+  // the host's locked_flush_ns says.
   core_->wait_for_stores();
   core_->charge(Cost::kDoorbell);
   const std::int64_t before_ps = core_->now_ps();
