@@ -245,7 +245,8 @@ void UdRpc::post_packets(std::size_t count) {
   sending_.assign(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
   open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(count));
   if (options_.request_batching != Shared::kByRound) {  // answers first: their callers wait
-    std::ranges::stable_partition(sending_, [this](std::int32_t slot) {
+    // Not std::ranges::stable_partition: Clang 14 does not compile the subrange of GCC 12's library.
+    std::stable_partition(sending_.begin(), sending_.end(), [this](std::int32_t slot) {
       return !is_request(slots_[static_cast<std::size_t>(slot)].batch);
     });
   }
