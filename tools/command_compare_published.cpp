@@ -83,7 +83,9 @@ int compare(const std::string& given, bool report) {
   std::filesystem::path file = given;
   std::error_code ignored;  // what is no directory is read, and refused in words there
   if (std::filesystem::is_directory(file, ignored)) file /= "points.csv";
-  const Comparison comparison = compare_table(read_points(file));
+  const calibration::CsvTable points = read_points(file);
+  Comparison comparison = compare_table(points);
+  comparison.text += render_point_warnings(points);
   print(comparison.text);
   const std::filesystem::path calibration = calibration::profile_directory().parent_path();
   const std::string picture = fmt::format("plots/{}.svg", file_name_of(comparison.title));

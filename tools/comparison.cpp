@@ -152,6 +152,23 @@ std::string render_left_out(const std::vector<LeftOut>& left_out) {
   return left_out.empty() ? "" : fmt::format("\nLeft out: {}.\n", describe(left_out));
 }
 
+std::string render_point_warnings(const calibration::CsvTable& table) {
+  constexpr std::size_t kSaid = 3;
+  if (!table.has_column("warning") || !table.has_column("point")) return "";
+  std::vector<std::string> said;
+  std::size_t warned = 0;
+  for (const calibration::CsvRow& row : table.rows()) {
+    const std::string& warning = table.cell(row, "warning");
+    if (warning.empty() || ++warned > kSaid) continue;
+    said.push_back(fmt::format("point {} ({})", scenarios::one_line(table.cell(row, "point"), 20),
+                               scenarios::one_line(warning, 200)));
+  }
+  if (warned == 0) return "";
+  const std::string rest =
+      warned > kSaid ? fmt::format("; and {} more, in the column warning", warned - kSaid) : "";
+  return fmt::format("\nIn it, with a warning: {}{}.\n", fmt::join(said, "; "), rest);
+}
+
 std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
                                                  std::vector<LeftOut>& left_out) {
   for (const SimulatedPoint& point : points) {

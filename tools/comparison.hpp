@@ -41,6 +41,10 @@ std::string describe(const std::vector<LeftOut>& left_out);
 /// A paragraph with that, for the end of a comparison; nothing where all points are in it.
 std::string render_left_out(const std::vector<LeftOut>& left_out);
 
+/// A paragraph on the points whose runs ended with a warning (a column of points.csv); nothing where none
+/// did.
+std::string render_point_warnings(const calibration::CsvTable& table);
+
 /// The points of the published cluster; the others go into `left_out`.
 std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
                                                  std::vector<LeftOut>& left_out);

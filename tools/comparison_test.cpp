@@ -48,6 +48,17 @@ TEST(Comparison, TellsErrorsPeaksAndWhoWins) {
   EXPECT_THAT(text, HasSubstr("| 1.000 | 1.500 | +50 % | 10.0 | 20.0 | +100 % |"));
 }
 
+TEST(Comparison, SaysWhichPointsHadAWarning) {
+  const auto warnings = [](const std::string& rows) {
+    return render_point_warnings(
+        calibration::CsvTable::parse("p.csv", "point,warning\n" + rows, calibration::CsvTable::Kind::kPlain));
+  };
+  EXPECT_EQ(warnings("0,\n1,\n"), "");
+  EXPECT_EQ(warnings("0,\n1,not steady\n"), "\nIn it, with a warning: point 1 (not steady).\n");
+  EXPECT_THAT(warnings("0,a\n1,b\n2,c\n3,d\n4,e\n"),
+              testing::EndsWith("point 2 (c); and 2 more, in the column warning.\n"));
+}
+
 TEST(Comparison, AReportHasOneOfEachTitle) {
   const std::string report = "# Fit\n\n## A\n\nfitted\n";
   EXPECT_EQ(comparisons_of(report), "");
