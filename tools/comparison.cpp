@@ -131,16 +131,21 @@ std::string render_violated(const std::vector<SimulatedPoint>& points) {
                          : fmt::format("\nChecks were violated: point{} {}.\n",
                                        numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
 }
+
+/// Of the row at `at`.
+std::string point_number(const calibration::CsvTable& table, std::size_t at) {
+  return table.has_column("point") ? table.cell(table.rows()[at], "point") : std::to_string(at);
+}
 }  // namespace
 
-std::string describe(const std::vector<LeftOut>& left_out) {
+std::string describe(const std::vector<PointNote>& left_out) {
   std::vector<std::string> reasons;
-  for (const LeftOut& one : left_out) {
+  for (const PointNote& one : left_out) {
     if (std::ranges::find(reasons, one.why) == reasons.end()) reasons.push_back(one.why);
   }
   for (std::string& reason : reasons) {
     std::vector<std::string> points;
-    for (const LeftOut& one : left_out) {
+    for (const PointNote& one : left_out) {
       if (one.why == reason) points.push_back(scenarios::one_line(one.point, 20));
     }
     reason = fmt::format("point{} {} ({})", points.size() == 1 ? "" : "s", fmt::join(points, ", "), reason);
@@ -148,29 +153,29 @@ std::string describe(const std::vector<LeftOut>& left_out) {
   return fmt::format("{}", fmt::join(reasons, "; "));
 }
 
-std::string render_left_out(const std::vector<LeftOut>& left_out) {
+std::string render_left_out(const std::vector<PointNote>& left_out) {
   return left_out.empty() ? "" : fmt::format("\nLeft out: {}.\n", describe(left_out));
 }
 
 std::string render_point_warnings(const calibration::CsvTable& table) {
   constexpr std::size_t kSaid = 3;
-  if (!table.has_column("warning") || !table.has_column("point")) return "";
-  std::vector<std::string> said;
-  std::size_t warned = 0;
-  for (const calibration::CsvRow& row : table.rows()) {
-    const std::string& warning = table.cell(row, "warning");
-    if (warning.empty() || ++warned > kSaid) continue;
-    said.push_back(fmt::format("point {} ({})", scenarios::one_line(table.cell(row, "point"), 20),
-                               scenarios::one_line(warning, 200)));
+  if (!table.has_column("warning")) return "";
+  std::vector<PointNote> warned;
+  for (std::size_t at = 0; at < table.rows().size(); ++at) {
+    const std::string& warning = table.cell(table.rows()[at], "warning");
+    if (!warning.empty()) warned.push_back({point_number(table, at), scenarios::one_line(warning, 200)});
   }
-  if (warned == 0) return "";
-  const std::string rest =
-      warned > kSaid ? fmt::format("; and {} more, in the column warning", warned - kSaid) : "";
-  return fmt::format("\nIn it, with a warning: {}{}.\n", fmt::join(said, "; "), rest);
+  if (warned.empty()) return "";
+  std::string rest;
+  if (warned.size() > kSaid) {
+    rest = fmt::format("; and {} more, in the column warning", warned.size() - kSaid);
+    warned.resize(kSaid);
+  }
+  return fmt::format("\nRuns that ended with a warning: {}{}.\n", describe(warned), rest);
 }
 
 std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
-                                                 std::vector<LeftOut>& left_out) {
+                                                 std::vector<PointNote>& left_out) {
   for (const SimulatedPoint& point : points) {
     if (!point.other_cluster.empty()) left_out.push_back({point.number, point.other_cluster});
   }
@@ -196,7 +201,7 @@ std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table)
     point.machines = table.count(row, "cluster.nodes", kNodesMax);
     point.per_machine_mtps = table.positive(row, "committed_per_s") / 1e6 / point.machines;
     point.latency_p50_us = table.positive(row, "latency_p50_us");
-    point.number = table.has_column("point") ? table.cell(row, "point") : std::to_string(points.size());
+    point.number = point_number(table, points.size());
     point.other_cluster = other_cluster(table, row);
     const std::string violations = table.has_column("violations") ? table.cell(row, "violations") : "";
     point.violated = !violations.empty() && violations != "0";
@@ -293,7 +298,7 @@ void refuse_others(const std::string& file, const std::vector<SimulatedPoint>& p
 }  // namespace
 
 Comparison compare_curves(const calibration::CsvTable& table) {
-  std::vector<LeftOut> left_out;
+  std::vector<PointNote> left_out;
   const std::vector<SimulatedPoint> simulated = of_published_cluster(simulated_points(table), left_out);
   const bool scale_out = is_scale_out(simulated);
   refuse_others(table.name(), simulated, scale_out);

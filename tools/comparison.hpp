@@ -31,15 +31,15 @@ struct SimulatedPoint {
 /// any NIC; what an older table does not say of its cluster is not compared.
 std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table);
 
-/// A point that has nothing to stand beside.
-struct LeftOut {
+/// A point, and why it is mentioned: it has nothing to stand beside, or its run ended with a warning.
+struct PointNote {
   std::string point;
   std::string why;
 };
 /// "points 0, 1: 1 thread, published with 24; point 3: ...".
-std::string describe(const std::vector<LeftOut>& left_out);
+std::string describe(const std::vector<PointNote>& left_out);
 /// A paragraph with that, for the end of a comparison; nothing where all points are in it.
-std::string render_left_out(const std::vector<LeftOut>& left_out);
+std::string render_left_out(const std::vector<PointNote>& left_out);
 
 /// A paragraph on the points whose runs ended with a warning (a column of points.csv); nothing where none
 /// did.
@@ -47,7 +47,7 @@ std::string render_point_warnings(const calibration::CsvTable& table);
 
 /// The points of the published cluster; the others go into `left_out`.
 std::vector<SimulatedPoint> of_published_cluster(std::vector<SimulatedPoint> points,
-                                                 std::vector<LeftOut>& left_out);
+                                                 std::vector<PointNote>& left_out);
 
 struct PairedPoint {
   calibration::PublishedPoint published;

@@ -54,7 +54,7 @@ TEST(Comparison, SaysWhichPointsHadAWarning) {
         calibration::CsvTable::parse("p.csv", "point,warning\n" + rows, calibration::CsvTable::Kind::kPlain));
   };
   EXPECT_EQ(warnings("0,\n1,\n"), "");
-  EXPECT_EQ(warnings("0,\n1,not steady\n"), "\nIn it, with a warning: point 1 (not steady).\n");
+  EXPECT_EQ(warnings("0,\n1,not steady\n"), "\nRuns that ended with a warning: point 1 (not steady).\n");
   EXPECT_THAT(warnings("0,a\n1,b\n2,c\n3,d\n4,e\n"),
               testing::EndsWith("point 2 (c); and 2 more, in the column warning.\n"));
 }

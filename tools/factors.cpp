@@ -48,8 +48,8 @@ std::string other_cluster(const SimulatedPoint& point) {
                      point.other_cluster.empty() ? "" : "; ", point.other_cluster);
 }
 
-std::vector<LeftOut> of_other_clusters(const std::vector<SimulatedPoint>& points) {
-  std::vector<LeftOut> left_out;
+std::vector<PointNote> of_other_clusters(const std::vector<SimulatedPoint>& points) {
+  std::vector<PointNote> left_out;
   for (const SimulatedPoint& point : points) {
     if (const std::string why = other_cluster(point); !why.empty()) left_out.push_back({point.number, why});
   }
@@ -73,7 +73,7 @@ bool varies_factors(const CsvTable& table) {
 std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedFactor>& published,
                                        const CsvTable& table) {
   const std::vector<SimulatedPoint> points = simulated_points(table);
-  const std::vector<LeftOut> left_out = of_other_clusters(points);
+  const std::vector<PointNote> left_out = of_other_clusters(points);
   std::vector<PairedFactor> pairs;
   Switches wanted;
   for (const calibration::PublishedFactor& factor : published) {
