@@ -121,7 +121,7 @@ void SimQueuePair::reset() {
   transport_.count_reset();
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
-  requests_waiting_ = 0;  // answers of the life before are still counted down
+  requests_waiting_ = requests_crossing_ = 0;  // answers of the life before are still counted down
   stalled_ = false;
   last_flush_ps_ = 0;
   transport_.abandon_waiting(*this);

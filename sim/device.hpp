@@ -217,7 +217,8 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t unanswered_first_, unanswered_last_ = 0;  // as requester: flights that found nobody, in order
   std::uint32_t max_recv_wr_;
-  std::uint32_t requests_waiting_ = 0;  // as requester: for its port
+  std::uint32_t requests_waiting_ = 0;   // as requester: for its port,
+  std::uint32_t requests_crossing_ = 0;  // and between two links
 };
 
 /// What a device with this profile allows: known before there is one.

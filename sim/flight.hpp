@@ -58,7 +58,8 @@ struct alignas(64) Transport::Flight {
     std::uint32_t order = 0;  // among the messages of its queue pair and direction (network.model = simgrid)
     std::uint32_t lead_ps;    // else: from when the NIC hears of it until it stands in front of it
   };
-  std::uint8_t pool_class = 0;  // of a payload kept in a pooled buffer; 0: none
+  std::uint8_t pool_class = 0;      // of a payload kept in a pooled buffer; 0: none
+  std::uint16_t links_crossed = 0;  // of its path, where it stopped between two
   struct Atomic {
     std::uint64_t compare_add, swap;
   };

@@ -166,31 +166,93 @@ bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, 
   const std::int64_t near_ps = there.first().queue_ps - kAheadOfQueuesMaxPs;
   if (near_ps <= now_ps && last_ps <= now_ps) return false;
   last_ps = std::max({now_ps, last_ps, near_ps});
+  put_off(index, there, last_ps);
+  return true;
+}
+
+/// Until `at_ps`, at or before which it is `there`.
+void Transport::put_off(std::uint32_t index, const models::Moment& there, std::int64_t at_ps) {
   Flight& f = flight(index);
   f.done_ps = there.at();
   f.spread_ps = there.spread_ps;
   constexpr std::int64_t kLeadMaxPs = std::numeric_limits<std::uint32_t>::max();
-  f.lead_ps = static_cast<std::uint32_t>(std::clamp<std::int64_t>(there.queue_ps - last_ps, 0, kLeadMaxPs));
-  calendar_.schedule(last_ps, handler_, index);
-  return true;
+  f.lead_ps = static_cast<std::uint32_t>(std::clamp<std::int64_t>(there.queue_ps - at_ps, 0, kLeadMaxPs));
+  calendar_.schedule(at_ps, handler_, index);
+}
+
+/// Where what was put off until now is.
+models::Moment Transport::here(const Flight& f) const {
+  const std::int64_t queue_ps = calendar_.now_ps() + f.lead_ps;
+  return {queue_ps, std::max<std::int64_t>(0, f.done_ps - queue_ps), 0, f.spread_ps};
 }
 
 /// A request or a response is there as a whole: now, or soon where it was put off (arrives_later).
 void Transport::message_arrived(std::uint32_t index) {
   const Flight& f = flight(index);
-  models::Moment here = now();
-  if (message_clock_ == nullptr) {
-    here.queue_ps += f.lead_ps;
-    here.delay_ps = std::max<std::int64_t>(0, f.done_ps - here.queue_ps);
-    here.spread_ps = f.spread_ps;
-  }
-  SimQueuePair* origin = find(flight(index).origin);
-  if (origin == nullptr || origin->epoch_ != flight(index).epoch) {
+  const models::Moment there = message_clock_ == nullptr ? here(f) : now();
+  SimQueuePair* origin = find(f.origin);
+  if (origin == nullptr || origin->epoch_ != f.epoch) {
     release(index);
-  } else if (flight(index).stage == Stage::kRequestOnWire) {
-    arrive_request(index, *origin, here);
+  } else if (f.stage == Stage::kRequestOnWire) {
+    arrive_request(index, *origin, there);
   } else {
-    arrive_response(index, *origin, here);
+    arrive_response(index, *origin, there);
+  }
+}
+
+/// Whether it has stopped in front of a link of its path.
+bool Transport::crosses_later(std::uint32_t index, const Fabric::Crossing& crossing) {
+  Flight& f = flight(index);
+  if (crossing.links == f.path.count) return false;
+  f.links_crossed = static_cast<std::uint16_t>(crossing.links);
+  put_off(index, crossing.there, fabric_.put_off(f.path, crossing.links, crossing.there, calendar_.now_ps()));
+  return true;
+}
+
+void Transport::request_crossed(std::uint32_t index, SimQueuePair& origin, const Fabric::Crossing& crossing) {
+  Flight& f = flight(index);
+  if (crosses_later(index, crossing)) {
+    f.stage = Stage::kRequestCrosses;
+    ++origin.requests_crossing_;
+    return;
+  }
+  f.stage = Stage::kRequestOnWire;
+  // What bounds a sender to whom nobody answers is what stands in front of the receiver's engine (left_port):
+  // that has to know of all of it.
+  if (f.type != QpType::kRc || !arrives_later(index, crossing.there, origin.last_request_ps_))
+    arrive_request(index, origin, crossing.there);
+}
+
+void Transport::answer_crossed(std::uint32_t index, SimQueuePair& origin, const Fabric::Crossing& crossing) {
+  Flight& f = flight(index);
+  if (crosses_later(index, crossing)) {
+    f.stage = Stage::kAnswerCrosses;
+    return;
+  }
+  f.stage = Stage::kResponseOnWire;
+  SimQueuePair* target = find(f.target);
+  std::int64_t of_nobody_ps = 0;  // its queue pair is gone
+  if (!arrives_later(index, crossing.there, target == nullptr ? of_nobody_ps : target->last_response_ps_))
+    arrive_response(index, origin, crossing.there);
+}
+
+/// To the next links of its path.
+void Transport::cross_on(std::uint32_t index) {
+  const Flight& f = flight(index);
+  SimQueuePair* origin = find(f.origin);
+  if (origin == nullptr || origin->epoch_ != f.epoch) {
+    release(index);
+    return;
+  }
+  const bool is_request = f.stage == Stage::kRequestCrosses;
+  const Fabric::Crossing crossing =
+      fabric_.cross(f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
+                    is_request ? request_packets(f) : answer_packets(f), calendar_.now_ps(), f.links_crossed);
+  if (is_request) {
+    --origin->requests_crossing_;
+    request_crossed(index, *origin, crossing);
+  } else {
+    answer_crossed(index, *origin, crossing);
   }
 }
 
@@ -207,6 +269,10 @@ void Transport::handle(std::uint32_t index) {
       } else {
         message_arrived(index);
       }
+      break;
+    case Stage::kRequestCrosses:
+    case Stage::kAnswerCrosses:
+      cross_on(index);
       break;
     case Stage::kReceiverNotReady:
       try_again(index);

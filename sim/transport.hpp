@@ -91,6 +91,8 @@ class Transport final : public EventHandler {
                 // behind it
     kReceiverNotReady,
     kResponseOnWire,   // as a SimGrid communication, or a NAK
+    kRequestCrosses,   // stands in front of one of the links of its path, or will soon,
+    kAnswerCrosses,    // the same of an answer
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
     kUnanswered,
     kWindow,        // not a request: a queue pair whose requests wait may send the next
@@ -139,6 +141,16 @@ class Transport final : public EventHandler {
                     std::int64_t& last_ps, std::uint32_t links_taken = 0);
   void message_arrived(std::uint32_t index);
   bool arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps);
+  bool crosses_later(std::uint32_t index, const Fabric::Crossing& crossing);
+  void request_crossed(std::uint32_t index, SimQueuePair& origin, const Fabric::Crossing& crossing);
+  void answer_crossed(std::uint32_t index, SimQueuePair& origin, const Fabric::Crossing& crossing);
+  void cross_on(std::uint32_t index);
+  void put_off(std::uint32_t index, const models::Moment& there, std::int64_t at_ps);
+  models::Moment here(const Flight& f) const;
+  models::Packets request_packets(const Flight& f) const;
+  models::Packets answer_packets(const Flight& f) const;
+  std::uint32_t request_bytes(const Flight& f) const;
+  std::uint32_t answer_bytes(const Flight& f) const;
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
@@ -182,11 +194,8 @@ class Transport final : public EventHandler {
   /// that come before them.
   static constexpr std::int64_t kAheadMaxPs = 1'000'000;
   /// What a port is told to send goes on its way at once while the way out is taken no further ahead than
-  /// this. Else it waits here, as it does in send queues: servers behind a long queue, if told of all that is
-  /// in it, took what comes before it for what comes behind (models/server.hpp). Not much shorter than what a
-  /// NIC holds between its stages (some 100 kB at 100 Gb/s): with 2 us a slot idled a twentieth of its time
-  /// beside a link that was full for moments.
-  static constexpr std::int64_t kAheadOfQueuesMaxPs = 8'000'000;
+  /// this. Else it waits here, as it does in send queues.
+  static constexpr std::int64_t kAheadOfQueuesMaxPs = Fabric::kAheadOfQueuesMaxPs;
 
   Calendar& calendar_;
   Calendar::HandlerId handler_;

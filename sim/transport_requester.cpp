@@ -185,7 +185,7 @@ bool Transport::has_untouched(const SimQueuePair& qp) const {
   if (qp.type_ != QpType::kRc) return false;
   const std::int64_t now_ps = calendar_.now_ps();
   if (qp.port_.outbound.requests.first != kNone || qp.unanswered_first_ != kNone ||
-      std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
+      qp.requests_crossing_ > 0 || std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
     return true;
   }
   return qp.read_done_ps_ &&
@@ -305,8 +305,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
   // those before it, and those behind it stay.
   if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
-  const std::uint32_t payload_b = f.status == WcStatus::kSuccess && !returns_data(f.opcode) ? f.length : 0;
-  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? payload_b : 0;
+  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? request_packets(f).bytes : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
   if (returns_data(f.opcode)) {
@@ -321,12 +320,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     calendar_.schedule(out.at(), handler_, index);
     return;
   }
-  std::uint32_t first_b = 0;
-  if (f.type == QpType::kUd) first_b += models::kDethBytes;
-  if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
-  if (is_atomic(f.opcode)) first_b += models::kAtomicEthBytes;
-  if (has_imm(f.opcode)) first_b += models::kImmBytes;
-  const std::uint32_t bytes = models::message_bytes(payload_b, first_b, mtu_b_, packet_extra_b_);
+  const std::uint32_t bytes = request_bytes(f);
   // Nobody answers on UC and UD: a completion there says that the last byte has left the port.
   const bool completes = f.type != QpType::kRc && (f.flags & kSignaled) != 0;
   f.stage = Stage::kRequestOnWire;
@@ -336,13 +330,24 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
     return;
   }
-  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, {payload_b, mtu_b_});
+  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
   qp.port_.outbound.sent(crossing.left);
   if (completes) complete(f, qp, qp.port_.nic.write_completion(left_port(f, qp, crossing, bytes)).at());
-  // What bounds a sender to whom nobody answers is what stands in front of the receiver's engine (left_port):
-  // that has to know of all of it.
-  if (f.type != QpType::kRc || !arrives_later(index, crossing.there, qp.last_request_ps_))
-    arrive_request(index, qp, crossing.there);
+  request_crossed(index, qp, crossing);
+}
+
+/// A request that failed at home goes round empty.
+models::Packets Transport::request_packets(const Flight& f) const {
+  return {f.status == WcStatus::kSuccess && !returns_data(f.opcode) ? f.length : 0, mtu_b_};
+}
+
+std::uint32_t Transport::request_bytes(const Flight& f) const {
+  std::uint32_t first_b = 0;
+  if (f.type == QpType::kUd) first_b += models::kDethBytes;
+  if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
+  if (is_atomic(f.opcode)) first_b += models::kAtomicEthBytes;
+  if (has_imm(f.opcode)) first_b += models::kImmBytes;
+  return models::message_bytes(request_packets(f).bytes, first_b, mtu_b_, packet_extra_b_);
 }
 
 /// Who takes a message for sent when it has left the port is held back by a NIC that takes in no more.

@@ -421,38 +421,44 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
   wait_for_port(index, target.port_, out.answers);
 }
 
+models::Packets Transport::answer_packets(const Flight& f) const {
+  return {returns_data(f.opcode) && f.status == WcStatus::kSuccess ? f.length : 0, mtu_b_};
+}
+
+std::uint32_t Transport::answer_bytes(const Flight& f) const {
+  const std::uint32_t data_b = answer_packets(f).bytes;
+  if (!returns_data(f.opcode) || f.status != WcStatus::kSuccess) return models::kAckBytes + packet_extra_b_;
+  if (is_atomic(f.opcode)) return models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
+  // Of several packets the first and the last have an AETH.
+  const std::uint32_t last_b = data_b > mtu_b_ ? models::kAethBytes : 0;
+  return models::message_bytes(data_b, models::kAethBytes, mtu_b_, packet_extra_b_) + last_b;
+}
+
 void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
   const models::Moment out = with_data ? nic.send_response(ready, f.length) : nic.send_ack(ready);
-  std::uint32_t bytes = models::kAckBytes + packet_extra_b_;
-  if (with_data && is_atomic(f.opcode)) {
-    bytes = models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
-  } else if (with_data) {
-    // Of several packets the first and the last have an AETH.
-    const std::uint32_t last_b = f.length > mtu_b_ ? models::kAethBytes : 0;
-    bytes = models::message_bytes(f.length, models::kAethBytes, mtu_b_, packet_extra_b_) + last_b;
-  }
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {
-    send_message(index, target.to_peer_, bytes, out.at(), target.last_response_ps_);
+    send_message(index, target.to_peer_, answer_bytes(f), out.at(), target.last_response_ps_);
     return;
   }
-  const Fabric::Crossing crossing =
-      fabric_.cross(target.to_peer_, bytes, out, {with_data ? f.length : 0, mtu_b_});
-  const models::Moment& tail = crossing.there;
+  f.path = target.to_peer_;
+  const bool refuses = f.status != WcStatus::kSuccess;
+  const Fabric::Crossing crossing = fabric_.cross(f.path, answer_bytes(f), out, answer_packets(f),
+                                                  refuses ? Fabric::kWholeWay : calendar_.now_ps());
   if (with_data) target.port_.outbound.sent(crossing.left);
   SimQueuePair* origin = find(f.origin);
-  if (f.status != WcStatus::kSuccess) {  // the origin goes on until it hears of it
-    target.last_response_ps_ = std::max(target.last_response_ps_, tail.at());
+  if (refuses) {  // the origin goes on until it hears of it
+    target.last_response_ps_ = std::max(target.last_response_ps_, crossing.there.at());
     f.done_ps = f.spread_ps = 0;
     f.lead_ps = 0;
     calendar_.schedule(target.last_response_ps_, handler_, index);
   } else if (origin == nullptr || origin->epoch_ != f.epoch) {
     release(index);
-  } else if (!arrives_later(index, tail, target.last_response_ps_)) {
-    arrive_response(index, *origin, tail);
+  } else {
+    answer_crossed(index, *origin, crossing);
   }
 }
 
