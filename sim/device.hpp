@@ -184,6 +184,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t answers_waiting_ = 0;  // as responder: for its port
   bool holding_ = false;               // as responder: a SEND waits for a RECV, and those behind it with it
   bool stalled_ = false;               // as requester: a request failed at home, those behind it do not leave
+  std::uint16_t requests_crossing_ = 0;  // as requester: that stand between two links
   // Second line. As requester:
   std::uint32_t posted_ = 0;  // send queue position
   std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
@@ -217,8 +218,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t unanswered_first_, unanswered_last_ = 0;  // as requester: flights that found nobody, in order
   std::uint32_t max_recv_wr_;
-  std::uint32_t requests_waiting_ = 0;   // as requester: for its port,
-  std::uint32_t requests_crossing_ = 0;  // and between two links
+  std::uint32_t requests_waiting_ = 0;  // as requester: for its port
 };
 
 /// What a device with this profile allows: known before there is one.

@@ -24,6 +24,12 @@ void Fabric::update(std::uint32_t link) {
   links_[link].is_shared = info.is_shared;
 }
 
+std::int64_t Fabric::latency_before_ps(Path path, std::uint32_t hop) const {
+  std::int64_t sum_ps = 0;
+  for (std::uint32_t i = 0; i < hop; ++i) sum_ps += links_[path_links_[path.first + i]].latency_ps;
+  return sum_ps;
+}
+
 Path Fabric::path(int from_endpoint, int to_endpoint) {
   auto& row = paths_[static_cast<std::size_t>(from_endpoint)];
   if (row.empty()) row.resize(paths_.size());

@@ -54,8 +54,8 @@ class Fabric {
   /// far ahead.
   Crossing cross(Path path, std::uint32_t bytes, models::Moment ready, models::Packets packets = {},
                  std::int64_t now_ps = kWholeWay, std::uint32_t first = 0) {
-    models::Moment head = ready.first(), tail = ready, left = ready;
-    std::int64_t latency_ps = 0, packet_ps = 0;
+    models::Moment head = ready.first(), tail = ready, left = first == 0 ? ready : models::Moment{now_ps};
+    std::int64_t latency_ps = first == 0 ? 0 : latency_before_ps(path, first), packet_ps = 0;
     double ps_per_byte = 0;
     std::uint32_t hop = first;
     for (; hop < path.count; ++hop) {
@@ -129,6 +129,7 @@ class Fabric {
     const Link& before = links_[path_links_[path.first + hop - 1]];
     return head.queue_ps - kAheadOfQueuesMaxPs > now_ps || before.put_off_ps >= now_ps;
   }
+  std::int64_t latency_before_ps(Path path, std::uint32_t hop) const;
   void update(std::uint32_t link);
 
   Platform& platform_;

@@ -217,6 +217,10 @@ void Transport::request_crossed(std::uint32_t index, SimQueuePair& origin, const
     return;
   }
   f.stage = Stage::kRequestOnWire;
+  if (completes_at_port(f)) {
+    const models::Moment left = left_port(f, origin, crossing, request_bytes(f));
+    complete(f, origin, std::max(origin.port_.nic.write_completion(left).at(), calendar_.now_ps()));
+  }
   // What bounds a sender to whom nobody answers is what stands in front of the receiver's engine (left_port):
   // that has to know of all of it.
   if (f.type != QpType::kRc || !arrives_later(index, crossing.there, origin.last_request_ps_))
@@ -249,8 +253,10 @@ void Transport::cross_on(std::uint32_t index) {
       fabric_.cross(f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
                     is_request ? request_packets(f) : answer_packets(f), calendar_.now_ps(), f.links_crossed);
   if (is_request) {
+    const bool blocked = f.type != QpType::kRc;
     --origin->requests_crossing_;
     request_crossed(index, *origin, crossing);
+    if (blocked) launch_waiting(*origin);
   } else {
     answer_crossed(index, *origin, crossing);
   }

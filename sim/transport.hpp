@@ -127,6 +127,7 @@ class Transport final : public EventHandler {
   void send_outbound(Port& port);
   void send_waiting(std::uint32_t index);
   void launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
+  static bool completes_at_port(const Flight& f);
   models::Moment left_port(const Flight& f, const SimQueuePair& qp, const Fabric::Crossing& crossing,
                            std::uint32_t wire_b);
   void wake_first_waiting(SimQueuePair& qp);

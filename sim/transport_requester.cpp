@@ -224,7 +224,8 @@ void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
 }
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
-  if (qp.stalled_) return true;
+  // Over UC and UD what stands between two links holds back those behind it, whoever they are for.
+  if (qp.stalled_ || (qp.requests_crossing_ > 0 && f.type != QpType::kRc)) return true;
   if (!qp.read_done_ps_) return false;
   const std::int64_t now_ps = calendar_.now_ps();
   if ((f.flags & kFence) != 0) {
@@ -321,10 +322,9 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     return;
   }
   const std::uint32_t bytes = request_bytes(f);
-  // Nobody answers on UC and UD: a completion there says that the last byte has left the port.
-  const bool completes = f.type != QpType::kRc && (f.flags & kSignaled) != 0;
   f.stage = Stage::kRequestOnWire;
   if (message_clock_ != nullptr) {
+    const bool completes = completes_at_port(f);
     // SimGrid does not tell when a message has left its port, only when it is there.
     if (completes) complete(f, qp, qp.port_.nic.write_completion(fabric_.leave(f.path, bytes, out)).at());
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
@@ -332,8 +332,12 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   }
   const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
   qp.port_.outbound.sent(crossing.left);
-  if (completes) complete(f, qp, qp.port_.nic.write_completion(left_port(f, qp, crossing, bytes)).at());
   request_crossed(index, qp, crossing);
+}
+
+/// Nobody answers on UC and UD: a completion there says that the last byte has left the port.
+bool Transport::completes_at_port(const Flight& f) {
+  return f.type != QpType::kRc && (f.flags & kSignaled) != 0;
 }
 
 /// A request that failed at home goes round empty.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibration/profile_file.hpp"
+#include "models/wqe.hpp"
 #include "scenarios/loader.hpp"
 #include "tools/catalog.hpp"
 #include "tools/simulate.hpp"
@@ -156,6 +157,26 @@ TEST(Mechanism, AServerTakesNoMoreOverUcThanOverRc) {
   for (const char* name : {"connectx-3", "connectx-4"}) {
     const double rc = taken(name, 8, writes);
     EXPECT_NEAR(taken(name, 8, over_uc), rc, 0.02 * rc) << name;
+  }
+}
+
+/// Sixteen machines that flood one: its port is full, and the links on the way carry no more than they can
+/// while their queues build up.
+TEST(Mechanism, NoLinkCarriesMoreThanItsCapacity) {
+  const NicProfile ideal = nic("ideal");
+  for (const char* network :
+       {R"({"topology": "star"})", R"({"topology": "torus"})", R"({"topology": "dragonfly"})",
+        R"({"topology": "fat_tree", "leaf_ports": 4, "spines": 4})"}) {
+    for (const char* transport : {"rc", "uc"}) {
+      const double writes_per_s =
+          rate(ideal, host("ideal-host"),
+               {fmt::format("cluster.network={}", network), fmt::format("workload.transport={}", transport),
+                "cluster.nodes=16", "cluster.threads=24", "workload.pattern=many_to_one",
+                "workload.verb=write", "workload.payload_b=1024", "workload.inline=false",
+                "run.warmup_us=50", "run.measure_us=400"});
+      const double wire_b = models::message_bytes(1024, models::kRethBytes, 4096, 0);
+      EXPECT_NEAR(writes_per_s * wire_b * 8 / 1e9 / ideal.link_gbps, 1, 0.01) << network << " " << transport;
+    }
   }
 }
 
