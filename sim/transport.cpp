@@ -58,6 +58,7 @@ std::uint32_t Transport::add(SimQueuePair& qp) {
   const auto endpoint = static_cast<std::size_t>(qp.port_.endpoint);
   if (memories_.size() <= endpoint) memories_.resize(endpoint + 1);
   memories_[endpoint] = qp.port_.memory;
+  if (tear_.within_ps > 0) landings_.resize(memories_.size());
   queue_pairs_.push_back(&qp);
   return static_cast<std::uint32_t>(queue_pairs_.size() - 1);
 }
@@ -357,6 +358,7 @@ void Transport::complete(const Flight& f, SimQueuePair& origin, std::int64_t vis
   wc.byte_len = f.length;
   wc.qp_num = origin.number_;
   if (f.status != WcStatus::kSuccess) ++failed_;
+  visible_ps = behind_landings_ps(origin.port_.endpoint, visible_ps);
   origin.last_completion_ps_ = std::max(origin.last_completion_ps_, visible_ps);
   if (origin.shared_ != nullptr) {
     origin.shared_->complete(f.position, wc, origin.last_completion_ps_);

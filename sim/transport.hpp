@@ -34,7 +34,13 @@ class Transport final : public EventHandler {
  public:
   static constexpr std::uint32_t kNone = ~0U;  // no flight
 
-  /// NICs access several cache lines one by one, each up to so long after the touch; 0: all at once.
+  /// NICs READ several cache lines one by one, and CPUs see what NICs write line by line, each up to so long
+  /// after the touch; 0: all at once.
+  ///
+  /// A NIC's writes are posted on PCIe: the request is answered before the target's CPUs see its bytes. They
+  /// land in order, but for the lines of one request among each other; a READ or an ATOMIC pushes those
+  /// before it on its NIC, and a completion stands behind them (PCI Express Base Specification, transaction
+  /// ordering).
   struct Tear {
     std::int64_t within_ps = 0;
     std::uint64_t seed = 0;
@@ -162,13 +168,16 @@ class Transport final : public EventHandler {
   void schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
                       const models::Moment& done);
   void touch(std::uint32_t index);
-  void wake_watcher(const Flight& f, const SimQueuePair& target);
+  void wake_watcher(const Flight& f, const Memory& memory);
   void execute(std::uint32_t index, SimQueuePair& target);
   void access_memory(Flight& f, Memory& memory);
   void access_whole(const Flight& f, Memory& memory);
-  bool is_torn(const Flight& f) const;
-  void access_by_lines(const Flight& f);
+  bool is_torn_read(const Flight& f) const;
+  void access_late(const Flight& f, Opcode op, const std::byte* written);
   void access_line(std::uint32_t index);
+  void perform(const Flight& line);
+  void land(int endpoint);
+  std::int64_t behind_landings_ps(int endpoint, std::int64_t visible_ps) const;
   void receive(std::uint32_t index, SimQueuePair& target);
   bool waits_for_engine(std::uint32_t index, SimQueuePair& target);
   bool take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv);
@@ -207,7 +216,7 @@ class Transport final : public EventHandler {
   std::uint32_t free_ = kNone;
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
-  std::vector<const Memory*> memories_;                 // by endpoint; of those that have a queue pair
+  std::vector<Memory*> memories_;                       // by endpoint; of those that have a queue pair
   std::vector<Port*> waiting_ports_;                    // where anything ever waited, by Outbound::number
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   /// By core: doorbells that wait for their time with one event, that of the first, which is still to come if
@@ -219,6 +228,12 @@ class Transport final : public EventHandler {
   std::vector<Ahead> ahead_;
   std::uint64_t resets_ = 0;
   Tear tear_;
+  /// What a NIC has written and no CPU sees yet.
+  struct Landing {
+    std::vector<std::uint32_t> lines;  // flights, in the order of their requests
+    std::int64_t last_ps = 0;          // when the last is seen
+  };
+  std::vector<Landing> landings_;  // by endpoint; with Tear only
   /// Messages that SimGrid delivers share bandwidth and overtake each other; those of one queue pair and
   /// direction are put back in order here (network.model = simgrid only). Looked up, never iterated.
   struct Sequence {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "sim/flight.hpp"
 #include "sim/transport.hpp"
@@ -61,10 +62,9 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const 
   f.spread_ps = done.spread_ps;
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
     touch_ps = std::max(origin.last_touch_ps_, touch_ps);
-    const std::int64_t all_ps = std::max(touch_ps, touch.at()) + (is_torn(f) ? tear_.within_ps : 0);
-    // What comes behind a WRITE lands behind it. Behind a READ whose lines are still read it may land: only a
-    // fence keeps it back.
-    origin.last_touch_ps_ = is_write(f.opcode) ? all_ps : std::max(touch_ps, touch.at());
+    const std::int64_t all_ps = std::max(touch_ps, touch.at()) + (is_torn_read(f) ? tear_.within_ps : 0);
+    // What comes behind a READ whose lines are still read may land: only a fence keeps it back.
+    origin.last_touch_ps_ = std::max(touch_ps, touch.at());
     f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, all_ps});
   }
   f.stage = Stage::kTouch;
@@ -95,8 +95,8 @@ void Transport::touch(std::uint32_t index) {
 }
 
 /// Whoever polls the memory that was written finds it now.
-void Transport::wake_watcher(const Flight& f, const SimQueuePair& target) {
-  Core* core = target.port_.memory->watcher_of(reinterpret_cast<const std::byte*>(f.remote_addr));
+void Transport::wake_watcher(const Flight& f, const Memory& memory) {
+  Core* core = memory.watcher_of(reinterpret_cast<const std::byte*>(f.remote_addr));
   if (core != nullptr) core->wake(calendar_.now_ps(), 0);
 }
 
@@ -138,12 +138,10 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     access_memory(f, *target.port_.memory);
     models::Nic& nic = target.port_.nic;
     nic.receive_imm(target.context_);
-    const std::int64_t landed_ps = is_torn(f) ? tear_.within_ps : 0;
-    push_recv(f, target, recv, WcStatus::kSuccess, f.length,
-              nic.write_completion_behind(now()).at() + landed_ps);
+    push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion_behind(now()).at());
   } else {
     access_memory(f, *target.port_.memory);
-    if (is_write(f.opcode)) wake_watcher(f, target);
+    if (is_write(f.opcode) && tear_.within_ps == 0) wake_watcher(f, *target.port_.memory);
   }
   if (f.type != QpType::kRc) {
     release(index);
@@ -162,56 +160,87 @@ models::Moment Transport::rest_of(const Flight& f) const {
   return {calendar_.now_ps() + spread_ps, rest_ps - spread_ps, 0, spread_ps};
 }
 
-bool Transport::is_torn(const Flight& f) const {
-  return tear_.within_ps > 0 && (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) &&
+bool Transport::is_torn_read(const Flight& f) const {
+  return tear_.within_ps > 0 && f.opcode == Opcode::kRdmaRead &&
          f.remote_addr / kLineBytes != (f.remote_addr + f.length - 1) / kLineBytes;
 }
 
 /// Each line of the target's memory is read or written whole, at a time of its own.
-void Transport::access_by_lines(const Flight& f) {
+void Transport::access_late(const Flight& f, Opcode op, const std::byte* written) {
+  Landing& landing = landings_[f.path.to];
+  const std::int64_t earliest_ps = op == Opcode::kRdmaWrite ? landing.last_ps : 0;
   for (std::uint64_t at = 0; at < f.length;) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(f.length - at, kLineBytes - (f.remote_addr + at) % kLineBytes);
     const std::uint32_t index = take_flight();
     Flight& line = flight(index);
     line.stage = Stage::kLine;
-    line.opcode = f.opcode;
-    line.target = f.target;
+    line.opcode = op;
+    line.path = f.path;
     line.length = static_cast<std::uint32_t>(bytes);
     line.rkey = f.rkey;
     line.remote_addr = f.remote_addr + at;
-    line.local = f.local + at;
-    if (is_write(f.opcode)) {  // the payload's buffer may be gone by then
-      line.local = line.small.data();
-      std::memcpy(line.local, f.local + at, bytes);
-    }
     // splitmix64: cheap, and the same everywhere
     std::uint64_t mixed = tear_.seed += 0x9e3779b97f4a7c15;
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
     const auto late_ps =
         static_cast<std::int64_t>((mixed >> 32) % static_cast<std::uint64_t>(tear_.within_ps));
-    calendar_.schedule(calendar_.now_ps() + late_ps, handler_, index);
+    const std::int64_t at_ps = std::max(earliest_ps, calendar_.now_ps() + late_ps);
+    if (op == Opcode::kRdmaWrite) {  // the payload's buffer may be gone by then
+      line.local = line.small.data();
+      std::memcpy(line.local, written + at, bytes);
+      landing.lines.push_back(index);
+      landing.last_ps = std::max(landing.last_ps, at_ps);
+    } else {
+      line.local = f.local + at;
+    }
+    calendar_.schedule(at_ps, handler_, index);
     at += bytes;
   }
 }
 
 void Transport::access_line(std::uint32_t index) {
   const Flight& line = flight(index);
-  const SimQueuePair* target = find(line.target);
-  if (target != nullptr && target->port_.memory->allows(line.rkey, line.remote_addr, line.length, 0)) {
-    access_whole(line, *target->port_.memory);
-    if (is_write(line.opcode)) wake_watcher(line, *target);
-  }
+  if (is_write(line.opcode)) std::erase(landings_[line.path.to].lines, index);
+  perform(line);
   release(index);
 }
 
-void Transport::access_memory(Flight& f, Memory& memory) {
-  if (is_torn(f)) {
-    access_by_lines(f);
-  } else if (f.length > 0) {
-    access_whole(f, memory);
+void Transport::perform(const Flight& line) {
+  Memory& memory = *memories_[line.path.to];
+  const bool is_done = line.length == 0;  // it was pushed
+  if (is_done || !memory.allows(line.rkey, line.remote_addr, line.length, 0)) return;
+  access_whole(line, memory);
+  if (is_write(line.opcode)) wake_watcher(line, memory);
+}
+
+/// All that the NIC has written is pushed to memory.
+void Transport::land(int endpoint) {
+  Landing& landing = landings_[static_cast<std::size_t>(endpoint)];
+  for (const std::uint32_t index : landing.lines) {
+    perform(flight(index));
+    flight(index).length = 0;
   }
+  landing.lines.clear();
+}
+
+std::int64_t Transport::behind_landings_ps(int endpoint, std::int64_t visible_ps) const {
+  if (landings_.empty()) return visible_ps;
+  return std::max(visible_ps, landings_[static_cast<std::size_t>(endpoint)].last_ps + 1);
+}
+
+void Transport::access_memory(Flight& f, Memory& memory) {
+  if (f.length == 0) return;
+  if (tear_.within_ps == 0) return access_whole(f, memory);
+  if (is_write(f.opcode)) return access_late(f, Opcode::kRdmaWrite, f.local);
+  land(f.path.to);
+  if (is_torn_read(f)) return access_late(f, Opcode::kRdmaRead, nullptr);
+  if (f.opcode == Opcode::kRdmaRead) return access_whole(f, memory);
+  const std::uint64_t old = memory.word(f.rkey, f.remote_addr);
+  access_whole(f, memory);
+  const std::uint64_t changed = std::exchange(memory.word(f.rkey, f.remote_addr), old);
+  if (changed != old) access_late(f, Opcode::kRdmaWrite, reinterpret_cast<const std::byte*>(&changed));
 }
 
 void Transport::access_whole(const Flight& f, Memory& memory) {
@@ -377,6 +406,7 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   wc.src_qp = f.origin;
   ++counts_.recv.count;
   counts_.recv.bytes += f.length;  // of a datagram without what stands in front of it
+  visible_ps = behind_landings_ps(target.port_.endpoint, visible_ps);
   target.last_receive_ps_ = std::max(target.last_receive_ps_, visible_ps);
   target.recv_cq_->push(wc, target.last_receive_ps_, SimCompletionQueue::kNoSender, 0);
 }
