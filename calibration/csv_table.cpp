@@ -30,8 +30,8 @@ std::optional<double> number_of(std::string_view text) {
   return value;
 }
 
-CsvTable CsvTable::read(const std::filesystem::path& file, Kind kind) {
-  CsvTable table = parse(file.string(), scenarios::read_text(file), kind);
+CsvTable CsvTable::read(const std::filesystem::path& file) {
+  CsvTable table = parse(file.string(), scenarios::read_text(file));
   table.name_ = file.filename().string();
   return table;
 }

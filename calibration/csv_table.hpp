@@ -30,7 +30,8 @@ class CsvTable {
 
   /// `name` is what errors and reports call the file.
   static CsvTable parse(std::string name, const std::string& text, Kind kind = Kind::kPublished);
-  static CsvTable read(const std::filesystem::path& file, Kind kind = Kind::kPublished);
+  /// Of a published table; errors and reports call it by its name without the directory.
+  static CsvTable read(const std::filesystem::path& file);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& header() const { return header_; }  // the '#' lines without their mark

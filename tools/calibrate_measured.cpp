@@ -87,11 +87,13 @@ int calibrate_measured(const MeasuredOptions& options) {
   for (const calibration::Experiment& e : set.experiments) all.push_back(&e);
 
   const fs::path directory = options.out;
-  prepare_output_directory(directory, "REPORT.md");
-  if (!options.evaluate) {
-    for (const char* file : {kNicFile, kHostFile}) prepare_output_directory(directory, file);
-  }
-  prepare_output_directory(directory / "plots", "experiment.svg", "");
+  std::vector<std::string> files = report_files(set);
+  if (!options.evaluate) files.insert(files.end(), {kNicFile, kHostFile});
+  const OutputDirectory lock(
+      directory, files,
+      {{options.file, "what --measured names"},
+       {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
+       {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   std::string factors;
@@ -127,7 +129,8 @@ int calibrate_measured(const MeasuredOptions& options) {
     print(fmt::format(
         "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",
         measurement.devices, scenarios::one_line(base_nic), scenarios::one_line(base_host), factors,
-        (directory / kNicFile).string(), (directory / kHostFile).string()));
+        scenarios::one_line((directory / kNicFile).string()),
+        scenarios::one_line((directory / kHostFile).string())));
   }
   return kExitDone;
 }

@@ -9,6 +9,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
+#include "scenarios/text.hpp"
 #include "tools/catalog.hpp"
 #include "tools/commands.hpp"
 #include "tools/output_file.hpp"
@@ -26,6 +27,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr const char* kReportFile = "report.json";
+constexpr const char* kReportPage = "REPORT.md";
+
+std::string picture_of(const calibration::Experiment& experiment) {
+  return fmt::format("plots/{}.svg", experiment.name);
+}
+
 /// Their paths from the report, by experiment; where there is none, "".
 std::vector<std::string> draw_experiments(const fs::path& directory, const calibration::ReportInput& input) {
   std::vector<std::string> pictures;
@@ -33,12 +41,13 @@ std::vector<std::string> draw_experiments(const fs::path& directory, const calib
     pictures.emplace_back();
     const std::vector<Panel> panels = experiment_panels(input.set->experiments[e], input.predictions[e]);
     if (panels.empty()) continue;
-    const std::string picture = fmt::format("plots/{}.svg", input.set->experiments[e].name);
+    const std::string picture = picture_of(input.set->experiments[e]);
+    fs::create_directories((directory / picture).parent_path());
     const std::string failure = draw(plot_script(panels), directory / picture);
     if (failure.empty()) {
       pictures.back() = picture;
     } else {
-      print(fmt::format("no {}: {}\n", picture, failure));
+      print(fmt::format("no {}: {}\n", scenarios::one_line(picture), scenarios::one_line(failure)));
     }
   }
   return pictures;
@@ -107,16 +116,22 @@ void FitLine::update(const std::string& what, int done, int of, const std::strin
   std::fflush(stderr);
 }
 
+std::vector<std::string> report_files(const calibration::ExperimentSet& set) {
+  std::vector<std::string> files = {kReportFile, kReportPage};
+  for (const calibration::Experiment& experiment : set.experiments) files.push_back(picture_of(experiment));
+  return files;
+}
+
 void write_report_files(const fs::path& directory, calibration::ReportInput input,
                         const std::string& appendix) {
   input.pictures = draw_experiments(directory, input);
   std::string list = "[\n";
   for (const json& entry : calibration::report_json(input))
     list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
-  write_file_whole(directory / "report.json", list + "\n]\n");
-  write_file_whole(directory / "REPORT.md", calibration::report_markdown(input) + appendix);
+  write_file_whole(directory / kReportFile, list + "\n]\n");
+  write_file_whole(directory / kReportPage, calibration::report_markdown(input) + appendix);
   print(calibration::report_summary(input));
-  print(fmt::format("wrote {}\n", (directory / "REPORT.md").string()));
+  print_written(directory / kReportPage);
 }
 
 }  // namespace verbtwin::tools

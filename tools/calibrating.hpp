@@ -47,6 +47,9 @@ class FitLine {
   int first_ = 0;
 };
 
+/// What write_report_files() writes of these experiments.
+std::vector<std::string> report_files(const calibration::ExperimentSet& set);
+
 /// Draws what has enough points into `directory`/plots and writes report.json and REPORT.md there, behind
 /// which `appendix` stands; prints the summary.
 void write_report_files(const std::filesystem::path& directory, calibration::ReportInput input,

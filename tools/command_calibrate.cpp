@@ -161,9 +161,12 @@ int calibrate_published(const CalibrateOptions& options) {
                                     scenarios::did_you_mean(*options.group, groups)));
   }
   // Before minutes of fit, not behind them.
-  prepare_output_directory(c.directory, "REPORT.md", "");
-  prepare_output_directory(c.directory / "plots", "experiment.svg", "");
-  if (!evaluate) prepare_output_directory(c.directory / "profiles", "profile.json", "");
+  std::vector<std::string> files = report_files(c.set);
+  if (!evaluate) {
+    for (const std::string& machine : written_machines(c, options.group))
+      files.push_back(fmt::format("profiles/{}.json", machine));
+  }
+  const OutputDirectory lock(c.directory, files, {}, "");
   const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.measured.jobs,
                                          [&] { return !signals.stop().load(); });

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands.hpp"
 #include "tools/comparison.hpp"
 #include "tools/factors.hpp"
@@ -23,6 +25,8 @@
 namespace verbtwin::tools {
 
 namespace {
+
+constexpr const char* kReportPage = "REPORT.md";
 
 std::string read_report(const std::filesystem::path& file) {
   try {
@@ -57,8 +61,12 @@ std::string file_name_of(const std::string& title) {
 /// Whether there is a picture now.
 bool draw_and_say(const std::vector<Panel>& panels, const std::filesystem::path& place) {
   const std::string failure = draw(plot_script(panels), place);
-  print(failure.empty() ? fmt::format("\nwrote {}\n", place.string())
-                        : fmt::format("\nno {}: {}\n", place.string(), failure));
+  print("\n");
+  if (failure.empty()) {
+    print_written(place);
+  } else {
+    print(fmt::format("no {}: {}\n", scenarios::one_line(place.string()), scenarios::one_line(failure)));
+  }
   return failure.empty();
 }
 
@@ -72,7 +80,7 @@ std::string with_picture(const Comparison& comparison, const std::string& pictur
 calibration::CsvTable read_points(const std::filesystem::path& file) {
   using calibration::CsvTable;
   try {
-    return CsvTable::read(file, CsvTable::Kind::kPlain);
+    return CsvTable::parse(file.string(), scenarios::read_text(file), CsvTable::Kind::kPlain);
   } catch (const UserError& error) {
     throw UserError(
         "", fmt::format("{}; allowed: a sweep's points.csv, or the directory that holds it", error.what()));
@@ -83,19 +91,22 @@ int compare(const std::string& given, bool report) {
   std::filesystem::path file = given;
   std::error_code ignored;  // what is no directory is read, and refused in words there
   if (std::filesystem::is_directory(file, ignored)) file /= "points.csv";
+  const std::filesystem::path calibration = calibration::profile_directory().parent_path();
+  const std::filesystem::path page = calibration / kReportPage;
+  std::optional<OutputDirectory> directory;  // another one's comparison would be lost
+  if (report)
+    directory.emplace(calibration, std::vector<std::string>{kReportPage}, std::vector<InputFile>{}, "");
   const calibration::CsvTable points = read_points(file);
   Comparison comparison = compare_table(points);
   comparison.text += render_point_warnings(points);
   print(comparison.text);
-  const std::filesystem::path calibration = calibration::profile_directory().parent_path();
   const std::string picture = fmt::format("plots/{}.svg", file_name_of(comparison.title));
   const bool drawn =
       draw_and_say(comparison.panels, report ? calibration / picture : file.parent_path() / "published.svg");
   if (report) {
-    const std::filesystem::path page = calibration / "REPORT.md";
     const std::string text = drawn ? with_picture(comparison, picture) : comparison.text;
     write_file_whole(page, with_comparison(read_report(page), comparison.title, text));
-    print(fmt::format("wrote {}\n", page.string()));
+    print_written(page);
   }
   return kExitDone;
 }

@@ -54,8 +54,16 @@ struct ExplainOptions {
 /// Where the changed profiles are while they run: in --out, to be used again, or for this process only.
 class Profiles {
  public:
+  static constexpr const char* kDirectory = "profiles";
+  /// "nic-receive-engines.json".
+  static std::string file_of(const Part& part, ProfileKind kind) {
+    std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
+    for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return file;
+  }
+
   explicit Profiles(const std::optional<std::string>& out) {
-    directory_ = out ? fs::path(*out) / "profiles" : temporary_.emplace().path();
+    directory_ = out ? fs::path(*out) / kDirectory : temporary_.emplace().path();
     fs::create_directories(directory_);
   }
 
@@ -66,9 +74,7 @@ class Profiles {
     const json before = json::parse(scenarios::read_text(from));
     const json profile = improved(before, kind, parameters_of(part, kind));
     if (profile == before) return "";
-    std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
-    for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    const fs::path path = fs::absolute(directory_ / file);
+    const fs::path path = fs::absolute(directory_ / file_of(part, kind));
     write_file_whole(path, profile.dump(2) + "\n");
     return path.string();
   }
@@ -94,9 +100,10 @@ class Explainer {
 
   int run() {
     const StopSignals signals;
+    std::optional<OutputDirectory> directory;
     if (options_.out) {
       std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
-      prepare_output_directory(*options_.out, kExplanationFile);
+      directory.emplace(*options_.out, files(), inputs_of(options_.scenario, points_));
     }
     const Profiles profiles(options_.out);
     for (const Part& part : parts()) add_trial(part, profiles);
@@ -130,6 +137,17 @@ class Explainer {
 
  private:
   const scenarios::Scenario& base() const { return points_.front().scenario; }
+
+  static std::vector<std::string> files() {
+    std::vector<std::string> all = {kExplanationFile};
+    for (const Part& part : parts()) {
+      for (const ProfileKind kind : {ProfileKind::kNic, ProfileKind::kHost, ProfileKind::kSocket}) {
+        if (!parameters_of(part, kind).empty())
+          all.push_back(fmt::format("{}/{}", Profiles::kDirectory, Profiles::file_of(part, kind)));
+      }
+    }
+    return all;
+  }
 
   void add_trial(const Part& part, const Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
@@ -196,8 +214,7 @@ class Explainer {
       print(explanation_json(explanation).dump(2) + "\n");
     } else if (!options_.quiet) {
       print(render_explanation(explanation));
-      if (options_.out)
-        print(fmt::format("wrote {}\n", (fs::path(*options_.out) / kExplanationFile).string()));
+      if (options_.out) print_written(fs::path(*options_.out) / kExplanationFile);
     }
   }
 

@@ -233,7 +233,7 @@ class Measurement {
     if (kept_.at("points").empty() && (code_ == kExitUserError || fs::exists(file_))) return exit_code();
     kept_["partial"] = !all;
     save();
-    print(fmt::format("wrote {}\n", file_.string()));
+    print_written(file_);
     return exit_code();
   }
 
@@ -344,13 +344,15 @@ int import(const MeasureOptions& options) {
   }
   const calibration::PerftestImport all =
       calibration::import_perftest({options.perftest.begin(), options.perftest.end()}, options.link_gbps);
-  prepare_output_directory(options.out, kFile);
+  std::vector<InputFile> inputs;
+  for (const std::string& file : options.perftest) inputs.push_back({file, "an output of perftest"});
+  const OutputDirectory directory(options.out, {kFile}, inputs);
   for (const std::string& skipped : all.skipped) print(skipped + "\n");
   const fs::path file = fs::path(options.out) / kFile;
   write_file_whole(file, all.measurement.dump(2) + "\n");
-  print(fmt::format("wrote {}: {}{}\n", file.string(),
-                    format_counted(all.measurement.at("points").size(), "point"),
-                    all.measurement.at("partial") ? ", partial: a test did not come to its end" : ""));
+  print_written(
+      file, fmt::format(": {}{}", format_counted(all.measurement.at("points").size(), "point"),
+                        all.measurement.at("partial") ? ", partial: a test did not come to its end" : ""));
   return kExitDone;
 }
 
@@ -364,7 +366,9 @@ int measure(const MeasureOptions& options) {
   }
   const Combinations combinations = combinations_of(options);
   refuse_nothing(combinations);
-  prepare_output_directory(options.out, kFile);
+  std::vector<InputFile> inputs;
+  if (!options.hosts.empty()) inputs.push_back({options.hosts, "the file of --hosts"});
+  const OutputDirectory directory(options.out, {kFile, kScenarioFile}, inputs);
   return Measurement(options).run(combinations);
 }
 

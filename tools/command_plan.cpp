@@ -86,9 +86,11 @@ class Planner {
 
   int run() {
     const StopSignals signals;
+    std::optional<OutputDirectory> directory;
     if (options_.out) {
       std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
-      prepare_output_directory(*options_.out, kPlanFile);
+      directory.emplace(*options_.out, std::vector<std::string>{kPlanFile, kRunsFile},
+                        inputs_of(options_.scenario, points_));
     }
     if (table()) print(wanted() + sweep_table_head(settings_of(0, low_)));
     try {
@@ -104,7 +106,7 @@ class Planner {
       if (std::ranges::any_of(rows_, [](const SweepRow& row) { return row.result.contains("warning"); }))
         print("*: not what it seems; of an answer below it says why, of others in plan.csv (--out DIR)\n");
       print("\n" + render_plan(alternatives_, goals_, low_, options_.high));
-      if (options_.out) print(fmt::format("wrote {}\n", file(kPlanFile).string()));
+      if (options_.out) print_written(file(kPlanFile));
     }
     if (violated_) return kExitCheckFailed;
     if (signals.stop()) return kExitSignal + signals.signal_number();

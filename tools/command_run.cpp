@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "backend/user_error.hpp"
-#include "calibration/profile_file.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
 #include "scenarios/text.hpp"
@@ -62,33 +61,20 @@ struct RunOptions {
   RankFlags rank;
 };
 
-/// A profile's path, or the file that its name stands for.
-std::filesystem::path profile_file(const std::string& profile) {
-  return profile.ends_with(".json") ? std::filesystem::path(profile)
-                                    : calibration::profile_directory() / (profile + ".json");
+/// What the run of one point writes into --out; of a sweep each point, in a directory of its own.
+const std::vector<std::string>& result_files() {
+  static const std::vector<std::string> files = {kResultFile, kReportFile, kPercentilesFile};
+  return files;
 }
 
 /// The trace would take the place of what is read, or the result that of the trace.
-void check_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
-  const std::filesystem::path trace = *options.trace;
-  const auto refuse_if = [&](const std::filesystem::path& file, const char* what) {
-    std::error_code unknown;  // one of them is not there
-    const bool same =
-        std::filesystem::equivalent(trace, file, unknown) ||
-        std::filesystem::weakly_canonical(std::filesystem::absolute(trace, unknown), unknown) ==
-            std::filesystem::weakly_canonical(std::filesystem::absolute(file, unknown), unknown);
-    if (same)
-      throw UserError(
-          "", fmt::format("--trace {}: is {}; give another file", scenarios::one_line(trace.string()), what));
-  };
-  refuse_if(options.scenario, "the scenario itself");
-  const scenarios::Cluster& cluster = scenario.cluster;
-  if (!cluster.network.platform.empty()) refuse_if(cluster.network.platform, "the scenario's platform");
-  for (const std::string& profile : {cluster.nic, cluster.host, cluster.sockets}) {
-    if (!profile.empty()) refuse_if(profile_file(profile), "a profile of the scenario");
-  }
-  for (const char* file : {kResultFile, kReportFile, kPercentilesFile}) {
-    if (options.out) refuse_if(std::filesystem::path(*options.out) / file, "where the result goes");
+void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  std::vector<InputFile> taken = inputs_of(options.scenario, points);
+  for (const std::string& file : result_files())
+    if (options.out) taken.push_back({std::filesystem::path(*options.out) / file, "where the result goes"});
+  if (const InputFile* file = overwritten(*options.trace, taken)) {
+    throw UserError("", fmt::format("--trace {}: is {}; give another file",
+                                    scenarios::one_line(*options.trace), file->what));
   }
 }
 
@@ -115,16 +101,23 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
       throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
     if (options.trace && !settings.empty())
       throw UserError("", "--trace is of one run, and this scenario is a sweep of several");
-    if (options.trace) check_trace(options, scenario);
   }
+  if (options.trace) check_trace(options, points);
   return points;
 }
 
 /// None where none is asked for.
 std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
   if (!options.trace) return nullptr;
-  if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
-  return std::make_unique<Timeline>(*options.trace, scenario.name);
+  try {
+    if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
+    return std::make_unique<Timeline>(*options.trace, scenario.name);
+  } catch (const std::system_error& failed) {
+    const bool unread = failed.code() == std::errc::no_such_device_or_address;
+    throw UserError(
+        "", fmt::format("--trace {}: cannot be written: {}", scenarios::one_line(*options.trace),
+                        unread ? "nobody reads this pipe; begin its reader first" : failed.code().message()));
+  }
 }
 
 /// The result, first of all, and what shows it.
@@ -134,10 +127,17 @@ void write_result(const std::filesystem::path& directory, const nlohmann::json& 
   write_file_whole(directory / kPercentilesFile, percentile_file(result));
 }
 
-int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
-  const std::filesystem::path file = std::filesystem::path(options.out.value_or("")) / kResultFile;
+/// Whether results come to this process: those of a real run are rank 0's.
+bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario) {
+  return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
+}
+
+int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  const scenarios::Scenario& scenario = points.front().scenario;
   const StopSignals signals;
-  if (options.out) prepare_output_directory(*options.out, kResultFile);
+  std::optional<OutputDirectory> directory;
+  if (options.out && gets_results(options, scenario))
+    directory.emplace(*options.out, result_files(), inputs_of(options.scenario, points));
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
   nlohmann::json result;
   try {
@@ -154,7 +154,8 @@ int run_one(const RunOptions& options, const scenarios::Scenario& scenario) {
   } else if (!options.quiet) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
     if (options.out) {
-      print(fmt::format("wrote {} and {} beside it: open that in a browser\n", file.string(), kReportFile));
+      print_written(std::filesystem::path(*options.out) / kResultFile,
+                    fmt::format(" and {} beside it: open that in a browser", kReportFile));
     }
   }
   if (trace) {  // the result is there whatever becomes of it
@@ -198,8 +199,7 @@ std::size_t remove_points(const std::filesystem::path& points, const std::set<st
     if (is_result(entry.path() / kResultFile)) old.push_back(entry.path());
   }
   for (const std::filesystem::path& point : old) {
-    for (const char* file : {kResultFile, kReportFile, kPercentilesFile})
-      std::filesystem::remove(point / file, ignored);
+    for (const std::string& file : result_files()) std::filesystem::remove(point / file, ignored);
     std::filesystem::remove(point, ignored);  // not where anything else is in it
   }
   return old.size();
@@ -212,7 +212,7 @@ class SweepOutput {
  public:
   explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
       : options_(options), points_(points), directory_(options.out.value_or("")) {
-    if (options_.out) prepare_output_directory(directory_, kPointsFile);
+    if (options_.out) lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
     if (table()) print(sweep_table_head(points_.front().settings));
   }
 
@@ -223,7 +223,7 @@ class SweepOutput {
     const SweepRow& row = rows_.back();
     if (options_.out) {
       const auto place = directory_ / "points" / point_name(number);
-      prepare_output_directory(place, kResultFile);
+      std::filesystem::create_directories(place);
       write_result(place, row.result);
     }
     if (table()) print(sweep_table_line(row));
@@ -245,7 +245,7 @@ class SweepOutput {
     const std::size_t removed = keep();
     if (removed > 0 && table()) {
       print(fmt::format("removed {} of an earlier sweep from {}\n", format_counted(removed, "point"),
-                        (directory_ / "points").string()));
+                        scenarios::one_line((directory_ / "points").string())));
     }
     if (options_.out) {
       draw_plot();
@@ -261,13 +261,21 @@ class SweepOutput {
       for (const SweepRow& row : rows_) all["points"].push_back(row.result);
       print(all.dump(2) + "\n");
     } else if (table() && options_.out) {
-      print(fmt::format("wrote {}\n", (directory_ / kPointsFile).string()));
+      print_written(directory_ / kPointsFile);
     }
     return exit_code(signal_number);
   }
 
  private:
   bool table() const { return !options_.quiet && !options_.json; }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> all = {kPointsFile, kPlotFile, kReportFile};
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      for (const std::string& file : result_files())
+        all.push_back(fmt::format("points/{}/{}", point_name(i), file));
+    return all;
+  }
 
   int exit_code(int signal_number) const {
     int code = kExitDone;
@@ -286,9 +294,9 @@ class SweepOutput {
     if (panels.empty()) return;
     const std::string failure = draw(plot_script(panels), directory_ / kPlotFile);
     if (!failure.empty()) {
-      if (!options_.quiet) print_error(fmt::format("no {}: {}\n", kPlotFile, failure));
+      if (!options_.quiet) print_error(fmt::format("no {}: {}\n", kPlotFile, scenarios::one_line(failure)));
     } else if (table()) {
-      print(fmt::format("wrote {}\n", (directory_ / kPlotFile).string()));
+      print_written(directory_ / kPlotFile);
     }
   }
 
@@ -296,19 +304,15 @@ class SweepOutput {
     std::ifstream plot(directory_ / kPlotFile);  // none where gnuplot is not there
     const std::string svg{std::istreambuf_iterator<char>(plot), {}};
     write_file_whole(directory_ / kReportFile, html_report(rows_, points_.size(), svg));
-    if (table()) print(fmt::format("wrote {}\n", (directory_ / kReportFile).string()));
+    if (table()) print_written(directory_ / kReportFile);
   }
 
   const RunOptions& options_;
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
+  std::optional<OutputDirectory> lock_;
   std::vector<SweepRow> rows_;
 };
-
-/// Whether results come to this process: those of a real run are rank 0's.
-bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario) {
-  return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
-}
 
 /// A signal ends the sweep with the points it interrupts, a rank's failure with the point that it cuts short.
 int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
@@ -336,8 +340,7 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
 
 int run(const RunOptions& options) {
   const std::vector<scenarios::SweepPoint> points = load(options);
-  return points.front().settings.empty() ? run_one(options, points.front().scenario)
-                                         : run_sweep(options, points);
+  return points.front().settings.empty() ? run_one(options, points) : run_sweep(options, points);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tools/commands.hpp"
 
+#include <fmt/format.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -65,6 +67,10 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw std::system_error(errno, std::generic_category(), "cannot write to standard output");
   }
+}
+
+void print_written(const std::filesystem::path& file, std::string_view more) {
+  print(fmt::format("wrote {}{}\n", scenarios::one_line(file.string()), more));
 }
 
 void print_error(std::string_view text) {

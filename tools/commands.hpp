@@ -7,6 +7,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -54,6 +55,9 @@ int exit_code_of(const nlohmann::json& result, int signal_number);
 
 /// Writes `text` to standard output, all of it; throws std::system_error if it cannot.
 void print(std::string_view text);
+
+/// Says on standard output that a file has been written, and `more` of it.
+void print_written(const std::filesystem::path& file, std::string_view more = "");
 
 /// Writes `text` to standard error. Where that cannot be written to (a full disk, a terminal that went away)
 /// the text is lost, and the work is not.

@@ -311,8 +311,8 @@ Comparison compare_curves(const calibration::CsvTable& table) {
           {point.number, fmt::format("{} has no such point", scale_out ? "figure 12" : "figure 14")});
   }
   if (pairs.empty()) {
-    throw UserError("", fmt::format("{}: no point of it has been published: {}; see scenarios/osdi18 and "
-                                    "scenarios/ramp for sweeps that have",
+    throw UserError("", fmt::format("{}: no point of it has been published: {}; allowed: the sweeps of "
+                                    "scenarios/osdi18, fasst, rpc and ramp",
                                     table.name(), describe(left_out)));
   }
   const std::string title =

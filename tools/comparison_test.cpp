@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 calibration::PublishedPoint published(const char* protocol, int coroutines, double mtps) {
   return {"smallbank", protocol, coroutines, 16, mtps, 10};
@@ -103,10 +104,9 @@ json result(int coroutines, double per_s) {
 
 class Csv : public testing::Test {
  protected:
-  calibration::CsvTable read(const std::string& text) const {
-    return calibration::CsvTable::read(made_.write("points.csv", text), calibration::CsvTable::Kind::kPlain);
+  static calibration::CsvTable read(const std::string& text) {
+    return calibration::CsvTable::parse("DIR/points.csv", text, calibration::CsvTable::Kind::kPlain);
   }
-  TemporaryDirectory made_;
 };
 
 TEST_F(Csv, PointsGoOutAndComeBack) {
@@ -253,8 +253,8 @@ TEST_F(Csv, WhatHasNothingPublishedIsRefused) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refused({{.threads = "1"}}),
-              HasSubstr("no point of it has been published: point 0 (1 thread, published with 24); see "));
+  EXPECT_THAT(refused({{.threads = "1"}}), StartsWith("DIR/points.csv: no point of it has been published: "
+                                                      "point 0 (1 thread, published with 24); allowed: "));
   EXPECT_THAT(refused({{}, {.threads = "1"}}), testing::Eq("accepted")) << "not two of one point";
   EXPECT_THAT(refused({{}, {}}), HasSubstr("two points of smallbank, farm, 16 machines, 1 coroutine;"));
   EXPECT_THAT(refused({{.nodes = "3"}, {.nodes = "4"}, {.nodes = "3", .coroutines = "2"}}),

@@ -8,6 +8,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -210,6 +211,7 @@ int main(int argc, char** argv) {
   using namespace verbtwin::tools;
   prefer_huge_pages();
   allow_many_connections();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails, as a full disk's
   try {
     return run_command_line(argc, argv);
   } catch (const verbtwin::UserError& error) {

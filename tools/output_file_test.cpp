@@ -1,14 +1,18 @@
 #include "tools/output_file.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <sys/resource.h>
 #include <csignal>
 #include <fstream>
 #include <sstream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
@@ -19,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class OutputFile : public testing::Test {
+class OutputFileTest : public testing::Test {
  protected:
   static std::string read(const fs::path& path) {
     std::ostringstream text;
@@ -30,9 +34,11 @@ class OutputFile : public testing::Test {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
   }
-  std::string refusal(const fs::path& directory) const {
+  static std::string refusal(const fs::path& directory,
+                             const std::vector<std::string>& files = {"result.json"},
+                             const std::vector<InputFile>& inputs = {}) {
     try {
-      prepare_output_directory(directory, "result.json");
+      const OutputDirectory made(directory, files, inputs);
     } catch (const UserError& error) {
       return error.what();
     }
@@ -43,14 +49,14 @@ class OutputFile : public testing::Test {
   fs::path directory_ = made_.path();
 };
 
-TEST_F(OutputFile, IsWrittenAndReplaced) {
+TEST_F(OutputFileTest, IsWrittenAndReplaced) {
   write_file_whole(directory_ / "result.json", "one");
   write_file_whole(directory_ / "result.json", "two");
   EXPECT_EQ(read(directory_ / "result.json"), "two");
   EXPECT_EQ(entries(), 1U) << "nothing is left beside it";
 }
 
-TEST_F(OutputFile, AFailedWriteLeavesTheOldFile) {
+TEST_F(OutputFileTest, AFailedWriteLeavesTheOldFile) {
   write_file_whole(directory_ / "result.json", "whole");
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -64,20 +70,88 @@ TEST_F(OutputFile, AFailedWriteLeavesTheOldFile) {
   EXPECT_EQ(entries(), 1U);
 }
 
-TEST_F(OutputFile, DirectoriesAreCreated) {
-  prepare_output_directory(directory_ / "a" / "b", "result.json");
+TEST_F(OutputFileTest, WhatComesBitByBitIsThereInWholeOrNotAtAll) {
+  write_file_whole(directory_ / "trace", "former");
+  {
+    OutputFile file(directory_ / "trace");
+    file.write("new");
+    EXPECT_EQ(read(directory_ / "trace"), "former");
+  }
+  EXPECT_EQ(read(directory_ / "trace"), "former");
+  EXPECT_EQ(entries(), 1U);
+  OutputFile file(directory_ / "trace", OutputFile::Replaces::kPlain);
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(read(directory_ / "trace"), "new");
+  EXPECT_EQ(entries(), 1U);
+}
+
+TEST_F(OutputFileTest, WhatIsNoPlainFileIsWrittenInPlaceOrReplaced) {
+  const fs::path link = directory_ / "link", file = directory_ / "file";
+  write_file_whole(file, "former");
+  fs::create_symlink(file, link);
+  OutputFile in_place(link, OutputFile::Replaces::kPlain);
+  in_place.write("through");
+  in_place.commit();
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read(file), "through");
+  write_file_whole(link, "instead");
+  EXPECT_FALSE(fs::is_symlink(link));
+  EXPECT_EQ(read(file), "through");
+}
+
+TEST_F(OutputFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
+  const fs::path pipe = directory_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THROW(OutputFile(pipe, OutputFile::Replaces::kPlain), std::system_error);
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  OutputFile file(pipe, OutputFile::Replaces::kPlain);
+  file.write("read");
+  char text[8]{};
+  EXPECT_EQ(::read(reader, text, sizeof text), 4);
+  close(reader);
+}
+
+TEST_F(OutputFileTest, DirectoriesAreCreated) {
+  const OutputDirectory made(directory_ / "a" / "b", {"result.json", "points/000/result.json"});
   EXPECT_TRUE(fs::is_empty(directory_ / "a" / "b"));
 }
 
-TEST_F(OutputFile, WhatIsInTheWayIsRefused) {
+TEST_F(OutputFileTest, ADirectoryIsOneCommandsAlone) {
+  {
+    const OutputDirectory one(directory_, {"result.json"});
+    EXPECT_EQ(refusal(directory_), "--out " + directory_.string() +
+                                       ": another verbtwin is writing there; give another directory, or wait "
+                                       "until it ends");
+  }
+  EXPECT_EQ(refusal(directory_), "not refused");
+  EXPECT_EQ(entries(), 0U);
+}
+
+TEST_F(OutputFileTest, WhatIsInTheWayIsRefused) {
   std::ofstream(directory_ / "file") << "x";
   EXPECT_THAT(refusal(directory_ / "file"), HasSubstr("a file of that name is in the way"));
   EXPECT_THAT(refusal(directory_ / "file" / "below"), HasSubstr("cannot create it (Not a directory)"));
   fs::create_directories(directory_ / "taken" / "result.json");
   EXPECT_THAT(refusal(directory_ / "taken"), HasSubstr("result.json in it is a directory"));
+  EXPECT_THAT(refusal(directory_ / "taken", {"plan.json", "result.json"}),
+              HasSubstr("result.json in it is a directory"))
+      << "all names are looked at";
+  EXPECT_THAT(refusal(directory_, {"file/000/result.json"}), HasSubstr("file in it is a file"));
 }
 
-TEST_F(OutputFile, AnUnwritableDirectoryIsRefused) {
+TEST_F(OutputFileTest, WhatIsReadIsNotOverwritten) {
+  const fs::path input = directory_ / "plan.csv";
+  std::ofstream(input) << "x";
+  fs::create_directory_symlink(directory_, directory_ / "link");
+  const std::vector<InputFile> inputs = {{directory_ / "other", "another"}, {input, "the scenario itself"}};
+  EXPECT_THAT(refusal(directory_ / "link", {"plan.json", "plan.csv"}, inputs),
+              HasSubstr("plan.csv in it is the scenario itself; give another directory"));
+  EXPECT_EQ(refusal(directory_, {"plan.json"}, inputs), "not refused");
+  EXPECT_NE(overwritten(directory_ / "link" / "other", inputs), nullptr) << "that none of them is there yet";
+}
+
+TEST_F(OutputFileTest, AnUnwritableDirectoryIsRefused) {
   // Not even root writes to /proc.
   EXPECT_THAT(refusal("/proc"), HasSubstr("cannot write there"));
   EXPECT_THAT(refusal("/proc/no-such-directory"), HasSubstr("cannot create it"));

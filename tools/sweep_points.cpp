@@ -110,4 +110,24 @@ std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::p
   return points;
 }
 
+std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,
+                                 const std::vector<scenarios::SweepPoint>& points) {
+  using calibration::ProfileKind;
+  std::vector<InputFile> inputs = {{scenario, "the scenario itself"}};
+  std::set<std::string> platforms;
+  std::set<std::pair<ProfileKind, std::string>> profiles;
+  for (const scenarios::SweepPoint& point : points) {
+    const scenarios::Cluster& cluster = point.scenario.cluster;
+    platforms.insert(cluster.network.platform);
+    profiles.insert({{ProfileKind::kNic, cluster.nic},
+                     {ProfileKind::kHost, cluster.host},
+                     {ProfileKind::kSocket, cluster.sockets}});
+  }
+  for (const std::string& platform : platforms)
+    if (!platform.empty()) inputs.push_back({platform, "the scenario's platform"});
+  for (const auto& [kind, name] : profiles)
+    if (!name.empty()) inputs.push_back({calibration::find_profile(name, kind), "a profile of the scenario"});
+  return inputs;
+}
+
 }  // namespace verbtwin::tools

@@ -1,4 +1,5 @@
 // load_runnable_points(): the points of a scenario, each of which could run. check_runnable(): one of them.
+// inputs_of(): the files that they are read from.
 //
 // Reads files; forks where a point has a platform file: the calling process needs no SimGrid engine and gets
 // none. One thread.
@@ -10,6 +11,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "scenarios/sweep.hpp"
+#include "tools/output_file.hpp"
 
 namespace verbtwin::tools {
 
@@ -23,5 +25,9 @@ void check_runnable(const scenarios::Scenario& scenario);
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
                                                         const std::vector<scenarios::Override>& flags = {});
+
+/// The scenario, its platforms and its profiles.
+std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,
+                                 const std::vector<scenarios::SweepPoint>& points);
 
 }  // namespace verbtwin::tools

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/text.hpp"
-#include "tools/output_file.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -36,8 +35,7 @@ std::string peer_and_bytes(int peer, std::uint32_t bytes) {
 }  // namespace
 
 Timeline::Timeline(std::filesystem::path file, std::string name, std::uint64_t events_max)
-    : file_(std::move(file)), name_(std::move(name)), events_max_(events_max) {
-  check_output_file(file_, "--trace " + scenarios::one_line(file_.string()));
+    : file_(std::move(file), OutputFile::Replaces::kPlain), name_(std::move(name)), events_max_(events_max) {
   text_ = "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [";
 }
 
@@ -207,10 +205,11 @@ std::string Timeline::end() {
   text_ += fmt::format(", \"events\": {}, \"events_left_out\": {}", events_, left_out_);
   if (cut_ps_ >= 0) text_ += fmt::format(", \"cut_us\": {}", us(cut_ps_));
   text_ += "}}\n";
-  write_file_whole(file_, text_);
+  file_.write(text_);
+  file_.commit();
   if (cut_ps_ < 0) return {};
   return fmt::format("{} ends {} us into the window of {} us: it has {} events, and {} more are left out",
-                     scenarios::one_line(file_.string()),
+                     scenarios::one_line(file_.path().string()),
                      format_us(static_cast<double>(cut_ps_ - window_begin_ps_) / 1e6),
                      format_us(static_cast<double>(window_end_ps_ - window_begin_ps_) / 1e6),
                      format_count(events_), format_count(left_out_));

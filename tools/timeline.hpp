@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "tools/observed_port.hpp"
+#include "tools/output_file.hpp"
 #include "tools/trace.hpp"
 
 namespace verbtwin::tools {
@@ -37,7 +38,7 @@ class Timeline final : public Trace, private protocols::AttemptObserver {
  public:
   static constexpr std::uint64_t kEventsMax = 1'000'000;  // what a browser still opens
 
-  /// `name`: what was run. Throws UserError where the file could not be made.
+  /// `name`: what was run. Throws std::system_error where the file cannot be made.
   Timeline(std::filesystem::path file, std::string name, std::uint64_t events_max = kEventsMax);
 
   /// A timeline is what a file of this name gets.
@@ -85,7 +86,7 @@ class Timeline final : public Trace, private protocols::AttemptObserver {
   void mark(std::string_view name, std::int64_t at_ps);
   void next();  // puts what stands between events
 
-  std::filesystem::path file_;
+  OutputFile file_;
   std::string name_;
   std::uint64_t events_max_;
   std::uint64_t events_ = 0, left_out_ = 0;

@@ -1,8 +1,8 @@
 // VerbTrace: a line of CSV for every request that a simulated run posts, as it is posted, warm-up included.
 //
 // Stands between the programs and the ports of their workers; a run without one has nothing in between. One
-// thread; outlives the programs whose ports it wraps. Lines are written as they come (80 B each): the file is
-// as long as the run is.
+// thread; outlives the programs whose ports it wraps. Lines are written as they come (80 B each), beside the
+// file until the end: it is as long as the run is.
 //
 // Columns: time_ns (when the doorbell is rung), node, thread, peer (node; empty for datagrams), queue_pair,
 // verb, bytes, to (the offset in the peer's registered memory, a datagram's queue pair), signalled (0 or 1),
@@ -11,34 +11,33 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <system_error>
 
 #include "tools/observed_port.hpp"
+#include "tools/output_file.hpp"
 #include "tools/trace.hpp"
 
 namespace verbtwin::tools {
 
 class VerbTrace final : public Trace {
  public:
-  /// Throws UserError where the file cannot be made.
-  explicit VerbTrace(const std::filesystem::path& file);
-  ~VerbTrace() override;
-  VerbTrace(const VerbTrace&) = delete;
-  VerbTrace& operator=(const VerbTrace&) = delete;
+  /// Throws std::system_error where the file cannot be made.
+  explicit VerbTrace(std::filesystem::path file);
 
   WorkerPort& wrap(WorkerPort& port) override;
   std::string end() override;
 
  private:
   void note(WorkerPort& port, const ObservedPort::Posted& posted, std::uint64_t list);
-  void write(const std::string& text);
+  void write_lines();
 
-  std::filesystem::path path_;
-  std::FILE* file_ = nullptr;
-  int error_ = 0;  // of the first write that failed
+  OutputFile file_;
+  std::string lines_;                         // not written yet
+  std::optional<std::system_error> failure_;  // of the first write that failed
   std::deque<ObservedPort> ports_;
 };
 
