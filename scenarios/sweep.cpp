@@ -9,6 +9,7 @@
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
+#include "scenarios/validate.hpp"
 
 namespace verbtwin::scenarios {
 
@@ -182,6 +183,55 @@ void refuse_swept(const std::vector<Entry>& entries, const std::vector<Override>
   }
 }
 
+/// A protocol and a workload, which say what their fields may be.
+using Names = std::pair<std::string, std::string>;
+
+Names names_of(const json& scenario) {
+  const auto name = [&](const char* kind) {
+    const json value = scenario.value(json::json_pointer(kind), json());
+    return value.is_string() ? value.get<std::string>() : "";
+  };
+  return {name("/protocol/name"), name("/workload/name")};
+}
+
+/// What is wrong with the file's own value of a swept field, were these the names; absent parts aside.
+std::vector<Finding> check_own(const json& root, const Override& field, const Names& names,
+                               const Catalog& catalog) {
+  json schema = schema_for(catalog, names.first, names.second);
+  for (const std::string& key : field.path) {
+    json member = schema.value("properties", json::object()).value(key, json());
+    if (member.is_null()) return {};  // of other protocols
+    schema = std::move(member);
+  }
+  json value = root.at(json::json_pointer(field.pointer));
+  std::vector<Finding> findings = check(value, schema, field.pointer);
+  std::erase_if(findings, &Finding::missing);
+  return findings;
+}
+
+/// No point has what the file itself says of a field that is swept: so it is looked at here. Protocols and
+/// workloads may be swept too: it has to suit one of them.
+void refuse_own_values(const Document& document, const std::vector<Entry>& entries,
+                       const std::vector<SweepPoint>& points, const Catalog& catalog) {
+  const Names own = names_of(document.root());
+  std::set<Names> others;
+  for (const SweepPoint& point : points) others.insert(names_of(point.scenario.resolved));
+  for (const Entry& entry : entries) {
+    for (const Entry::Key& key : entry.keys) {
+      const Override field = parse_override(key.name + "=");
+      if (!document.root().contains(json::json_pointer(field.pointer))) continue;
+      const auto wrong = [&](const Names& names) {
+        return check_own(document.root(), field, names, catalog);
+      };
+      const std::vector<Finding> findings = wrong(own);
+      const auto suits = [&](const Names& names) { return wrong(names).empty(); };
+      if (findings.empty() || std::ranges::any_of(others, suits)) continue;
+      const Finding& first = first_of(document, findings);
+      refuse(document, first.pointer, first.message, first.anchor);
+    }
+  }
+}
+
 /// What a sweep's value sets, told as a place in the file where it is wrong.
 Override override_of(const std::shared_ptr<const Document>& document, const Entry::Key& key,
                      std::size_t number) {
@@ -253,8 +303,10 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     points.push_back(std::move(point));
     std::size_t i = entries.size();
     while (i > 0 && ++at[i - 1] == entries[i - 1].values) at[--i] = 0;
-    if (i == 0) return points;
+    if (i == 0) break;
   }
+  refuse_own_values(*document, entries, points, catalog);
+  return points;
 }
 
 }  // namespace verbtwin::scenarios

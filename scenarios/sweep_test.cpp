@@ -22,10 +22,7 @@ class Sweep : public testing::Test {
   std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {},
                                  const std::vector<Override>& flags = {}) {
     const fs::path file = directory_ / "s.json";
-    std::ofstream(file)
-        << "{\n\"cluster\": {\"nodes\": 4, \"threads\": 2},\n\"protocol\": {\"name\": \"drtmh\"},\n"
-           "\"workload\": {\"name\": \"smallbank\"}"
-        << (sweep.empty() ? "" : ",\n\"sweep\": " + sweep) << "}\n";
+    std::ofstream(file) << "{\n" << own_ << (sweep.empty() ? "" : ",\n\"sweep\": " + sweep) << "}\n";
     return load_points(file, overrides, test_catalog(), flags);
   }
   std::string refusal(const std::string& sweep, const std::vector<std::string>& overrides = {},
@@ -39,6 +36,9 @@ class Sweep : public testing::Test {
     return "accepted";
   }
 
+  std::string own_ = R"("cluster": {"nodes": 4, "threads": 2},
+"protocol": {"name": "drtmh"},
+"workload": {"name": "smallbank"})";
   TemporaryDirectory made_;
   const fs::path directory_ = made_.path();
 };
@@ -71,6 +71,28 @@ TEST_F(Sweep, NullLeavesAFieldAsItIs) {
   EXPECT_EQ(all[1].scenario.cluster.nodes, 5);
   EXPECT_EQ(all[1].scenario.protocol.at("name"), "drtmh");
   EXPECT_EQ(all[0].settings.size(), 2U) << "a column of the table all the same";
+}
+
+TEST_F(Sweep, TheFilesOwnValueOfASweptFieldIsLookedAtToo) {
+  const auto refused = [&](const std::string& where, const std::string& what, const std::string& sweep) {
+    const std::string before = own_;
+    own_.replace(own_.find(where), where.size(), what);
+    const std::string line = refusal(sweep);
+    own_ = before;
+    return line.substr(line == "accepted" ? 0 : line.find("s.json"));
+  };
+  const std::string threads = R"([{"cluster.threads": [2, 4]}])";
+  EXPECT_EQ(refused("\"threads\": 2", "\"threads\": \"many\"", threads),
+            "s.json:2:36: /cluster/threads: wrong type: string \"many\"; allowed: integer, 1 to 256");
+  EXPECT_THAT(refused("\"threads\": 2", "\"threads\": 0", threads), HasSubstr("out of range: 0"));
+  EXPECT_THAT(refused("\"threads\": 2", "\"thraeds\": 2", R"([{"cluster": [{"nodes": 4}, {"nodes": 5}]}])"),
+              HasSubstr("/cluster/thraeds: unknown key"));
+  EXPECT_THAT(refused("drtmh", "dtrmh", R"([{"protocol.name": ["drtmh", "fasst-occ"]}])"),
+              HasSubstr("/protocol/name: unknown value \"dtrmh\""));
+  // What no point lacks may be absent, and what another protocol takes may be there.
+  EXPECT_EQ(refused(R"("nodes": 4, )", "", R"([{"cluster.nodes": [4, 5]}])"), "accepted");
+  EXPECT_EQ(refused(R"("nodes": 4, )", "", R"([{"cluster": [{"nodes": 4}, {"nodes": 5}]}])"), "accepted");
+  EXPECT_EQ(refused("drtmh", "fasst-occ", R"([{"protocol.name": ["drtmh", "fasst-occ"]}])"), "accepted");
 }
 
 TEST_F(Sweep, WhatAnOverrideSetsHoldsAtEveryPoint) {
