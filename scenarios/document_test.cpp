@@ -132,6 +132,14 @@ TEST(Text, CutsBetweenCharacters) {
   EXPECT_EQ(in_quotes(std::string(1000000, 'a')).size(), 65U);
 }
 
+TEST(Text, ForXmlHoldsWhatItMay) {
+  EXPECT_EQ(for_xml("a\tb\nü\xf0\x9f\x98\x80<"), "a\tb\nü\xf0\x9f\x98\x80<");
+  EXPECT_EQ(for_xml("a\xef\xbf\xbe"
+                    "b\xef\xbf\xbf"
+                    "c\xef\xbf\xbd\x01\r\xff"),
+            "a b c\xef\xbf\xbd   ");
+}
+
 TEST(Text, NearestOnlyWhenClose) {
   const std::vector<std::string> names = {"nodes",         "threads",    "nic",
                                           "nics_per_node", "connectx-4", "connectx-5"};

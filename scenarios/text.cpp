@@ -93,6 +93,22 @@ std::string one_line(std::string_view text, std::size_t length_max) {
   return out;
 }
 
+std::string for_xml(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const CodePoint c = decode(text);
+    const std::size_t length = std::max<std::size_t>(c.length, 1);
+    const bool control = c.value < 0x20 && c.value != '\n' && c.value != '\t';
+    if (c.length == 0 || control || c.value == 0xfffe || c.value == 0xffff) {
+      out += ' ';
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
 std::string in_quotes(std::string_view text) {
   return '"' + one_line(text, kQuotedMax) + '"';
 }

@@ -14,6 +14,10 @@ namespace verbtwin::scenarios {
 /// are escaped; what is longer than `length_max` is cut and ends in "...".
 std::string one_line(std::string_view text, std::size_t length_max = 300);
 
+/// `text` with spaces for what no XML may hold, escaped or not: most control characters, U+FFFE and U+FFFF,
+/// bytes that are no UTF-8.
+std::string for_xml(std::string_view text);
+
 /// `text` in double quotes, on one line, short enough to stand in a message.
 std::string in_quotes(std::string_view text);
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "scenarios/text.hpp"
 #include "tools/bottleneck.hpp"
 #include "tools/member.hpp"
 #include "tools/text.hpp"
@@ -45,7 +46,7 @@ svg { max-width: 100%; height: auto; } .chart text { fill: var(--soft); font-siz
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : scenarios::for_xml(text)) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -60,7 +61,7 @@ std::string escaped(std::string_view text) {
         out += "&quot;";
         break;
       default:
-        out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? ' ' : c;
+        out += c;
     }
   }
   return out;
@@ -316,10 +317,9 @@ void add_checks(Page& page, const Json& result) {
   page.raw("<ul>\n");
   for (const Json& check : checks) {
     const auto violations = check.value("violations", std::uint64_t{0});
-    page.raw(fmt::format("<li><b class=\"{}\">{}</b> {}: {} transactions, {}</li>\n",
-                         violations == 0 ? "good" : "bad", violations == 0 ? "PASS" : "FAIL",
-                         escaped(check.value("name", "")),
-                         format_count(check.value("transactions", std::uint64_t{0})),
+    page.raw(fmt::format("<li><b class=\"{}\">{}</b> {}: {}, {}</li>\n", violations == 0 ? "good" : "bad",
+                         violations == 0 ? "PASS" : "FAIL", escaped(check.value("name", "")),
+                         format_counted(check.value("transactions", std::uint64_t{0}), "transaction"),
                          format_counted(violations, "violation")));
   }
   page.raw("</ul>\n");

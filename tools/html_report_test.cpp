@@ -18,7 +18,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kHostile = R"(</title><script>alert("x")</script> & 'more')";
+constexpr const char* kHostile = R"(</title><script>alert("x")</script> & 'more')"
+                                 "\xef\xbf\xbe";
 
 json result_of(const char* scenario) {
   return simulate(load(scenario, {}), {});
@@ -44,7 +45,7 @@ void expect_sound(const std::string& page) {
   std::istringstream in(page);
   boost::property_tree::ptree tree;
   EXPECT_NO_THROW(boost::property_tree::read_xml(in, tree)) << page;
-  for (const char* outside : {"<script", "src=", "url(", "@import", "http:", "https:"})
+  for (const char* outside : {"<script", "src=", "url(", "@import", "http:", "https:", "\xef\xbf\xbe"})
     EXPECT_THAT(page, Not(HasSubstr(outside)));
 }
 
@@ -90,7 +91,7 @@ TEST(HtmlReport, NamesAreText) {
   expect_sound(sweep);
   EXPECT_THAT(sweep, HasSubstr("href=\"points/007/report.html\""));
   EXPECT_THAT(sweep, HasSubstr("<svg><title>drawn"));
-  EXPECT_THAT(sweep, HasSubstr("PARTIAL: 0 of 1 points, and 1 cut short"));
+  EXPECT_THAT(sweep, HasSubstr("PARTIAL: 0 of 1 point, and 1 cut short"));
   rows[0].result["partial"] = false;
   EXPECT_THAT(html_report(rows, 9, ""), HasSubstr("PARTIAL: 1 of 9 points<"));
   EXPECT_THAT(html_report(rows, 1, ""), Not(HasSubstr("PARTIAL")));

@@ -13,6 +13,7 @@
 #include <memory>
 #include <system_error>
 
+#include "scenarios/text.hpp"
 #include "tools/output_file.hpp"
 
 extern char** environ;
@@ -31,7 +32,7 @@ constexpr std::size_t kNameCharacters = 32;  // of a curve, as many as leave roo
 /// In single quotes gnuplot replaces nothing but a doubled quote: no `command`, no @macro.
 std::string in_single_quotes(const std::string& text) {
   std::string out(1, '\'');
-  for (const char c : text) {
+  for (const char c : scenarios::for_xml(text)) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       out += ' ';
     } else {

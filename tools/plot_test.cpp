@@ -48,12 +48,15 @@ TEST_F(PlotTest, AUsersNamesAreTextAndNothingElse) {
   panel.title = "`touch " + marker + "`' \nsystem('touch " + marker + "')\n#";
   panel.x_label = "@x \"`touch " + marker + "`";
   panel.curves[0].name = "<script>&'; system(\"touch " + marker + "\")";
-  panel.categories = {"EOD\n!touch " + marker, "b"};
+  panel.categories = {"EOD\n!touch " + marker,
+                      "no\xef\xbf\xbf"
+                      "character"};
   EXPECT_EQ(draw(plot_script({panel}), directory_ / "x.svg"), "");
   EXPECT_FALSE(fs::exists(marker));
   const std::string svg = read_text(directory_ / "x.svg");
   EXPECT_THAT(svg, HasSubstr("&lt;script"));
   EXPECT_THAT(svg, Not(HasSubstr("<script")));
+  EXPECT_THAT(svg, HasSubstr("no character")) << "U+FFFF, which would be no XML";
 }
 
 TEST_F(PlotTest, SaysWhyThereIsNone) {

@@ -10,6 +10,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
+#include "tools/text.hpp"
 
 namespace verbtwin::tools {
 
@@ -63,10 +64,9 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
         "under Slurm, Open MPI or MPICH's mpiexec, or let `verbtwin launch` start all ranks");
   }
   if (*ranks != nodes) {
-    throw UserError("",
-                    fmt::format("--ranks {}: the scenario has {} nodes, one rank each; allowed: {}, or --set "
-                                "cluster.nodes={}",
-                                *ranks, nodes, nodes, *ranks));
+    throw UserError("", fmt::format("--ranks {}: the scenario has {}, one rank each; allowed: {}, or --set "
+                                    "cluster.nodes={}",
+                                    *ranks, format_counted(nodes, "node"), nodes, *ranks));
   }
   if (*rank < 0 || *rank >= *ranks) {
     throw UserError("", fmt::format("--rank {}: out of range; allowed: 0 to {}", *rank, *ranks - 1));

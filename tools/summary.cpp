@@ -332,9 +332,9 @@ void Summary::checks() {
     const std::uint64_t violations = count_of(check, "violations");
     std::string text = fmt::format("{}: ", check.value("name", ""));
     if (check.contains("transactions")) {
-      text += fmt::format("{} transactions, ", format_count(count_of(check, "transactions")));
+      text += format_counted(count_of(check, "transactions"), "transaction") + ", ";
     }
-    text += fmt::format("{} violation{}", format_count(violations), violations == 1 ? "" : "s");
+    text += format_counted(violations, "violation");
     const char* separator = "; allowed: ";
     for (const auto& [name, count] : member(check, "allowed").items()) {
       text += fmt::format("{}{} {}", std::exchange(separator, ", "), name,

@@ -257,7 +257,7 @@ std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points) 
   const auto complete = static_cast<std::size_t>(std::ranges::count_if(rows, is_complete));
   if (complete == points) return "";
   const std::size_t cut = rows.size() - complete;
-  return fmt::format("PARTIAL: {} of {} points{}", complete, points,
+  return fmt::format("PARTIAL: {} of {}{}", complete, format_counted(points, "point"),
                      cut == 0 ? "" : fmt::format(", and {} cut short", cut));
 }
 

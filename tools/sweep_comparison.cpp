@@ -193,8 +193,8 @@ std::string words_of(const RateOrder& order, const std::vector<PointComparison>&
   std::vector<std::string> short_names;
   for (const std::string& path : order.same) short_names.push_back(column_of(path));
   std::string text =
-      fmt::format("by rate the same in {} of {} pairs of points{} (those over 1 % apart)",
-                  format_count(order.pairs - order.swapped), format_count(order.pairs),
+      fmt::format("by rate the same in {} of {} of points{} (those over 1 % apart)",
+                  format_count(order.pairs - order.swapped), format_counted(order.pairs, "pair"),
                   short_names.empty() ? "" : fmt::format(" with the same {}", fmt::join(short_names, ", ")));
   std::vector<std::string> examples;
   for (const auto& [in_a, in_b] : order.examples) {
@@ -364,8 +364,9 @@ std::string render_comparison(const SweepComparison& comparison, const SummarySt
   }
   const auto compared = static_cast<std::size_t>(std::ranges::count_if(points, is_compared));
   if (compared < points.size())
-    text +=
-        labelled("compared", fmt::format("{} of {} points that both have", compared, points.size()), style);
+    text += labelled("compared",
+                     fmt::format("{} of {} that both have", compared, format_counted(points.size(), "point")),
+                     style);
   for (const auto& [label, side] :
        {std::pair("A warns", &PointComparison::a), std::pair("B warns", &PointComparison::b)}) {
     const std::vector<std::string> warnings = warnings_of(points, side);
