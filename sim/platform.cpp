@@ -47,14 +47,12 @@ T& simgrid_variable(const char* name) {
 }
 
 /// SimGrid 3.32 can end an engine and start another, but keeps its clock, the callbacks of the engine that is
-/// gone (each engine adds some to every activity) and the notion that it is too late for a platform's
-/// <config>. With these forgotten, a simulation does not depend on those that ran before it in the process,
-/// nor grow slower.
+/// gone (each engine adds some to every activity). With these forgotten, a simulation does not depend on
+/// those that ran before it in the process, nor grow slower.
 void forget_former_engine() {
   using ActivitySignal = simgrid::xbt::signal<void(const s4u::Activity&)>;
   using ExecSignal = simgrid::xbt::signal<void(const s4u::Exec&)>;
   simgrid_variable<double>("_ZN7simgrid6kernel10EngineImpl4now_E") = 0;
-  simgrid_variable<int>("_sg_cfg_init_status") = 1;
   simgrid_variable<ActivitySignal>("_ZN7simgrid3s4u8Activity13on_completionE").disconnect_slots();
   simgrid_variable<ActivitySignal>("_ZN7simgrid3s4u8Activity12on_suspendedE").disconnect_slots();
   simgrid_variable<ActivitySignal>("_ZN7simgrid3s4u8Activity10on_resumedE").disconnect_slots();

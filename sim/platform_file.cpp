@@ -11,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -162,12 +163,68 @@ std::string why_not(const Probe& probe, const Ended& ended) {
   throw UserError(kPlatformPointer, fmt::format("platform {}: {}", file.string(), why));
 }
 
-std::string without_comments(std::string text) {
-  for (std::size_t begin = 0; (begin = text.find("<!--", begin)) != std::string::npos;) {
-    const std::size_t end = text.find("-->", begin);
-    text.erase(begin, end == std::string::npos ? end : end + 3 - begin);
+[[noreturn]] void refuse_at(const std::filesystem::path& file, std::ptrdiff_t line, const std::string& why) {
+  throw UserError(kPlatformPointer, fmt::format("platform {}:{}: {}", file.string(), line, why));
+}
+
+/// An element's opening tag.
+struct Tag {
+  struct Attribute {
+    std::string_view name, value;
+  };
+  std::string_view name;
+  std::vector<Attribute> attributes;
+  std::string_view content;  // up to the next closing one
+  std::ptrdiff_t line;
+};
+
+/// The tags of an XML. What looks like one in a comment, an instruction or a value is none, for SimGrid
+/// neither. They end where the XML does, or where it is none: SimGrid gets no further.
+std::vector<Tag> tags_of(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  std::vector<Tag> tags;
+  std::size_t at = 0, counted = 0;
+  std::ptrdiff_t line = 1;
+  const auto skip = [&](std::string_view end) {  // behind it
+    const std::size_t found = text.find(end, at);
+    at = found == text.npos ? text.size() : found + end.size();
+  };
+  const auto skip_space = [&] { at = std::min(text.find_first_not_of(kSpace, at), text.size()); };
+  const auto take_until = [&](std::string_view ends) {
+    const std::size_t begin = at;
+    at = std::min(text.find_first_of(ends, at), text.size());
+    return text.substr(begin, at - begin);
+  };
+  while ((at = text.find('<', at)) != text.npos) {
+    const std::string_view rest = text.substr(at);
+    if (rest.starts_with("<!--")) {
+      skip("-->");
+    } else if (rest.starts_with("<?")) {
+      skip("?>");
+    } else if (rest.starts_with("<![CDATA[")) {
+      skip("]]>");
+    } else if (rest.starts_with("<!") || rest.starts_with("</")) {
+      skip(">");
+    } else {
+      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
+                         text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+      counted = at++;
+      Tag& tag = tags.emplace_back(Tag{take_until(" \t\r\n/>"), {}, {}, line});
+      for (skip_space(); at < text.size() && text[at] != '>' && text[at] != '/'; skip_space()) {
+        const std::string_view name = take_until(" \t\r\n=");
+        skip_space();
+        if (at == text.size() || text[at++] != '=') return tags;
+        skip_space();
+        if (at == text.size() || (text[at] != '"' && text[at] != '\'')) return tags;
+        const std::string_view quote = text.substr(at++, 1);
+        tag.attributes.push_back({name, take_until(quote)});
+        at = std::min(at + 1, text.size());
+      }
+      skip(">");
+      tag.content = text.substr(at, std::min(text.find("</", at), text.size()) - at);
+    }
   }
-  return text;
+  return tags;
 }
 
 std::string text_of(const std::filesystem::path& file) {
@@ -179,37 +236,54 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// SimGrid passes over events with these values, at time 0 at least. Every line of a date and a value is
-/// looked at, so `text` may be a profile or an XML with profiles in it.
-void refuse_values(const std::filesystem::path& file, const std::string& text) {
-  std::istringstream lines(text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
+/// SimGrid passes over events with these values, at time 0 at least. `text` begins at a line of the file.
+void refuse_values(const std::filesystem::path& file, std::string_view text, std::ptrdiff_t line_number = 1) {
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line); ++line_number) {
     char *after_date = nullptr, *after_value = nullptr;
     std::strtod(line.c_str(), &after_date);
     const double value = std::strtod(after_date, &after_value);
     if (after_date == line.c_str() || after_value == after_date || value >= 0) continue;
-    throw UserError(kPlatformPointer, fmt::format("{}:{}: a profile's value of {:g}; allowed: 0 and more",
-                                                  file.string(), number, value));
+    refuse_at(file, line_number, fmt::format("a profile's value of {:g}; allowed: 0 and more", value));
   }
 }
 
-void check_profiles(const std::filesystem::path& xml, const std::string& text) {
-  refuse_values(xml, text);
-  constexpr std::string_view kAttribute = "file=";  // bandwidth_file=, state_file=, a trace's file=
-  for (std::size_t at = 0; (at = text.find(kAttribute, at)) != std::string::npos;) {
-    at += kAttribute.size();
-    const std::size_t end = at < text.size() ? text.find(text[at], at + 1) : std::string::npos;
-    if (end == std::string::npos) return;  // SimGrid's to refuse, as a file that is not there
-    const std::string name = text.substr(at + 1, end - at - 1);
+/// SimGrid looks where the program runs, and beside the XML: what stands in the one place may change.
+void check_profile(const std::filesystem::path& xml, std::ptrdiff_t line, std::string_view name) {
+  if (name.find('&') != name.npos)
+    refuse_at(xml, line, fmt::format("'{}': allowed: a file's name without &", name));
+  for (const std::filesystem::path& file : {xml.parent_path() / name, std::filesystem::path(name)}) {
     std::error_code ignored;
-    std::filesystem::path file = xml.parent_path() / name;
-    if (!std::filesystem::exists(file, ignored)) file = name;
-    if (!std::filesystem::exists(file, ignored)) continue;
-    if (!std::filesystem::is_regular_file(file, ignored)) refuse(xml, name + ": not a file");
+    if (!std::filesystem::exists(file, ignored)) continue;  // SimGrid's to refuse, where neither does
+    if (!std::filesystem::is_regular_file(file, ignored))
+      refuse_at(xml, line, fmt::format("{}: not a file", name));
     refuse_values(file, text_of(file));
   }
+}
+
+/// Whether it is of a profile. SimGrid refuses the other elements that would do more than say what is there:
+/// <include>, <actor>, a DOCTYPE that is not its own, or one with entities.
+bool check_tag(const std::filesystem::path& xml, const Tag& tag) {
+  // It could write to any file, stop the program, and change the one network model and not the other.
+  if (tag.name == "config") {
+    refuse_at(xml, tag.line,
+              "<config>: SimGrid's configuration is not the platform's; allowed: a platform without it");
+  }
+  const auto is_of_latencies = [](const Tag::Attribute& attribute) {
+    return attribute.name == "latency_file" || (attribute.name == "kind" && attribute.value == "LATENCY");
+  };
+  // SimGrid tells nobody of their events, and aborts on one that is no number.
+  if (std::ranges::any_of(tag.attributes, is_of_latencies)) {
+    refuse_at(xml, tag.line, "it has a profile of latencies: not simulated; allowed: profiles of bandwidths");
+  }
+  bool has_profile = tag.name == "trace";
+  if (has_profile) refuse_values(xml, tag.content, tag.line);
+  for (const auto& [name, value] : tag.attributes) {
+    if (!name.ends_with("file")) continue;  // bandwidth_file=, state_file=, a trace's file=
+    check_profile(xml, tag.line, value);
+    has_profile = true;
+  }
+  return has_profile;
 }
 
 }  // namespace
@@ -222,14 +296,10 @@ PlatformFile read_platform_file(const std::filesystem::path& file) {
   // SimGrid would execute a .so
   if (file.extension() != ".xml") refuse(file, "not a SimGrid platform (.xml)");
 
-  const std::string text = without_comments(text_of(file));
-  const auto has = [&](const char* word) { return text.find(word) != std::string::npos; };
-  // SimGrid tells nobody of their events, and aborts on one that is no number.
-  if (has("latency_file") || has("\"LATENCY\"") || has("'LATENCY'"))
-    refuse(file, "it has a profile of latencies: not simulated; allowed: profiles of bandwidths");
-  check_profiles(file, text);
-  // A mention that is none costs no more than the next platform in this process.
-  return {has("_file") || has("<trace") || has("<profile")};
+  const std::string text = text_of(file);
+  bool has_profiles = false;
+  for (const Tag& tag : tags_of(text)) has_profiles |= check_tag(file, tag);
+  return {has_profiles};
 }
 
 void try_platform(const std::filesystem::path& file, std::size_t nodes,

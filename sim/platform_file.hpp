@@ -20,11 +20,11 @@ namespace verbtwin::sim {
 inline constexpr const char* kPlatformPointer = "/cluster/network/platform";
 
 struct PlatformFile {
-  bool has_profiles = false;  // or mentions them: SimGrid does not tell
+  bool has_profiles = false;  // SimGrid does not tell
 };
 
-/// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for profiles of
-/// latencies, which are not simulated, and for values in profiles that SimGrid would pass over.
+/// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for a <config>, for
+/// profiles of latencies, which are not simulated, and for values in profiles that SimGrid would pass over.
 PlatformFile read_platform_file(const std::filesystem::path& file);
 
 /// What the child has loaded.

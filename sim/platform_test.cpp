@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
 #include <unistd.h>
 #include <simgrid/s4u/Engine.hpp>
 #include <simgrid/s4u/Host.hpp>
@@ -262,11 +263,32 @@ TEST(PlatformXml, SixteenHostsOnOneSwitch) {
   }
 }
 
-TEST(PlatformXml, ItsConfigurationDoesNotReplaceOurs) {
-  const auto file =
-      file_with("config.xml", platform_xml(R"(<config><prop id="network/model" value="LV08"/></config>
-<zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>)"));
-  EXPECT_EQ(Platform::from_xml(file, 1)->endpoints(), 1);
+/// SimGrid would empty the file, and does what is configured as soon as it reads of it.
+TEST(PlatformXml, ItsConfigurationIsRefusedBeforeSimGridReadsIt) {
+  const auto kept = file_with("kept.txt", "data");
+  const std::string config =
+      R"(<config id="c"><prop id="tracing" value="yes"/><prop id="tracing/filename" value=")" +
+      kept.string() + "\"/></config>";
+  const std::string body = zone_xml(kRoutes).substr(platform_xml("").find("</platform>"));
+  const std::string says =
+      "<config>: SimGrid's configuration is not the platform's; allowed: a platform without it";
+  EXPECT_THAT(refusal(platform_xml(config + "\n" + body)), EndsWith("refused.xml:2: " + says));
+  EXPECT_THAT(refusal(platform_xml("<?x <!-- ?>\n" + config + body)), EndsWith("refused.xml:3: " + says));
+  EXPECT_THAT(refusal(platform_xml("<config\nid='c'/>" + body)), EndsWith(says));
+  EXPECT_EQ(std::filesystem::file_size(kept), 4U);
+  EXPECT_EQ(refusal(zone_xml("<!-- " + config + " -->" + kRoutes)), "(accepted)");
+  std::string xml = zone_xml(kRoutes);
+  xml.insert(xml.find("\n<host"), "<prop id='a>b' value='/> config '/>");
+  EXPECT_EQ(refusal(xml), "(accepted)");
+}
+
+/// SimGrid's own words: what it would read, write or call beside what it is told of the platform.
+TEST(PlatformXml, WhatIsMoreThanAPlatformIsRefused) {
+  EXPECT_THAT(refusal(platform_xml(R"(<include file="other.xml"/>)")),
+              HasSubstr("<include> tag was removed"));
+  std::string xml = zone_xml(kRoutes);
+  EXPECT_THAT(refusal(xml.insert(xml.find(">\n"), R"( [<!ENTITY e SYSTEM "/etc/hostname">])")),
+              HasSubstr("Invalid XML"));
 }
 
 TEST(PlatformXml, FilesThatCannotBeReadAreRefused) {
@@ -364,7 +386,17 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
   EXPECT_THAT(value("0 0\n"), EndsWith("link 'wire' has a bandwidth of 0 B/s; allowed: 1 kB/s to 1e15 B/s"));
   EXPECT_THAT(
       refusal(zone_xml("<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\" state_file=\"/dev/zero\"/>")),
-      EndsWith("/dev/zero: not a file"));
+      EndsWith("refused.xml:4: /dev/zero: not a file"));
+  const auto pipe = file_with("pipe", "");
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto from_pipe = [&](const std::string& attribute) {
+    return refusal(zone_xml("<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\" " + attribute + "/>"));
+  };
+  EXPECT_THAT(from_pipe("bandwidth_file = \"" + pipe.string() + '"'), EndsWith("pipe: not a file"));
+  EXPECT_THAT(from_pipe("bandwidth_file\n='" + pipe.string() + "'"), EndsWith("pipe: not a file"));
+  EXPECT_THAT(from_pipe("bandwidth_file=\"" + pipe.parent_path().string() + "/pip&#101;\""),
+              EndsWith("/pip&#101;': allowed: a file's name without &"));
   EXPECT_THAT(
       refusal(with_profile("state_file", "0 0\n", true)),
       EndsWith("host 'zebra' is off: not simulated; allowed: profiles that leave every node's host on"));
@@ -372,6 +404,8 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
               EndsWith("it has a profile of latencies: not simulated; allowed: profiles of bandwidths"));
   EXPECT_THAT(refusal(zone_xml(R"(<trace_connect kind="LATENCY" trace="t" element="wire"/>)")),
               HasSubstr("profile of latencies"));
+  EXPECT_THAT(refusal(zone_xml("<trace id=\"t\" periodicity=\"1\">\n0 1e9\n0.1 -5\n</trace>")),
+              HasSubstr("refused.xml:6: a profile's value of -5"));
   EXPECT_EQ(refusal(zone_xml("<!-- no latency_file -->" + kRoutes)), "(accepted)");
 }
 
