@@ -284,6 +284,11 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
   EXPECT_EQ(error_of_cluster(R"({"nodes": 200, "network": {"topology": "dragonfly"}})"),
             "s.json:4:40: /cluster/network/groups: out of range: 128 places for 400 NIC ports (nodes x "
             "nics_per_node); allowed: at least 400");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 4, "network": {"topology": "torus", "model": "simgrid"}})"),
+      "s.json:4:69: /cluster/network/model: SimGrid has no link between a port of a torus and its router: "
+      "a port would send as fast as all of the router's cables; allowed with \"topology\" torus: "
+      "\"model\" fifo");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 4, "network": {"platform": "p.xml", "cable_ns": 5}})"),
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "

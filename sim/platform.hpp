@@ -78,7 +78,8 @@ class Platform {
   /// SimGrid's torus with its routing, one dimension after the other. Every hop takes the cable's latency and
   /// that of the router behind it. What a port sends and what passes by share its router's links; between
   /// port and router there is a link without latency, of the port's rate, each way, which SimGrid does not
-  /// know (with network.model = simgrid a port sends as fast as all of its router's cables).
+  /// know (scenarios refuse network.model = simgrid there: a port would send as fast as all of its router's
+  /// cables).
   static std::unique_ptr<Platform> torus(const StarParameters& ports, const Torus& torus);
 
   /// SimGrid's dragonfly with its minimal routing: at most one cable between groups on the way. Latencies are
