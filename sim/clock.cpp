@@ -13,8 +13,6 @@ namespace s4u = simgrid::s4u;
 namespace {
 
 constexpr std::int64_t kWindowPs = 1'000'000;
-/// Beyond, a double in seconds is too coarse.
-[[maybe_unused]] constexpr std::int64_t kUntilMaxPs = 100'000'000'000'000;
 constexpr double kPsPerSecond = 1e12;
 constexpr std::uint32_t kLinkChange = Calendar::kIndexMax;
 

@@ -28,6 +28,8 @@ namespace verbtwin::sim {
 class Clock final : private EventHandler {
  public:
   enum class Messages { kNone, kSimulated };
+  /// Beyond, a double in seconds is too coarse.
+  static constexpr std::int64_t kUntilMaxPs = 100'000'000'000'000;
 
   Clock(Platform& platform, Calendar& calendar, Messages messages = Messages::kNone);
   ~Clock();
@@ -35,7 +37,7 @@ class Clock final : private EventHandler {
   Clock& operator=(const Clock&) = delete;
 
   /// Runs every event up to and including `until_ps`. Asks `keep_going` before each window and returns false,
-  /// early, as soon as it says no. May be called again and again, up to 100 s.
+  /// early, as soon as it says no. May be called again and again, up to kUntilMaxPs.
   bool run_until(std::int64_t until_ps, const std::function<bool()>& keep_going);
 
   /// Starts a SimGrid communication at `start_ps` (not in the past) and runs the event (handler, index) when

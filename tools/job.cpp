@@ -55,7 +55,7 @@ class Transactions final : public SystemJob<protocols::System, protocols::NodePr
         input.workers.push_back(&node->statistics(thread));
       }
     }
-    if (system_.parameters().check) input.checks = protocols::run_checks(system_, nodes_);
+    if (system_.parameters().check && !run.unchecked) input.checks = protocols::run_checks(system_, nodes_);
     return make_result(input);
   }
 };
@@ -69,6 +69,7 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
     input.transaction_names = system_.workload().transaction_names();
     std::vector<const protocols::RampHistory*> histories;
     std::vector<protocols::LastVersion> last_versions;
+    const bool is_checked = system_.parameters().check && !run.unchecked;
     for (const auto& node : nodes_) {
       for (int thread = 0; thread < node->threads(); ++thread) {
         input.clients.push_back(&node->statistics(thread));
@@ -76,12 +77,11 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
         histories.insert(histories.end(), more.begin(), more.end());
       }
       input.collected_early += node->versions_collected_early();
-      if (!system_.parameters().check) continue;
+      if (!is_checked) continue;
       const auto held = node->last_versions();
       last_versions.insert(last_versions.end(), held.begin(), held.end());
     }
-    if (system_.parameters().check)
-      input.checks = protocols::run_checks(system_, histories, std::move(last_versions));
+    if (is_checked) input.checks = protocols::run_checks(system_, histories, std::move(last_versions));
     return make_result(std::move(input));
   }
 };

@@ -22,6 +22,7 @@ namespace verbtwin::tools {
 struct RunInput {
   const scenarios::Scenario* scenario = nullptr;
   bool partial = false;
+  bool unchecked = false;  // transactions are still under way
   std::int64_t window_ps = 0;
   const sim::Usage* before = nullptr;  // at the window's ends
   const sim::Usage* after = nullptr;

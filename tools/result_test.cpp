@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -91,6 +92,19 @@ TEST(Drain, TransactionsThatAreTriedAgainForEverEndTheRun) {
   };
   EXPECT_THAT(locks_stay, testing::ThrowsMessage<std::runtime_error>(testing::ContainsRegex(
                               "still being tried again.*; node 0: thread 0 coroutine 0: ")));
+}
+
+/// What is measured stays, unchecked.
+TEST(Drain, EndsSoonWhereTheRunIsToldToStop) {
+  std::atomic<bool> stop{false};
+  RunControl control;
+  control.sabotage.keep_locks = true;
+  control.stop = &stop;
+  control.progress = [&](double, double, std::uint64_t) { stop = true; };
+  const json result = run(kSmallBank, {"cluster.host=ideal-host", "cluster.threads=24"}, control);
+  EXPECT_EQ(result.at("partial"), true);
+  EXPECT_EQ(result.at("checks"), json::array());
+  EXPECT_THAT(result.at("warning").dump(), testing::HasSubstr("nothing is checked"));
 }
 
 TEST(ResultPage, HasEveryKey) {

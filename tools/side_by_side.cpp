@@ -18,6 +18,7 @@
 #include "scenarios/loader.hpp"
 #include "tools/progress.hpp"
 #include "tools/simulate.hpp"
+#include "tools/stop_signals.hpp"
 #include "tools/summary.hpp"
 #include "tools/sweep.hpp"
 
@@ -68,6 +69,8 @@ std::string run_point(const scenarios::Scenario& scenario, PointState& state, co
   };
   try {
     return simulate(scenario, control).dump();
+  } catch (const Interrupted&) {
+    return "";
   } catch (const UserError& error) {
     throw UserError("", scenarios::describe(scenario, error));
   }

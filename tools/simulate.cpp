@@ -18,6 +18,7 @@
 #include "scenarios/document.hpp"
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
+#include "tools/stop_signals.hpp"
 #include "tools/text.hpp"
 #include "tools/trace.hpp"
 
@@ -97,28 +98,33 @@ class Simulation {
           sim::ClusterParameters p = cluster_parameters(scenario, control);
           p.node_memory_b = job_->node_memory_bytes();
           return p;
-        }()) {
-    window_.begin_ps = us_to_ps(scenario.run.warmup_us);
-    window_.end_ps = window_.begin_ps + us_to_ps(scenario.run.measure_us);
-    const scenarios::Cluster& shape = scenario.cluster;
-    if (control.trace != nullptr) control.trace->measures_from(window_.begin_ps);
+        }()) {}
+
+  ~Simulation() { job_.reset(); }  // before the cluster, whose devices its programs use
+
+  /// Makes the programs. What is there of them goes before the cluster, also where this throws.
+  void set_up() {
+    window_.begin_ps = us_to_ps(scenario_.run.warmup_us);
+    window_.end_ps = window_.begin_ps + us_to_ps(scenario_.run.measure_us);
+    const scenarios::Cluster& shape = scenario_.cluster;
+    if (control_.trace != nullptr) control_.trace->measures_from(window_.begin_ps);
     for (int node = 0; node < shape.nodes; ++node) {
+      end_if_told_to_stop();
       std::vector<WorkerPort*> ports;
       for (int thread = 0; thread < shape.threads; ++thread) {
         WorkerPort& port = cluster_.port(node, thread);
-        ports.push_back(control.trace == nullptr ? &port : &control.trace->wrap(port));
+        ports.push_back(control_.trace == nullptr ? &port : &control_.trace->wrap(port));
       }
       nodes_.push_back(&job_->add_node(node, cluster_.memory(node), ports));
     }
     for (int node = 0; node < shape.nodes; ++node) {
+      end_if_told_to_stop();
       nodes_[static_cast<std::size_t>(node)]->start(window_, stopping_);
       for (int thread = 0; thread < shape.threads; ++thread) {
         cluster_.drive(node, thread, nodes_[static_cast<std::size_t>(node)]->worker(thread));
       }
     }
   }
-
-  ~Simulation() { job_.reset(); }  // before the cluster, whose devices its programs use
 
   void run() {
     const bool going_on = advance(window_.begin_ps);
@@ -134,7 +140,7 @@ class Simulation {
     window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
     after_ = cluster_.usage();
     if (control_.trace != nullptr) control_.trace->measured_until(window_.end_ps);
-    drain();
+    unchecked_ = !drain();
   }
 
   /// Checks the run; `begun`: when it began.
@@ -145,11 +151,20 @@ class Simulation {
   bool advance(std::int64_t until_ps) {
     std::uint32_t windows = 0;
     cluster_.clock().run_until(until_ps, [&] {
-      if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed)) stopping_.store(true);
+      if (is_told_to_stop()) stopping_.store(true);
       if (control_.progress && ++windows % 8 == 0) report_progress();
       return !stopping_.load();
     });
     return !stopping_.load();
+  }
+
+  bool is_told_to_stop() const {
+    return control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed);
+  }
+
+  void end_if_told_to_stop() const {
+    if (is_told_to_stop())
+      throw Interrupted("stopped while the cluster was being set up: there is nothing of the run to keep");
   }
 
   std::uint64_t finished_ever() const {
@@ -164,15 +179,19 @@ class Simulation {
   }
 
   /// Lets what is in flight finish: the checks need a quiet cluster. Not for ever: transactions may keep
-  /// aborting each other. All is measured, so a signal that comes now changes nothing.
-  void drain() {
+  /// aborting each other. All is measured: who is told to stop has another second for it. False: that was not
+  /// enough.
+  bool drain() {
     // Since the last one that finished:
-    constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second
+    constexpr std::int64_t kDrainPs = 1'000'000'000'000;  // a simulated second, or
+    constexpr std::int64_t kRoundTrips = 100;             // more than a transaction's attempts take
     constexpr std::uint64_t kEventsInVain = 5'000'000;
+    constexpr double kPatience_s = 1;
     sim::Calendar& calendar = cluster_.calendar();
     std::uint64_t finished = finished_ever(), finished_at = calendar.executed();
     std::int64_t finished_ps = calendar.now_ps();
-    bool in_vain = false;
+    bool in_vain = false, is_cut_short = false;
+    std::optional<WallClock::time_point> told;
     const auto going_on = [&] {
       if (const std::uint64_t now = finished_ever(); now != finished) {
         finished = now;
@@ -180,15 +199,19 @@ class Simulation {
         finished_ps = calendar.now_ps();
       }
       in_vain = calendar.executed() - finished_at > kEventsInVain;
-      return !in_vain;
+      if (!told && is_told_to_stop()) told = WallClock::now();
+      is_cut_short = told && seconds_since(*told) > kPatience_s;
+      return !in_vain && !is_cut_short;
     };
+    const std::int64_t wait_ps = std::max(kDrainPs, kRoundTrips * cluster_.round_trip_ps());
+    const auto until_ps = [&] { return std::min(finished_ps + wait_ps, sim::Clock::kUntilMaxPs); };
     // A message that SimGrid carries is in flight without an event.
-    const auto until_ps = [&finished_ps] { return finished_ps + kDrainPs; };
     while ((!calendar.empty() || cluster_.transport().in_flight() > 0) && calendar.now_ps() < until_ps() &&
-           !in_vain) {
+           !in_vain && !is_cut_short) {
       const std::int64_t next_ps = calendar.empty() ? calendar.now_ps() : calendar.next_ps();
       cluster_.clock().run_until(std::min(next_ps + us_to_ps(1), until_ps()), going_on);
     }
+    if (is_cut_short) return false;
     const bool out_of_time = !in_vain && calendar.now_ps() >= until_ps();
     // A protocol's requests do not fail here unless it, or the simulator, is wrong.
     const std::uint64_t failed = cluster_.transport().failed();
@@ -218,6 +241,7 @@ class Simulation {
           "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped){}",
           unfinished, what_is_run(scenario_), after_.verbs.datagrams_dropped, what_is_awaited()));
     }
+    return true;
   }
 
   /// On the first node that has something to tell; empty: none has.
@@ -235,7 +259,7 @@ class Simulation {
   sim::Cluster cluster_;
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
-  bool partial_ = false;
+  bool partial_ = false, unchecked_ = false;
   std::int64_t measured_until_ps_ = 0;
   std::uint64_t finished_early_ = 0, finished_late_ = 0;  // in the halves of the window
   sim::Usage before_, after_;
@@ -245,13 +269,18 @@ class Simulation {
 nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   RunInput run;
   run.scenario = &scenario_;
-  run.partial = partial_;
+  run.partial = partial_ || unchecked_;
+  run.unchecked = unchecked_;
   run.window_ps = window_.end_ps - window_.begin_ps;
   run.before = &before_;
   run.after = &after_;
   run.finished_early = finished_early_;
   run.finished_late = finished_late_;
   nlohmann::json result = job_->result(run);
+  if (unchecked_) {
+    result["warning"].push_back(
+        "a signal ended the run before its last transactions had ended: nothing is checked");
+  }
   const double wall_s = seconds_since(begun);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -292,6 +321,7 @@ nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& c
   check_simulated_time(scenario.run);
   const WallClock::time_point start = WallClock::now();
   Simulation simulation(scenario, control);
+  simulation.set_up();
   const double setup_s = seconds_since(start);
   const WallClock::time_point begun = WallClock::now();
   simulation.run();

@@ -23,7 +23,7 @@ class Trace;
 struct RunControl {
   /// Called now and then with how far the run is (warm-up included); may be empty.
   std::function<void(double simulated_us, double total_us, std::uint64_t committed)> progress;
-  const std::atomic<bool>* stop = nullptr;         // set: end early, mark the result partial
+  const std::atomic<bool>* stop = nullptr;         // set: end early, mark the result partial, or Interrupted
   const models::NicProfile* nic = nullptr;         // in place of the profiles that the scenario names
   const models::HostProfile* host = nullptr;       // likewise
   const models::SocketProfile* sockets = nullptr;  // likewise
