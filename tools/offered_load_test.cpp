@@ -86,12 +86,25 @@ TEST_P(OfferedLoad, FallingBehindByALittleIsTold) {
 }
 
 TEST_P(OfferedLoad, AWindowOfFewTransactionsTellsItToo) {
-  const double offered = most_per_s_ * 1.5;
+  const double offered = most_per_s_ * 2;
   const json result = run_offered(GetParam(), offered,
                                   {"run.warmup_us=50", fmt::format("run.measure_us={}", 300e6 / offered)});
   EXPECT_NEAR(result.at("offered"), 300, 4 * std::sqrt(300));
   EXPECT_NE(result.at("bottleneck").at("resource"), "offered_load");
   EXPECT_THAT(result.value("warning", json()).dump(), HasSubstr("more is asked for than the cluster does"));
+}
+
+/// Queues at the window's two ends differ by more than those of independent transactions would.
+TEST_P(OfferedLoad, ALongQueueIsNotBehind) {
+  const Overrides alone = {"cluster.coroutines=1", "run.check=none"};
+  const double offered = 0.83 * ended(run(GetParam(), alone)) / 1e-3;
+  for (int seed = 1; seed <= 20; ++seed) {
+    Overrides overrides = alone;
+    overrides.push_back(fmt::format("run.seed={}", seed));
+    const json result = run_offered(GetParam(), offered, overrides);
+    EXPECT_FALSE(result.contains("warning")) << seed << result["warning"];
+    EXPECT_EQ(result.at("bottleneck").at("resource"), "offered_load") << seed;
+  }
 }
 
 TEST_P(OfferedLoad, WhatIsUnderWayAtTheEndIsNotBehind) {

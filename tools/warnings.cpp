@@ -16,9 +16,13 @@ double us(std::int64_t ps) {
   return static_cast<double>(ps) / 1e6;
 }
 
-double coroutines_of(const RunInput& input) {
+double workers_of(const RunInput& input) {
   const scenarios::Cluster& cluster = input.scenario->cluster;
-  return static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads * cluster.coroutines;
+  return static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads;
+}
+
+double coroutines_of(const RunInput& input) {
+  return workers_of(input) * input.scenario->cluster.coroutines;
 }
 
 }  // namespace
@@ -59,18 +63,19 @@ double offered_to(const json& result) {
 }
 
 bool keeps_up(const RunInput& input, const json& result) {
-  constexpr double kDeviations = 3, kNothing = 0.001;
+  constexpr double kDeviations = 4, kNothing = 0.001;
   const double per_us = input.scenario->run.offered_per_s / 1e6, mean_us = result.at("latency_us").at("mean");
   // As many are under way as are asked for during a latency; what the warm-up had no time for begins in the
-  // window. How many there are at its two ends is chance, which is greater than its root where they queue:
-  // but more than a second one waiting for each coroutine is no queue that ends, unless they are next to
-  // nothing of a long window.
+  // window. How many there are at its two ends is chance: each worker has a queue of its own, whose length
+  // has a variance of its mean (nobody waits) and up to the mean's square more (one is served, the others
+  // wait). But more than a second one waiting for each coroutine is no queue that ends, unless they are next
+  // to nothing of a long window.
   const double begin = per_us * std::max(mean_us - input.scenario->run.warmup_us, 0.0);
   const double under_way = 1 + std::min(per_us * mean_us, 2 * coroutines_of(input));
   const double arrivals = result.contains("offered") ? 0 : offered_to(result);  // not counted: chance, too
+  const double variance = 2 * under_way * (1 + under_way / workers_of(input)) + arrivals;
   const double missing = offered_to(result) - ended_of(result);
-  return missing <=
-         std::max(begin + kDeviations * std::sqrt(2 * under_way + arrivals), kNothing * offered_to(result));
+  return missing <= std::max(begin + kDeviations * std::sqrt(variance), kNothing * offered_to(result));
 }
 
 bool does_offered_load(const json& result) {
