@@ -272,25 +272,25 @@ void check_backend(const ScenarioSource& source, const json& resolved) {
 
 /// What network.model = simgrid would let through faster than the network is.
 void check_network_model(const ScenarioSource& source, const json& resolved) {
-  const json& network = resolved.at("cluster").at("network");
+  const json &network = resolved.at("cluster").at("network"), &workload = resolved.at("workload");
   if (network.at("model") != "simgrid") return;
-  const auto refuse = [&](const char* other, const char* why) {
-    source.refuse(Finding{typed_field(source, "/cluster/network/model", other), why});
-  };
-  if (network.at("platform") == "" && network.at("topology") == "torus") {
-    refuse(
-        "/cluster/network/topology",
-        "SimGrid has no link between a port of a torus and its router: a port would send as fast as all of "
-        "the router's cables; allowed with \"topology\" torus: \"model\" fifo");
-  }
-  const json& workload = resolved.at("workload");
+  const char *other = nullptr, *why = nullptr;
   const std::string transport = workload.value("transport", "");
-  if (workload.at("name") != "primitive" || workload.value("mode", "") == "ping_pong") return;
-  if (transport == "uc" || transport == "ud") {
-    refuse("/workload/transport",
-           "SimGrid does not tell when a message has left: nothing would hold back senders to whom nobody "
-           "answers; allowed with \"transport\" uc and ud: \"model\" fifo");
+  if (network.at("platform") == "" && network.at("topology") == "torus") {
+    other = "/cluster/network/topology";
+    why =
+        "SimGrid has no link between a port of a torus and its router: a port would send as fast as all of "
+        "the "
+        "router's cables; allowed with \"topology\" torus: \"model\" fifo";
+  } else if (workload.at("name") == "primitive" && workload.value("mode", "") != "ping_pong" &&
+             (transport == "uc" || transport == "ud")) {
+    other = "/workload/transport";
+    why =
+        "SimGrid does not tell when a message has left: nothing would hold back senders to whom nobody "
+        "answers; "
+        "allowed with \"transport\" uc and ud: \"model\" fifo";
   }
+  if (why != nullptr) source.refuse(Finding{typed_field(source, "/cluster/network/model", other), why});
 }
 
 /// Threads share queue pairs with others of their NIC, all of them as many.

@@ -54,10 +54,9 @@ void check_nodes(const LaunchOptions& options, int ranks) {
   const scenarios::Scenario& scenario = points.front().scenario;  // all points have as many nodes
   if (scenario.cluster.nodes == ranks) return;
   throw UserError("",
-                  fmt::format("{}, but the scenario has {}, one rank each; allowed: {}, or --set "
-                              "cluster.nodes={}",
+                  fmt::format("{}, but the scenario has {}, one rank each; allowed: {}",
                               format_counted(ranks, "rank"), format_counted(scenario.cluster.nodes, "node"),
-                              scenario.cluster.nodes, ranks));
+                              allowed_ranks(scenario.cluster.nodes, ranks)));
 }
 
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,

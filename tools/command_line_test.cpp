@@ -201,6 +201,14 @@ TEST_F(CommandLine, CheckDescribesTheRun) {
   EXPECT_EQ(resolved.at("cluster").at("replicas"), 3);
 }
 
+TEST_F(CommandLine, CheckSaysWhatMemoryALargeClusterTakes) {
+  const auto check = [&](const char* nodes) {
+    return verbtwin({"check", scenario_, "--set", nodes, "--set", "cluster.threads=256"}).out;
+  };
+  EXPECT_THAT(check("cluster.nodes=1000"), HasSubstr("takes at least 12 GiB"));
+  EXPECT_THAT(check("cluster.nodes=16"), Not(HasSubstr("GiB")));
+}
+
 TEST_F(CommandLine, CheckCountsTheTransactionsOfClientsOnly) {
   const Ended ended = verbtwin({"check", VERBTWIN_SOURCE_DIR "/scenarios/ramp-3-rxe.json"});
   EXPECT_THAT(ended.out, HasSubstr("(16 transactions in flight)")) << "2 clients x 2 threads x 4 coroutines";

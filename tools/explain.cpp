@@ -115,8 +115,9 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
   const double least = std::max(kWorthSaying, 2 * chance);
   const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
   const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
-  const std::string others = fmt::format("{} alone brings more than {}",
-                                         worth.empty() ? "Nothing" : "Nothing else", format_percent(least));
+  const std::string others =
+      fmt::format("{} alone brings more than {}{}", worth.empty() ? "Nothing" : "Nothing else",
+                  format_percent(least), least > kWorthSaying ? " (twice what another seed changes)" : "");
   if (does_offered_load(base)) {
     return worth.empty() ? others + ": the time of a transaction is made of many small parts."
                          : fmt::format(

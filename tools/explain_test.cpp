@@ -87,13 +87,15 @@ TEST(Explain, WhatGainsMostComesFirstAndIsNamed) {
   EXPECT_THAT(text, HasSubstr("no difference         links\n"));
   EXPECT_THAT(text,
               HasSubstr("limit        Held back by receive engines (+31.0 %), cores (+10.0 %), each\n"));
-  EXPECT_THAT(text, HasSubstr("Nothing else alone brings more than 3.0"));
+  EXPECT_THAT(text, HasSubstr("Nothing else alone brings more than 3.0\n             %."));
 }
 
 TEST(Explain, WhatAnotherSeedMakesIsChance) {
   const std::string text =
       render_explanation({result_with(100), {{"cores", result_with(110)}, {kOtherSeed, result_with(93)}}});
-  EXPECT_THAT(text, HasSubstr("Nothing alone brings more than 14.0"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("Nothing alone brings more than 14.0 % (twice what another seed\n             changes)"));
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
 }
 

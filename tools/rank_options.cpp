@@ -5,10 +5,12 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
 #include "backend/user_error.hpp"
+#include "scenarios/schema.hpp"
 #include "scenarios/text.hpp"
 #include "tools/text.hpp"
 
@@ -51,6 +53,13 @@ void parse_rendezvous(const std::string& text, RankOptions& options) {
 
 }  // namespace
 
+std::string allowed_ranks(int nodes, int ranks) {
+  const nlohmann::json& most =
+      scenarios::scenario_schema().at("properties").at("cluster").at("properties").at("nodes").at("maximum");
+  return ranks >= 1 && ranks <= most.get<int>() ? fmt::format("{}, or --set cluster.nodes={}", nodes, ranks)
+                                                : fmt::format("{}", nodes);
+}
+
 RankOptions complete_rank(const RankFlags& flags, int nodes) {
   RankOptions options;
   const auto rank =
@@ -64,9 +73,9 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
         "under Slurm, Open MPI or MPICH's mpiexec, or let `verbtwin launch` start all ranks");
   }
   if (*ranks != nodes) {
-    throw UserError("", fmt::format("--ranks {}: the scenario has {}, one rank each; allowed: {}, or --set "
-                                    "cluster.nodes={}",
-                                    *ranks, format_counted(nodes, "node"), nodes, *ranks));
+    throw UserError("",
+                    fmt::format("--ranks {}: the scenario has {}, one rank each; allowed: {}", *ranks,
+                                format_counted(nodes, "node"), allowed_ranks(nodes, *ranks)));
   }
   if (*rank < 0 || *rank >= *ranks) {
     throw UserError("", fmt::format("--rank {}: out of range; allowed: 0 to {}", *rank, *ranks - 1));

@@ -38,6 +38,9 @@ inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";
 /// and the token from VERBTWIN_TOKEN; checks it against the number of nodes that the scenario has.
 RankOptions complete_rank(const RankFlags& flags, int nodes);
 
+/// What may be done where a scenario of so many nodes meets another number of ranks.
+std::string allowed_ranks(int nodes, int ranks);
+
 /// The arguments that say the same of the device to another verbtwin.
 std::vector<std::string> device_arguments(const RankFlags& flags);
 

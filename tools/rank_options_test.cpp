@@ -68,6 +68,8 @@ TEST_F(RankOptionsTest, LaunchersAreAsked) {
 
 TEST_F(RankOptionsTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal(4), HasSubstr("--ranks 3: the scenario has 4 nodes"));
+  EXPECT_EQ(allowed_ranks(4, 4096), "4, or --set cluster.nodes=4096");
+  EXPECT_EQ(allowed_ranks(4, 4097), "4") << "no scenario has as many";
   flags_.rank = 3;
   EXPECT_EQ(refusal(), "--rank 3: out of range; allowed: 0 to 2");
   flags_.rank = -1;

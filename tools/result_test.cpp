@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tools/runs_for_test.hpp"
+#include "tools/stop_signals.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -92,6 +93,14 @@ TEST(Drain, TransactionsThatAreTriedAgainForEverEndTheRun) {
   };
   EXPECT_THAT(locks_stay, testing::ThrowsMessage<std::runtime_error>(testing::ContainsRegex(
                               "still being tried again.*; node 0: thread 0 coroutine 0: ")));
+}
+
+TEST(SetUp, EndsWhereTheRunIsToldToStop) {
+  const std::atomic<bool> stop{true};
+  RunControl control;
+  control.stop = &stop;
+  EXPECT_THROW(run(kSmallBank, {}, control), Interrupted);
+  EXPECT_NO_THROW(run(kSmallBank)) << "nothing is left behind";
 }
 
 /// What is measured stays, unchecked.

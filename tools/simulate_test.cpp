@@ -18,7 +18,6 @@
 
 #include "backend/user_error.hpp"
 #include "tools/runs_for_test.hpp"
-#include "tools/stop_signals.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -441,14 +440,6 @@ TEST(Simulate, ANetworkTooFarForTheLastTransactionsIsNamed) {
 }
 
 // --- Stopping ---
-
-TEST(Simulate, AStopEndsTheSetUp) {
-  const std::atomic<bool> stop{true};
-  RunControl control;
-  control.stop = &stop;
-  EXPECT_THROW(run(kMiddling, {}, control), Interrupted);
-  expect_sound(run(kContended));
-}
 
 TEST(Simulate, AStopOnTheWayKeepsWhatThereIs) {
   std::atomic<bool> stop{false};
