@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "scenarios/network_model.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
@@ -270,29 +271,6 @@ void check_backend(const ScenarioSource& source, const json& resolved) {
   need("threads_per_queue_pair", 1, "queue pairs that threads share are simulated only");
 }
 
-/// What network.model = simgrid would let through faster than the network is.
-void check_network_model(const ScenarioSource& source, const json& resolved) {
-  const json &network = resolved.at("cluster").at("network"), &workload = resolved.at("workload");
-  if (network.at("model") != "simgrid") return;
-  const char *other = nullptr, *why = nullptr;
-  const std::string transport = workload.value("transport", "");
-  if (network.at("platform") == "" && network.at("topology") == "torus") {
-    other = "/cluster/network/topology";
-    why =
-        "SimGrid has no link between a port of a torus and its router: a port would send as fast as all of "
-        "the "
-        "router's cables; allowed with \"topology\" torus: \"model\" fifo";
-  } else if (workload.at("name") == "primitive" && workload.value("mode", "") != "ping_pong" &&
-             (transport == "uc" || transport == "ud")) {
-    other = "/workload/transport";
-    why =
-        "SimGrid does not tell when a message has left: nothing would hold back senders to whom nobody "
-        "answers; "
-        "allowed with \"transport\" uc and ud: \"model\" fifo";
-  }
-  if (why != nullptr) source.refuse(Finding{typed_field(source, "/cluster/network/model", other), why});
-}
-
 /// Threads share queue pairs with others of their NIC, all of them as many.
 void check_sharing(const ScenarioSource& source, const Cluster& cluster) {
   const int threads = cluster.threads / cluster.nics_per_node, each = cluster.threads_per_queue_pair;
@@ -478,7 +456,8 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
   check_emulation(*source, resolved);
   check_backend(*source, resolved);
   check_offered(*source, resolved);
-  check_network_model(*source, resolved);
+  if (const auto unsound = unsound_network_model(resolved))
+    source->refuse(Finding{typed_field(*source, "/cluster/network/model", unsound->field), unsound->why});
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
   if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);

@@ -64,8 +64,7 @@ std::string describe_memory(const scenarios::Scenario& scenario) {
   const scenarios::Cluster& cluster = scenario.cluster;
   const double least_gib = kWorkerMin_gib * cluster.nodes * cluster.threads;
   if (scenario.backend != "sim" || least_gib < 1) return "";
-  return fmt::format(
-      "The simulation takes {:.0f} GiB of memory at the least, and may take some times that.\n", least_gib);
+  return fmt::format(" It takes at least {:.0f} GiB of memory, perhaps several times that.", least_gib);
 }
 
 int check(const CheckOptions& options) {

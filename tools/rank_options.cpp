@@ -73,9 +73,8 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
         "under Slurm, Open MPI or MPICH's mpiexec, or let `verbtwin launch` start all ranks");
   }
   if (*ranks != nodes) {
-    throw UserError("",
-                    fmt::format("--ranks {}: the scenario has {}, one rank each; allowed: {}", *ranks,
-                                format_counted(nodes, "node"), allowed_ranks(nodes, *ranks)));
+    throw UserError("", fmt::format("--ranks {}: the scenario has {}, one rank each; allowed: {}", *ranks,
+                                    format_counted(nodes, "node"), allowed_ranks(nodes, *ranks)));
   }
   if (*rank < 0 || *rank >= *ranks) {
     throw UserError("", fmt::format("--rank {}: out of range; allowed: 0 to {}", *rank, *ranks - 1));

@@ -47,10 +47,11 @@ TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
 
 TEST(Limit, IsNothingWhereNothingEnded) {
   EXPECT_EQ(limit(run(kSmallBank, {"workload.accounts_per_thread=10000", "run.measure_us=0.001"})), "none");
-  const std::atomic<bool> stop{true};
+  std::atomic<bool> stop{false};
   RunControl control;
   control.stop = &stop;
-  const json stopped = run(kSmallBank, {}, control);
+  control.progress = [&](double, double, std::uint64_t) { stop = true; };
+  const json stopped = run(kSmallBank, {"run.warmup_us=100"}, control);
   EXPECT_EQ(stopped.at("partial"), true);
   EXPECT_EQ(limit(stopped), "none") << "stopped in the warm-up";
 }
