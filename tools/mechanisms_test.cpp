@@ -168,12 +168,11 @@ TEST(Mechanism, NoLinkCarriesMoreThanItsCapacity) {
        {R"({"topology": "star"})", R"({"topology": "torus"})", R"({"topology": "dragonfly"})",
         R"({"topology": "fat_tree", "leaf_ports": 4, "spines": 4})"}) {
     for (const char* transport : {"rc", "uc"}) {
-      const double writes_per_s =
-          rate(ideal, host("ideal-host"),
-               {fmt::format("cluster.network={}", network), fmt::format("workload.transport={}", transport),
-                "cluster.nodes=16", "cluster.threads=24", "workload.pattern=many_to_one",
-                "workload.verb=write", "workload.payload_b=1024", "workload.inline=false",
-                "run.warmup_us=50", "run.measure_us=400"});
+      const double writes_per_s = rate(
+          ideal, host("ideal-host"),
+          {fmt::format("cluster.network={}", network), fmt::format("workload.transport={}", transport),
+           "cluster.nodes=16", "cluster.threads=24", "workload.pattern=many_to_one", "workload.verb=write",
+           "workload.payload_b=1024", "workload.inline=false", "run.warmup_us=50", "run.measure_us=400"});
       const double wire_b = models::message_bytes(1024, models::kRethBytes, 4096, 0);
       EXPECT_NEAR(writes_per_s * wire_b * 8 / 1e9 / ideal.link_gbps, 1, 0.01) << network << " " << transport;
     }
