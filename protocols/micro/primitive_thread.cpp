@@ -143,12 +143,8 @@ bool PrimitiveThread::step() {
   return more || ready_;
 }
 
-/// Reads the clock where there is room, which takes a real core as long as a few hundred instructions: once
-/// for each post or poll.
 bool PrimitiveThread::may_post() {
-  if (!has_room()) return false;
-  now_ps_ = cpu_.now_ps();
-  return has_time();
+  return has_room() && has_time();
 }
 
 bool PrimitiveThread::has_room() {
@@ -177,6 +173,7 @@ void PrimitiveThread::post() {
     const bool last = &wr == &list_.back();
     if (to.uncovered >= options_.signal_interval || (last && uncovered_ > uncovered_max_)) {
       signal(to, wr);
+      now_ps_ = cpu_.now_ps();
       slots_[wr.wr_id].posted_ps = now_ps_;
     }
   }
