@@ -216,8 +216,8 @@ void check_ramp_fields(const ScenarioSource& source, const json& resolved, bool 
   const int servers = cluster.at("roles").at("servers"), clients = cluster.at("roles").at("clients");
   const int nodes = cluster.at("nodes");
   if (servers + clients == nodes) return;
-  refuse("roles", std::to_string(servers) + " servers and " + std::to_string(clients) +
-                      " clients are not all of the machines; allowed: together " + std::to_string(nodes) +
+  refuse("roles", std::to_string(servers) + " (servers) and " + std::to_string(clients) +
+                      " (clients) are not all of the machines; allowed: together " + std::to_string(nodes) +
                       " (cluster.nodes)");
 }
 

@@ -181,11 +181,14 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t epoch_ = 0;  // requests of an earlier epoch were reset away
   QpType type_;
   QpState state_ = QpState::kReset;
+  std::uint8_t max_rd_atomic_;
+  std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
+  // Second line.
   std::uint32_t answers_waiting_ = 0;  // as responder: for its port
   bool holding_ = false;               // as responder: a SEND waits for a RECV, and those behind it with it
   bool stalled_ = false;               // as requester: a request failed at home, those behind it do not leave
   std::uint16_t requests_crossing_ = 0;  // as requester: that stand between two links
-  // Second line. As requester:
+  // As requester:
   std::uint32_t posted_ = 0;  // send queue position
   std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
   std::int64_t engine_free_ps_ = 0;      // its processing unit on the NIC
@@ -194,27 +197,25 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::int64_t last_completion_ps_ = 0;  // and complete in order;
   std::int64_t last_atomic_ps_ = 0;      // a READ starts behind an atomic, not beside it
   Path to_peer_;
-  std::uint32_t waiting_first_, waiting_last_ = 0;  // flights behind a full READ window or a fence, in order
+  std::uint32_t waiting_first_;  // flights behind a full READ window or a fence, in order
   SimCompletionQueue* send_cq_;
-  SimCompletionQueue* recv_cq_;
   SharedQueuePair* shared_ = nullptr;  // what threads that post here share; null: only its worker does
-  std::uint32_t max_send_wr_;
-  std::uint8_t max_rd_atomic_;
-  std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
-  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
-
+  std::int64_t last_request_ps_ = 0, last_response_ps_ = 0;  // messages are heard of in order
   /// By slot: when its READ's answer was, or will be, in. None before the first READ: most queue pairs of a
   /// large cluster only respond.
   std::unique_ptr<std::array<std::int64_t, kReadsMax>> read_done_ps_;
+  std::uint32_t max_send_wr_;
   std::uint32_t max_inline_b_;
   std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
+  std::uint32_t waiting_last_ = 0;
+  // Here the third line ends.
 
+  SimCompletionQueue* recv_cq_;
   ReceiveRing receives_;
   std::int64_t last_receive_ps_ = 0;    // as responder: RECVs complete in order
   std::int64_t last_in_engine_ps_ = 0;  // as responder over UC: when the last SEND's wait for the engine ends
   std::int64_t last_flush_ps_ = 0;      // as requester: when the last request known to be flushed will be
-  std::int64_t last_request_ps_ = 0,
-               last_response_ps_ = 0;         // messages as SimGrid communications leave in order
+  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
   std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
   std::uint32_t unanswered_first_, unanswered_last_ = 0;  // as requester: flights that found nobody, in order
   std::uint32_t max_recv_wr_;

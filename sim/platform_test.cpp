@@ -332,8 +332,8 @@ TEST(PlatformXml, WhatMakesSimGridAbortIsRefused) {
 }
 
 TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
-  EXPECT_THAT(refusal(zone_xml(kRoutes), 4), EndsWith("it has 3 hosts, the cluster needs 4"));
-  EXPECT_THAT(refusal(platform_xml("")), EndsWith("it has 0 hosts, the cluster needs 2"));
+  EXPECT_THAT(refusal(zone_xml(kRoutes), 4), EndsWith("it has 3 of the 4 hosts that the cluster needs"));
+  EXPECT_THAT(refusal(platform_xml("")), EndsWith("it has 0 of the 2 hosts that the cluster needs"));
   EXPECT_THAT(refusal(zone_xml(R"(<route src="zebra" dst="ant"><link_ctn id="wire"/></route>)"), 3),
               EndsWith("no route from host 'zebra' to host 'mole'"));
 }

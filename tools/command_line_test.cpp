@@ -384,7 +384,7 @@ TEST_F(CommandLine, CheckAndRunRefuseTheSamePoints) {
       AllOf(HasSubstr("/cluster/nodes: 5, where the first point has 3: "), HasSubstr("; in point 1 (")));
   EXPECT_THAT(refused(R"([{"protocol.log.ring_kib": [64, 70000]}])"), HasSubstr("/protocol/log/ring_kib: "));
   EXPECT_THAT(refused(R"([{"run.seed": [1, 2], "cluster.network": [null, {"platform": "one.xml"}]}])"),
-              HasSubstr("it has 1 hosts, the cluster needs 3"));
+              HasSubstr("it has 1 of the 3 hosts that the cluster needs"));
   write("one.xml", "no platform");
   EXPECT_THAT(refused(R"([{"cluster.network": [{"platform": "one.xml"}]}])"), HasSubstr("one.xml: "));
   EXPECT_THAT(

@@ -201,7 +201,7 @@ TEST(RampInput, WhatDoesNotFitIsRefusedWithTheReason) {
       {{"protocol={\"name\": \"drtmh\"}", "workload={\"name\": \"smallbank\"}"},
        "allowed here: no \"roles\""},
       {{"cluster.roles.servers=3"},
-       "3 servers and 3 clients are not all of the machines; allowed: together 5"},
+       "3 (servers) and 3 (clients) are not all of the machines; allowed: together 5"},
       {{"cluster.roles.servers=0"}, "out of range: 0; allowed: integer, 1 to 4095"},
       {{"cluster.replicas=3"}, "keep one copy of each key; allowed here: 1"},
       {{"cluster.emulate_nodes=10"}, "are not emulated; allowed here: 0"},
