@@ -1,6 +1,7 @@
 #include "sim/device.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "backend/user_error.hpp"
@@ -88,7 +89,10 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       retry_cnt_(attributes.retry_cnt),
       held_first_(Transport::kNone),
       unanswered_first_(Transport::kNone),
-      max_recv_wr_(attributes.max_recv_wr) {}
+      max_recv_wr_(attributes.max_recv_wr) {
+  assert(reinterpret_cast<std::byte*>(&waiting_last_ + 1) - reinterpret_cast<std::byte*>(this) <= kHotBytes &&
+         "what every request reads is fetched ahead");
+}
 
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);

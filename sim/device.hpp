@@ -163,13 +163,13 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t room();
   void prefetch() const {
     const auto* lines = reinterpret_cast<const std::byte*>(this);
-    for (std::size_t at = 0; at < kHotBytes; at += 64) __builtin_prefetch(lines + at);
+    for (std::ptrdiff_t at = 0; at < kHotBytes; at += 64) __builtin_prefetch(lines + at);
   }
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
 
   // What a request reads or changes on its way comes first, in three cache lines.
-  static constexpr std::size_t kHotBytes = 192;  // and, of one that receives, in a fourth
+  static constexpr std::ptrdiff_t kHotBytes = 192;  // and, of one that receives, in a fourth
   Transport& transport_;
   Core* core_;  // of who posts
   Port& port_;
