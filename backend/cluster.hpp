@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "backend/cpu.hpp"
@@ -20,6 +21,7 @@ struct ClusterShape {
   int nics_per_node = 1;  // workers are dealt to NICs in equal blocks: threads 0..T/nics-1 on NIC 0, ...
   int qps_per_peer = 1;
   int stands_for = 1;  // nodes of an emulated cluster in place of each; qps_per_peer counts all of theirs
+  bool own_send_cqs = false;  // each connected queue pair's sends complete at a queue of its own
 
   int threads_per_nic() const { return threads / nics_per_node; }
   int nic_of_thread(int thread) const { return thread / threads_per_nic(); }
@@ -89,8 +91,12 @@ class WorkerPort {
 
   /// What this worker's connected queue pairs are made with: type (RC or UC), completion queues, depths; the
   /// other attributes are the binding's. Called once, before the first connected_queue_pair(). A binding
-  /// without UC refuses it (UserError).
-  virtual void use_queue_pairs(const QpInitAttributes& wanted) = 0;
+  /// without UC refuses it (UserError). `send_cq_of`, if there is one, is asked for each queue pair's own
+  /// send completion queue (of this worker's device, not owned) when it is made, and gives the same one
+  /// again.
+  using SendCqOf = std::function<CompletionQueue*(int node, int nic, int index)>;
+  virtual void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) = 0;
+  void use_queue_pairs(const QpInitAttributes& wanted) { use_queue_pairs(wanted, {}); }
 
   /// This worker polls this part of its node's memory for what NICs write there. Only a binding that lets
   /// idle workers sleep needs to know.

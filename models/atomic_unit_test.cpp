@@ -14,7 +14,7 @@ constexpr std::int64_t kNs = 1000;
 NicProfile fast_pcie() {
   NicProfile nic = round_nic();
   nic.pcie_gbps = 4000;
-  nic.pcie_tlp_header_b = 0;
+  nic.pcie_tlp_header_b = nic.pcie_completion_header_b = 0;
   return nic;
 }
 constexpr std::int64_t kOldNs = 40 + 500;

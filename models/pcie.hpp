@@ -1,8 +1,9 @@
 // Pcie: one slot, two directions, as servers: stores and DMA between a NIC and its host's memory.
 //
 // Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries
-// DMA writes and the requests of DMA reads to the host. Every TLP pays its header. TLPs without payload to
-// speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
+// DMA writes and the requests of DMA reads to the host. Every TLP pays its header, which is a word
+// or two shorter where it brings what was read (PCI Express Base Specification, 2.2.9). TLPs without payload
+// to speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
 // for nanoseconds. Nor do a CPU's stores wait for the data of DMA reads: both come in TLPs, by turns.
 //
 // Reads in flight are bounded (tags, PCI Express Base Specification, 2.2.6.2). The pool of tags is a server
@@ -30,6 +31,7 @@ class Pcie {
       : ps_per_byte_(8000.0 / profile.pcie_gbps),
         header_b_(static_cast<std::uint32_t>(profile.pcie_tlp_header_b)),
         payload_b_(static_cast<std::uint32_t>(profile.pcie_payload_b)),
+        completion_header_b_(static_cast<std::uint32_t>(profile.pcie_completion_header_b)),
         completion_b_(static_cast<std::uint32_t>(profile.pcie_completion_b)),
         dma_read_ps_(to_ps(profile.dma_read_ns)),
         dma_write_ps_(to_ps(profile.dma_write_ns)),
@@ -50,7 +52,7 @@ class Pcie {
 
   /// `packets`: of the message whose payload it is, which come and go one by one.
   Read dma_read(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = wire_ps(bytes, completion_b_);
+    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
     up_.owe(request_ps);
     const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
     const Moment done = down_.serve(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
@@ -70,7 +72,7 @@ class Pcie {
   /// One of `uses` of a read ahead of need: nobody waits for it.
   void prefetch(std::uint32_t bytes, std::uint32_t uses) {
     up_.owe(wire_ps(0, payload_b_) / uses);
-    down_.owe(wire_ps(bytes, completion_b_) / uses);
+    down_.owe(completion_ps(bytes) / uses);
   }
 
   /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
@@ -103,8 +105,14 @@ class Pcie {
   static constexpr std::uint32_t kLineBytes = 64;
 
   std::int64_t wire_ps(std::uint32_t bytes, std::uint32_t tlp_payload_b) const {
+    return wire_ps(bytes, tlp_payload_b, header_b_);
+  }
+  std::int64_t completion_ps(std::uint32_t bytes) const {
+    return wire_ps(bytes, completion_b_, completion_header_b_);
+  }
+  std::int64_t wire_ps(std::uint32_t bytes, std::uint32_t tlp_payload_b, std::uint32_t header_b) const {
     const std::uint32_t tlps = bytes <= tlp_payload_b ? 1 : (bytes + tlp_payload_b - 1) / tlp_payload_b;
-    return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b_) * ps_per_byte_);
+    return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b) * ps_per_byte_);
   }
 
   /// When one of the tags is free for a read that holds it for `hold_ps`.
@@ -117,7 +125,7 @@ class Pcie {
   }
 
   double ps_per_byte_;
-  std::uint32_t header_b_, payload_b_, completion_b_;
+  std::uint32_t header_b_, payload_b_, completion_header_b_, completion_b_;
   std::int64_t dma_read_ps_, dma_write_ps_, mmio_ps_;
   std::int64_t tags_count_;
   Server up_, down_, stores_, tags_;

@@ -27,6 +27,14 @@ TEST(Pcie, AReadIsARequestAndItsDataBehindTheLatency) {
   EXPECT_EQ(pcie.down().busy_ps(), 84 * kNs);
 }
 
+TEST(Pcie, WhatIsReadComesUnderHeadersOfItsOwn) {
+  NicProfile nic = round_nic();
+  nic.pcie_completion_header_b = 12;
+  Pcie pcie(nic);
+  EXPECT_EQ(pcie.dma_read({0, 0}, 64).done.at(), (20 + 76 + 500) * kNs);
+  EXPECT_EQ(pcie.dma_write({1000 * kNs, 0}, 64).at(), (1000 + 84 + 200) * kNs);
+}
+
 /// Ordering rests on this instant: what lands before it is in what the read brings.
 TEST(Pcie, AReadTouchesMemoryHalfwayThroughItsLatency) {
   EXPECT_EQ(Pcie(round_nic()).dma_read({0, 0}, 64).touch.at(), (20 + 84 + 500 - 250) * kNs);

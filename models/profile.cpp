@@ -10,7 +10,10 @@ using H = HostProfile;
 constexpr Parameter<N> kNicParameters[] = {
     {"link_gbps", "Gb/s", 1, 1600, &N::link_gbps, "data rate of the port"},
     {"pcie_gbps", "Gb/s", 1, 4000, &N::pcie_gbps, "raw rate of the slot, each direction"},
-    {"pcie_tlp_header_b", "B", 0, 64, &N::pcie_tlp_header_b, "header and framing of one TLP"},
+    {"pcie_tlp_header_b", "B", 0, 64, &N::pcie_tlp_header_b,
+     "header and framing of one TLP, but for completions"},
+    {"pcie_completion_header_b", "B", 0, 64, &N::pcie_completion_header_b,
+     "the same of a TLP that brings what was read: it has no address"},
     {"pcie_payload_b", "B", 64, 4096, &N::pcie_payload_b, "payload of one write TLP at most"},
     {"pcie_completion_b", "B", 64, 4096, &N::pcie_completion_b, "payload of one read completion TLP at most"},
     {"dma_read_ns", "ns", 0, 10000, &N::dma_read_ns, "host memory read by the NIC, idle, first byte back"},

@@ -28,6 +28,7 @@ struct NicProfile {
   // PCIe
   double pcie_gbps = 0;
   double pcie_tlp_header_b = 0;
+  double pcie_completion_header_b = 0;
   double pcie_payload_b = 0;
   double pcie_completion_b = 0;
   double dma_read_ns = 0;

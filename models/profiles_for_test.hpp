@@ -14,6 +14,7 @@ inline NicProfile round_nic() {
   nic.link_gbps = 8;
   nic.pcie_gbps = 8;
   nic.pcie_tlp_header_b = 20;
+  nic.pcie_completion_header_b = 20;
   nic.pcie_payload_b = 256;
   nic.pcie_completion_b = 128;
   nic.dma_read_ns = 500;

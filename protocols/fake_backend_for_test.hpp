@@ -65,6 +65,7 @@ class FakeCompletionQueue final : public CompletionQueue {
   }
   std::size_t size() const { return waiting_.size(); }
   bool overrun = false;
+  std::uint64_t polls = 0;
 
  private:
   std::size_t cqe_;
@@ -72,6 +73,7 @@ class FakeCompletionQueue final : public CompletionQueue {
 };
 
 inline std::size_t FakeCompletionQueue::poll(std::span<WorkCompletion> wc) {
+  ++polls;
   std::size_t taken = 0;
   for (; taken < wc.size() && !waiting_.empty(); ++taken) {
     wc[taken] = waiting_.front().first;
@@ -323,13 +325,19 @@ class FakeCluster {
     Cpu& cpu() override { return cpu_; }
     Device& device() override { return device_; }
     NodeMemory& memory() override { return cluster_.memory(node_); }
-    QueuePair& connected_queue_pair(int node, int, int) override {
+    QueuePair& connected_queue_pair(int node, int nic, int index) override {
+      QpInitAttributes attributes = connected_;
+      if (send_cq_of_) attributes.send_cq = send_cq_of_(node, nic, index);
       queue_pairs_.push_back(
-          std::make_unique<FakeQueuePair>(cluster_.fabric_, connected_, cluster_.memory(node).local()));
+          std::make_unique<FakeQueuePair>(cluster_.fabric_, attributes, cluster_.memory(node).local()));
       cluster_.fabric_.connected_queue_pairs.push_back(queue_pairs_.back().get());
       return *queue_pairs_.back();
     }
-    void use_queue_pairs(const QpInitAttributes& wanted) override { connected_ = wanted; }
+    using WorkerPort::use_queue_pairs;
+    void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override {
+      connected_ = wanted;
+      send_cq_of_ = std::move(send_cq_of);
+    }
     Sockets& sockets() override {
       const bool given = !cluster_.sockets_.empty();
       return given ? *cluster_.sockets_[cluster_.index(node_, thread_)] : WorkerPort::sockets();
@@ -345,6 +353,7 @@ class FakeCluster {
     FakeCpu cpu_;
     FakeDevice device_;
     QpInitAttributes connected_;
+    SendCqOf send_cq_of_;
     QpAddress ud_;
     std::vector<std::unique_ptr<FakeQueuePair>> queue_pairs_;
   };

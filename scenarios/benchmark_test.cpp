@@ -58,6 +58,15 @@ TEST(Benchmark, HasNeitherProtocolNorReplicasNorCheck) {
   EXPECT_EQ(load(s.resolved.dump()).resolved, s.resolved) << "the resolved scenario is a scenario";
 }
 
+TEST(Benchmark, PrimitivesOfAThreadCompleteAtOneQueue) {
+  EXPECT_FALSE(load(kBenchmark).cluster.own_send_cqs);
+  EXPECT_EQ(load(kBenchmark).resolved.at("cluster").at("completion_queues"), "worker");
+  EXPECT_EQ(error_of(kBenchmark, {"cluster.completion_queues=worker"}), "accepted");
+  EXPECT_EQ(error_of(kBenchmark, {"cluster.completion_queues=queue_pair"}),
+            "--set cluster.completion_queues=queue_pair: /cluster/completion_queues: a thread of workload "
+            "primitive has one; allowed with it: \"worker\"");
+}
+
 TEST(Benchmark, AProtocolIsRefusedWhereItStands) {
   const std::string reason =
       "\"primitive\" is a micro-benchmark and runs without a protocol; allowed: no \"protocol\"";

@@ -271,6 +271,16 @@ void check_backend(const ScenarioSource& source, const json& resolved) {
   need("threads_per_queue_pair", 1, "queue pairs that threads share are simulated only");
 }
 
+void settle_completion_queues(const ScenarioSource& source, const json& given, json& resolved) {
+  if (resolved.at("workload").at("name") != "primitive") return;
+  json& queues = resolved.at("cluster").at("completion_queues");
+  if (given.at("cluster").contains("completion_queues") && queues != "worker") {
+    source.refuse(Finding{"/cluster/completion_queues",
+                          "a thread of workload primitive has one; allowed with it: \"worker\""});
+  }
+  queues = "worker";
+}
+
 /// Threads share queue pairs with others of their NIC, all of them as many.
 void check_sharing(const ScenarioSource& source, const Cluster& cluster) {
   const int threads = cluster.threads / cluster.nics_per_node, each = cluster.threads_per_queue_pair;
@@ -375,6 +385,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   if (cluster.contains("roles")) out.servers = cluster.at("roles").at("servers").get<int>();
   out.shared_contexts = cluster.at("device_context") == "shared";
   out.threads_per_queue_pair = cluster.at("threads_per_queue_pair").get<int>();
+  out.own_send_cqs = cluster.at("completion_queues") == "queue_pair";
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
@@ -455,6 +466,7 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
   check_ramp_fields(*source, resolved, family_of(catalog.protocols, protocol) == "ramp");
   check_emulation(*source, resolved);
   check_backend(*source, resolved);
+  settle_completion_queues(*source, given, resolved);
   check_offered(*source, resolved);
   if (const auto unsound = unsound_network_model(resolved))
     source->refuse(Finding{typed_field(*source, "/cluster/network/model", unsound->field), unsound->why});

@@ -137,8 +137,8 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster.nodes="),
             "--set cluster.nodes=: /cluster/nodes: wrong type: string \"\"; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_set("cluster.nodse=80"),
-            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, "
-            "device_context, emulate_nodes, host, "
+            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: completion_queues, "
+            "coroutines, device_context, emulate_nodes, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
             "threads_per_queue_pair; did you mean "
@@ -149,7 +149,8 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodes: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("=80"), "--set =80: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
-            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: coroutines, device_context, "
+            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: completion_queues, "
+            "coroutines, device_context, "
             "emulate_nodes, host, network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
             "threads_per_queue_pair");
@@ -185,7 +186,8 @@ TEST(OverrideErrors, ANameThatTheRestOfTheFileDoesNotSuitIsTheCause) {
 
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
-            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: coroutines, device_context, "
+            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: completion_queues, "
+            "coroutines, device_context, "
             "emulate_nodes, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "

@@ -40,6 +40,7 @@ struct Cluster {
   int servers = 0;               // roles.servers; 0: every node is server and client
   bool shared_contexts = false;  // device_context = shared
   int threads_per_queue_pair = 1;
+  bool own_send_cqs = true;
   double tear_ns = 0;  // 0: a NIC accesses any number of cache lines at one instant
   Network network;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "backend/number_map.hpp"
 #include "backend/user_error.hpp"
@@ -77,12 +78,14 @@ class Cluster::Worker final : public WorkerPort {
     if (cluster_.threads_per_queue_pair_ > 1) return cluster_.share(*this, node, nic, index);
     return cluster_.connect(*this, node, nic, index);
   }
-  void use_queue_pairs(const QpInitAttributes& wanted) override {
+  using WorkerPort::use_queue_pairs;
+  void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override {
     if (cluster_.threads_per_queue_pair_ > 1 && wanted.max_recv_wr > 1) {
       throw UserError("/cluster/threads_per_queue_pair",
                       "this workload receives on its connected queue pairs; allowed with it: 1");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
+    send_cq_of_ = std::move(send_cq_of);
   }
   void watch(std::span<const std::byte> memory) override {
     cluster_.nodes_[static_cast<std::size_t>(node_)]->regions().watch(memory, core_);
@@ -107,9 +110,14 @@ class Cluster::Worker final : public WorkerPort {
   }
   SimQueuePair*& slot(int node, int nic, int index) { return queue_pairs_[number_of(node, nic, index)]; }
 
-  SimQueuePair& make_queue_pair() {
+  CompletionQueue* send_cq(int node, int nic, int index) const {
+    return send_cq_of_ ? send_cq_of_(node, nic, index) : connected_.send_cq;
+  }
+  SimQueuePair& make_queue_pair(int node, int nic, int index) {
     assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
-    owned_.push_back(device_.create_qp(connected_));
+    QpInitAttributes attributes = connected_;
+    attributes.send_cq = send_cq(node, nic, index);
+    owned_.push_back(device_.create_qp(attributes));
     return static_cast<SimQueuePair&>(*owned_.back());
   }
 
@@ -118,6 +126,7 @@ class Cluster::Worker final : public WorkerPort {
   Core& core_;
   SimDevice device_;
   QpInitAttributes connected_;  // what connected queue pairs are made with
+  SendCqOf send_cq_of_;         // or at which queue each completes
   QpAddress ud_;
   NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
@@ -223,13 +232,13 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   if (mine != nullptr) return *mine;
   const int my_nic = shape_.nic_of_thread(from.thread_);
   Worker& peer = *workers_[index_of(node, shape_.far_thread(from.thread_, nic))];
-  mine = &from.make_queue_pair();
+  mine = &from.make_queue_pair(node, nic, index);
   SimQueuePair*& theirs = peer.slot(from.node_, my_nic, index);
   if (&theirs == &mine) {  // loopback on one NIC: a queue pair connected to itself
     mine->connect(mine->address());
     return *mine;
   }
-  theirs = &peer.make_queue_pair();
+  theirs = &peer.make_queue_pair(from.node_, my_nic, index);
   mine->connect(theirs->address());
   theirs->connect(mine->address());
   return *mine;
@@ -247,7 +256,7 @@ QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
                                                lock_prices_);
   }
   mine = std::make_unique<QueuePairShare>(*shared, of.core_, static_cast<std::uint32_t>(of.thread_),
-                                          of.connected_.send_cq);
+                                          of.send_cq(node, nic, index));
   return *mine;
 }
 

@@ -51,12 +51,12 @@ void Core::prefetch(int steps) const {
   }
   worker_->prefetch(next_wr_id_, steps);
   if (steps == 1) {
-    for (const SimCompletionQueue* cq : cqs_) cq->prefetch();
+    for (const SimCompletionQueue* cq : filled_) cq->prefetch();
   }
   if (steps != 2) return;
   const auto* lines = reinterpret_cast<const std::byte*>(worker_);
   for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
-  for (const SimCompletionQueue* cq : cqs_) __builtin_prefetch(cq);
+  for (const SimCompletionQueue* cq : filled_) __builtin_prefetch(cq);
 }
 
 void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_until_ps) {
@@ -97,7 +97,7 @@ void Core::run() {
     next_ps = busy_until_ps_;
     next_wr_id_ = worker_->next_wr_id();
   } else {
-    for (const SimCompletionQueue* cq : cqs_) {
+    for (const SimCompletionQueue* cq : filled_) {
       if (cq->first_visible_ps() >= next_ps) continue;
       next_ps = cq->first_visible_ps();
       next_wr_id_ = cq->first()->wr_id;

@@ -51,8 +51,9 @@ class Core final : public Cpu {
   }
 
   void drive(Steppable& worker);  // from now on; not owned
-  void add_cq(SimCompletionQueue& cq) { cqs_.push_back(&cq); }
-  void remove_cq(SimCompletionQueue& cq) { std::erase(cqs_, &cq); }
+  /// A completion queue of this core's worker has something in it, or has not any more.
+  void add_filled(SimCompletionQueue& cq) { filled_.push_back(&cq); }
+  void remove_filled(SimCompletionQueue& cq) { std::erase(filled_, &cq); }
 
   /// There will be something to do at `at_ps`: a completion with this wr_id.
   void wake(std::int64_t at_ps, std::uint64_t wr_id) {
@@ -102,7 +103,7 @@ class Core final : public Cpu {
 
   Calendar& calendar_;
   Steppable* worker_ = nullptr;
-  std::vector<SimCompletionQueue*> cqs_;
+  std::vector<SimCompletionQueue*> filled_;
   Calendar::HandlerId handler_;
   std::uint32_t index_;
   bool stepping_ = false;

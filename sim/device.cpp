@@ -14,12 +14,10 @@ namespace verbtwin::sim {
 // ---- completion queue
 
 SimCompletionQueue::SimCompletionQueue(Core& core, Transport& transport, std::uint32_t cqe)
-    : core_(core), transport_(transport), ring_(16), depth_(cqe) {
-  core_.add_cq(*this);
-}
+    : core_(core), transport_(transport), depth_(cqe) {}
 
 SimCompletionQueue::~SimCompletionQueue() {
-  core_.remove_cq(*this);
+  core_.remove_filled(*this);
 }
 
 void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps, std::uint32_t sender,
@@ -28,22 +26,24 @@ void SimCompletionQueue::push(const WorkCompletion& wc, std::int64_t visible_ps,
     if (SimQueuePair* qp = transport_.find(wc.qp_num)) qp->state_ = QpState::kError;
     return;
   }
-  if (count_ == ring_.size()) grow();
-  const auto mask = static_cast<std::uint32_t>(ring_.size()) - 1;
+  if (count_ > mask_) grow();
+  if (count_ == 0) core_.add_filled(*this);
   std::uint32_t place = count_++;
-  for (; place > 0 && ring_[(head_ + place - 1) & mask].visible_ps > visible_ps; --place) {
-    ring_[(head_ + place) & mask] = ring_[(head_ + place - 1) & mask];
+  for (; place > 0 && ring_[(head_ + place - 1) & mask_].visible_ps > visible_ps; --place) {
+    ring_[(head_ + place) & mask_] = ring_[(head_ + place - 1) & mask_];
   }
-  ring_[(head_ + place) & mask] = {wc, sender, retires, visible_ps};
+  ring_[(head_ + place) & mask_] = {wc, sender, retires, visible_ps};
   if (place == 0) core_.wake(visible_ps, wc.wr_id);
 }
 
 void SimCompletionQueue::grow() {
-  std::vector<Entry> larger(ring_.size() * 2);
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    larger[i] = ring_[(head_ + i) & (static_cast<std::uint32_t>(ring_.size()) - 1)];
-  }
-  ring_ = std::move(larger);
+  constexpr std::uint32_t kFirstEntries = 16;
+  const std::uint32_t entries = std::max(kFirstEntries, 2 * (mask_ + 1));
+  auto larger = std::make_unique<Entry[]>(entries);
+  for (std::uint32_t i = 0; i < count_; ++i) larger[i] = ring_[(head_ + i) & mask_];
+  grown_ = std::move(larger);
+  ring_ = grown_.get();
+  mask_ = entries - 1;
   head_ = 0;
 }
 
@@ -55,12 +55,16 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
   while (taken < wc.size() && count_ > 0 && ring_[head_].visible_ps <= now_ps) {
     const Entry& entry = ring_[head_];
     wc[taken++] = entry.wc;
-    std::uint32_t& retired = retired_[entry.sender];
+    std::uint32_t& up_to = retired(entry.sender);
     // One from before a reset retires nothing, nor does a RECV.
-    if (entry.sender != kNoSender && static_cast<std::int32_t>(entry.retires - retired) > 0)
-      retired = entry.retires;
-    head_ = (head_ + 1) & (static_cast<std::uint32_t>(ring_.size()) - 1);
+    if (entry.sender != kNoSender && static_cast<std::int32_t>(entry.retires - up_to) > 0)
+      up_to = entry.retires;
+    head_ = (head_ + 1) & mask_;
     --count_;
+  }
+  if (taken > 0 && count_ == 0) {
+    head_ = 0;  // the line that is in cache
+    core_.remove_filled(*this);
   }
   core_.charge(Cost::kPoll);
   core_.charge(Cost::kPollCqe, taken);

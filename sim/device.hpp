@@ -55,10 +55,13 @@ struct Port {
   Outbound outbound = {};
 };
 
-class SimCompletionQueue final : public CompletionQueue {
+/// As many as threads, or as queue pairs: what one of few completions touches are its first two lines.
+class alignas(64) SimCompletionQueue final : public CompletionQueue {
  public:
   SimCompletionQueue(Core& core, Transport& transport, std::uint32_t cqe);
   ~SimCompletionQueue() override;
+  static void* operator new(std::size_t) { return Slab<SimCompletionQueue>::take(); }
+  static void operator delete(void* object) { Slab<SimCompletionQueue>::give(object); }
 
   std::size_t poll(std::span<WorkCompletion> wc) override;
 
@@ -66,11 +69,13 @@ class SimCompletionQueue final : public CompletionQueue {
   static constexpr std::uint32_t kNoSender = 0;
   /// A queue pair whose sends complete here: its number among them.
   std::uint32_t add_sender() {
-    retired_.push_back(0);
-    return static_cast<std::uint32_t>(retired_.size() - 1);
+    if (senders_ >= first_retired_.size()) retired_.push_back(0);
+    return senders_++;
   }
   /// Up to where its send queue is free again: kept here, where a poll need not touch the queue pair.
-  std::uint32_t& retired(std::uint32_t sender) { return retired_[sender]; }
+  std::uint32_t& retired(std::uint32_t sender) {
+    return sender < first_retired_.size() ? first_retired_[sender] : retired_[sender - first_retired_.size()];
+  }
 
   /// A completion that can be seen from `visible_ps` on; they are told of in any order. `retires` is the send
   /// queue position of `sender` that it frees up to.
@@ -100,11 +105,17 @@ class SimCompletionQueue final : public CompletionQueue {
 
   Core& core_;
   Transport& transport_;
-  std::vector<Entry>
-      ring_;  // in order of visible_ps; a power of two, grown up to the queue's depth as it is used
-  std::vector<std::uint32_t> retired_{0};  // by sender: send queue positions
+  Entry* ring_ = &one_;     // in order of visible_ps; grown up to the queue's depth as it is used
+  std::uint32_t mask_ = 0;  // its length, a power of two, less one
   std::uint32_t head_ = 0, count_ = 0;
   std::uint32_t depth_;
+  std::uint32_t senders_ = 1;                        // with nobody
+  std::array<std::uint32_t, 2> first_retired_ = {};  // by sender: send queue positions
+  // Here the first line ends.
+
+  Entry one_;
+  std::unique_ptr<Entry[]> grown_;
+  std::vector<std::uint32_t> retired_;  // of the other senders
 };
 
 class SimAddressHandle final : public AddressHandle {

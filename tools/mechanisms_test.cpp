@@ -272,6 +272,22 @@ TEST(Mechanism, SharedQueuePairsFitTheCacheAndCostTheCores) {
   EXPECT_GT(writes(host("ideal-host"), 12), 0.9 * writes(host("ideal-host"), 1)) << "no time under the lock";
 }
 
+TEST(Mechanism, CompletionQueuesOfTheirOwnCostTheCoresALookEach) {
+  const auto kept = [](const HostProfile& host) {
+    const auto reads = [&host](const char* queues) {
+      return rate(nic("ideal"), host,
+                  {"cluster.coroutines=8", "cluster.qps_per_peer=8", "run.measure_us=400",
+                   fmt::format("cluster.completion_queues={}", queues),
+                   R"(workload={"name":"multi-object","outstanding":false})"});
+    };
+    return reads("queue_pair") / reads("worker");
+  };
+  HostProfile xeon = host("xeon-e5-2650v4");
+  EXPECT_LT(kept(xeon), 0.95);
+  xeon.poll_ns = 0;
+  EXPECT_NEAR(kept(xeon), 1, 0.02);
+}
+
 TEST(Mechanism, PayloadsSlowSendsMoreThanWritesThatTakeARecvBecauseTheyAreScattered) {
   const auto kept = [](const NicProfile& nic, const char* transport) {
     const auto calls = [&](int payload_b) {

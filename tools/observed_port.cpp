@@ -68,12 +68,25 @@ std::unique_ptr<CompletionQueue> ObservedPort::create_cq(std::uint32_t cqe) {
   return std::make_unique<ObservedCompletionQueue>(std::move(below), observer_);
 }
 
+CompletionQueue* ObservedPort::below(CompletionQueue* queue) const {
+  const bool is_observed = observer_.taken && queue != nullptr;
+  return is_observed ? static_cast<ObservedCompletionQueue*>(queue)->below() : queue;
+}
+
 QpInitAttributes ObservedPort::with_below(QpInitAttributes attributes) const {
-  if (!observer_.taken) return attributes;
-  for (CompletionQueue** queue : {&attributes.send_cq, &attributes.recv_cq}) {
-    if (*queue != nullptr) *queue = static_cast<ObservedCompletionQueue*>(*queue)->below();
-  }
+  attributes.send_cq = below(attributes.send_cq);
+  attributes.recv_cq = below(attributes.recv_cq);
   return attributes;
+}
+
+void ObservedPort::use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) {
+  SendCqOf below_of;
+  if (send_cq_of) {
+    below_of = [this, of = std::move(send_cq_of)](int node, int nic, int index) {
+      return below(of(node, nic, index));
+    };
+  }
+  below_.use_queue_pairs(with_below(wanted), std::move(below_of));
 }
 
 std::unique_ptr<QueuePair> ObservedPort::create_qp(const QpInitAttributes& attributes) {

@@ -42,9 +42,8 @@ class ObservedPort final : public WorkerPort, private Device {
   Device& device() override { return *this; }
   NodeMemory& memory() override { return below_.memory(); }
   QueuePair& connected_queue_pair(int node, int nic, int index) override;
-  void use_queue_pairs(const QpInitAttributes& wanted) override {
-    below_.use_queue_pairs(with_below(wanted));
-  }
+  using WorkerPort::use_queue_pairs;
+  void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override;
   void watch(std::span<const std::byte> memory) override { below_.watch(memory); }
   void wake(int thread) override { below_.wake(thread); }
   Sockets& sockets() override { return below_.sockets(); }
@@ -61,7 +60,8 @@ class ObservedPort final : public WorkerPort, private Device {
   std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override;
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override;
 
-  /// With the completion queues that a device below knows.
+  /// The completion queue that a device below knows.
+  CompletionQueue* below(CompletionQueue* queue) const;
   QpInitAttributes with_below(QpInitAttributes attributes) const;
 
   WorkerPort& below_;

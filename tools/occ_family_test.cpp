@@ -63,6 +63,9 @@ const std::vector<Load>& loads() {
       {"shared_queue_pairs",
        {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
         "cluster.threads=4", "cluster.threads_per_queue_pair=2"}},
+      {"one_completion_queue",
+       {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
+        "run.measure_us=500", "cluster.completion_queues=worker"}},
       {"large_objects",  // torn READs
        {R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":20,"value_b":400})",
         "protocol.log.ring_kib=64", "cluster.tear_ns=500"}},

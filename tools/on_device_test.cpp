@@ -66,6 +66,14 @@ INSTANTIATE_TEST_SUITE_P(OnDevice, EveryProtocol, testing::ValuesIn(protocol_nam
                            return name;
                          });
 
+TEST_F(OnDevice, AllQueuePairsOfAThreadCompleteAtOneQueue) {
+  EXPECT_EQ(launch({"--set", "cluster.completion_queues=worker"})->wait(), 0) << err();
+  const json r = result();
+  EXPECT_EQ(r.at("partial"), false);
+  EXPECT_GT(r.at("committed"), 100);
+  for (const json& check : r.at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
+}
+
 TEST_F(OnDevice, TheRampFamilyIsReadAtomic) {
   const std::vector<std::vector<std::string>> variants = {
       {},
@@ -361,7 +369,8 @@ TEST_F(OnDevice, WhatCannotBeIsOneLine) {
       {{"--gid-index", "77"}, 2, "--gid-index: rxe0 port 1 has no GID 77; allowed: "},
       {{"--port", "2"}, 2, "--port: rxe0 has no port 2; allowed: 1 to 1\n"},
       {{"--device", "rxe0,rxe0"}, 2, "--device: 2 devices for 1 NICs per node"},
-      {{"--set", "cluster.qps_per_peer=64", "--set", "cluster.nics_per_node=2"},
+      {{"--set", "cluster.qps_per_peer=64", "--set", "cluster.nics_per_node=2", "--set",
+        "cluster.completion_queues=worker"},
        2,
        "more queue pairs than a completion queue of this device holds"},
       {{"--set", "cluster.qps_per_peer=256", "--set", "cluster.threads=256", "--set",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
 #include "backend/user_error.hpp"
@@ -57,7 +58,8 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   QueuePair& connected_queue_pair(int node, int nic, int index) override {
     return *queue_pairs_[at(node, nic, index)];
   }
-  void use_queue_pairs(const QpInitAttributes& wanted) override {
+  using WorkerPort::use_queue_pairs;
+  void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override {
     if (wanted.type != QpType::kRc) {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
@@ -66,9 +68,14 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
                        static_cast<std::uint64_t>(shape().nics_per_node * shape().qps_per_peer);
     const std::uint64_t sends = count * (connected_.max_send_wr + IbvQueuePair::kExtraSlots);
     const std::uint64_t recvs = count * connected_.max_recv_wr;
+    send_cq_of_ = std::move(send_cq_of);
     auto& send_cq = static_cast<IbvCompletionQueue&>(*connected_.send_cq);
     auto& recv_cq = static_cast<IbvCompletionQueue&>(*connected_.recv_cq);
     const bool one = &send_cq == &recv_cq;
+    if (send_cq_of_) {
+      recv_cq.reserve_more(recvs);
+      return;
+    }
     send_cq.reserve_more(one ? sends + recvs : sends);
     if (!one) recv_cq.reserve_more(recvs);
   }
@@ -85,6 +92,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     for (const auto& queue_pair : queue_pairs_) queue_pair->post_fence();
   }
   bool fenced() const override {
+    for (IbvCompletionQueue* own : own_send_cqs_) own->take_in();  // its worker may ask it no more
     return std::ranges::all_of(queue_pairs_, [](const auto& queue_pair) { return queue_pair->idle(); });
   }
   std::size_t awaited(int node) const override {
@@ -113,7 +121,10 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     if (connected_.send_cq == nullptr) return;
     for (int node = 0; node < shape().nodes; ++node) {
       for (int i = 0; i < shape().nics_per_node * shape().qps_per_peer; ++i) {
-        auto made = device_.create_qp(connected_);
+        QpInitAttributes attributes = connected_;
+        if (send_cq_of_)
+          attributes.send_cq = own_send_cq(node, i / shape().qps_per_peer, i % shape().qps_per_peer);
+        auto made = device_.create_qp(attributes);
         queue_pairs_.emplace_back(static_cast<IbvQueuePair*>(made.release()));
         queue_pairs_.back()->set_peer_node(node);
       }
@@ -159,6 +170,13 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   void disconnect() { queue_pairs_.clear(); }
 
  private:
+  CompletionQueue* own_send_cq(int node, int nic, int index) {
+    auto* own = static_cast<IbvCompletionQueue*>(send_cq_of_(node, nic, index));
+    own->reserve_more(IbvQueuePair::kExtraSlots);
+    own_send_cqs_.push_back(own);
+    return own;
+  }
+
   std::size_t at(int node, int nic, int index) const {
     return static_cast<std::size_t>((node * shape().nics_per_node + nic) * shape().qps_per_peer + index);
   }
@@ -169,6 +187,8 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   IbvDevice device_;
   std::unique_ptr<MemoryRegion> region_;
   QpInitAttributes connected_;
+  SendCqOf send_cq_of_;
+  std::vector<IbvCompletionQueue*> own_send_cqs_;  // what that gave
   QpAddress ud_;
   std::vector<QpAddress> ud_of_;      // by node, thread
   std::vector<RemoteMemory> remote_;  // by node, NIC

@@ -193,8 +193,8 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
   return slot.kind != Slot::Kind::kFence;
 }
 
-void IbvCompletionQueue::purge(const IbvQueuePair& gone) {
-  std::erase_if(held_, [&](const Held& held) { return held.owner == &gone; });
+void IbvCompletionQueue::take_in(const IbvQueuePair* gone) {
+  std::erase_if(held_, [&](const Held& held) { return held.owner == gone; });
   // A broken one has nothing more to give, and whoever asks it next hears of it.
   for (int count = 1; count > 0;) {
     count = ibv_poll_cq(cq_.get(), kBatch, batch_.data());
@@ -202,7 +202,7 @@ void IbvCompletionQueue::purge(const IbvQueuePair& gone) {
       const ibv_wc& from = batch_[static_cast<std::size_t>(i)];
       const IbvQueuePair* owner = reinterpret_cast<const Slot*>(from.wr_id)->owner;
       Held held{owner, {}};
-      if (owner != &gone && translate(from, held.wc)) held_.push_back(held);
+      if (owner != gone && translate(from, held.wc)) held_.push_back(held);
     }
   }
 }

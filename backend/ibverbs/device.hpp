@@ -85,8 +85,9 @@ class IbvCompletionQueue final : public CompletionQueue {
   /// Makes room for all that a queue pair may have outstanding; throws UserError where the device has none.
   void add_room(std::uint32_t requests);
   void give_back_room(std::uint32_t requests) { promised_ -= requests; }
-  /// Drops the completions of a queue pair that posts no more.
-  void purge(const IbvQueuePair& gone);
+  /// Takes all that the device has written, but for what is of a queue pair that posts no more, and keeps it
+  /// until it is asked for.
+  void take_in(const IbvQueuePair* gone = nullptr);
 
  private:
   struct Held {
@@ -101,7 +102,7 @@ class IbvCompletionQueue final : public CompletionQueue {
   IbvDevice& device_;
   std::unique_ptr<ibv_cq, Freer<ibv_destroy_cq>> cq_;
   std::uint32_t promised_ = 0;
-  std::deque<Held> held_;  // taken from the device while purging, not asked for yet
+  std::deque<Held> held_;  // taken in, not asked for yet
   std::array<ibv_wc, kBatch> batch_{};
 };
 

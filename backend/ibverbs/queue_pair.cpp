@@ -87,8 +87,8 @@ IbvQueuePair::~IbvQueuePair() {
 }
 
 void IbvQueuePair::purge() {
-  send_cq_.purge(*this);
-  if (&recv_cq_ != &send_cq_) recv_cq_.purge(*this);
+  send_cq_.take_in(this);
+  if (&recv_cq_ != &send_cq_) recv_cq_.take_in(this);
 }
 
 void IbvQueuePair::new_life() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "protocols/runtime/post.hpp"
 
@@ -13,7 +14,15 @@ Worker::Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs
       nic_(port.shape().nic_of_thread(port.thread())),
       cq_(port.device().create_cq(cqe)) {
   queue_pairs.send_cq = queue_pairs.recv_cq = cq_.get();
-  port_.use_queue_pairs(queue_pairs);
+  WorkerPort::SendCqOf send_cq_of;
+  if (port_.shape().own_send_cqs) {
+    send_cq_of = [this, entries = queue_pairs.max_send_wr](int node, int nic, int index) {
+      std::unique_ptr<CompletionQueue>& own = own_send_cqs_[number_of(node, nic, index)];
+      if (!own) own = port_.device().create_cq(entries);
+      return own.get();
+    };
+  }
+  port_.use_queue_pairs(queue_pairs, std::move(send_cq_of));
 }
 
 Worker::~Worker() = default;
@@ -30,8 +39,7 @@ std::size_t Worker::unfinished() const {
 
 bool Worker::step() {
   if (looks_next()) {
-    polled_at_ = 0;
-    polled_end_ = cq_->poll(polled_);
+    poll();
     memory_has_more_ = polled_memory_ != nullptr && polled_memory_->poll_memory();
     while (!sleepers_.empty() && sleepers_.begin()->first <= cpu_.now_ps()) {
       make_ready(sleepers_.extract(sleepers_.begin()).mapped());
@@ -52,7 +60,42 @@ bool Worker::step() {
   return messages_left || !ready_.empty() || memory_has_more_ || wakes_at_ps() <= cpu_.now_ps();
 }
 
+void Worker::poll() {
+  polled_at_ = 0;
+  polled_end_ = cq_->poll(polled_);
+  if (!awaited_.empty()) poll_awaited();
+}
+
+void Worker::poll_awaited() {
+  constexpr std::uint32_t kFailed = ~0U;
+  for (std::size_t left = awaited_.size(); left > 0 && polled_end_ < polled_.size(); --left) {
+    if (next_awaited_ >= awaited_.size()) next_awaited_ = 0;
+    const std::span<WorkCompletion> room = std::span(polled_).subspan(polled_end_);
+    const std::size_t taken = awaited_[next_awaited_].queue->poll(room);
+    if (taken == 0) {
+      ++next_awaited_;
+      continue;
+    }
+    Channel& channel = *awaited_[next_awaited_].channel;
+    polled_end_ += taken;
+    // A queue pair that has failed completes what was not signalled, too: nobody knows how much is to come.
+    const bool failed = std::ranges::any_of(
+        room.first(taken), [](const WorkCompletion& wc) { return wc.status != WcStatus::kSuccess; });
+    if (failed) channel.signalled = kFailed;
+    if (channel.signalled != kFailed) channel.signalled -= static_cast<std::uint32_t>(taken);
+    if (channel.signalled > 0) {
+      ++next_awaited_;
+    } else {
+      awaited_.erase(awaited_.begin() + static_cast<std::ptrdiff_t>(next_awaited_));
+    }
+  }
+}
+
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {
+  if (steps == 1) __builtin_prefetch(awaited_.data());
+  if (steps == 0) {
+    for (const Awaited& awaited : awaited_) __builtin_prefetch(awaited.queue);
+  }
   if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 1) messages_->prefetch_recv(wr_id);
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
   const auto* group = reinterpret_cast<const WaitGroup*>(wr_id);
@@ -88,13 +131,18 @@ void Worker::retire(const WorkCompletion& wc) {
   if (group != nullptr) group->complete(wc.status);
 }
 
-Channel& Worker::channel(int node, int nic, int index) {
+std::uint32_t Worker::number_of(int node, int nic, int index) const {
   const ClusterShape& shape = port_.shape();
-  const int number = (node * shape.nics_per_node + nic) * shape.qps_per_peer + index;
-  std::unique_ptr<Channel>& channel = channels_[static_cast<std::uint32_t>(number)];
+  return static_cast<std::uint32_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
+}
+
+Channel& Worker::channel(int node, int nic, int index) {
+  const std::uint32_t number = number_of(node, nic, index);
+  std::unique_ptr<Channel>& channel = channels_[number];
   if (!channel) {
     auto made = std::make_unique<Channel>();
     made->queue_pair = &port_.connected_queue_pair(node, nic, index);
+    if (port_.shape().own_send_cqs) made->own_send_cq = own_send_cqs_[number].get();
     made->remote = port_.memory().remote(node, nic);
     made->node = node;
     channel = std::move(made);
@@ -108,6 +156,8 @@ void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
   if (group != nullptr || ++channel.since_signal == kSignalInterval) {
     wr.flags |= kSignaled;
     channel.since_signal = 0;
+    if (channel.own_send_cq != nullptr && channel.signalled++ == 0)
+      awaited_.push_back({channel.own_send_cq, &channel});
   }
   const auto* lines = reinterpret_cast<const std::byte*>(channel.queue_pair);  // for ring()
   for (std::size_t at = 0; at < 192; at += 64) __builtin_prefetch(lines + at);

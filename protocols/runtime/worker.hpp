@@ -1,8 +1,9 @@
-// Worker: one thread's scheduler. It owns the completion queue, the channels (RC queue pairs with what is
+// Worker: one thread's scheduler. It owns its completion queues, the channels (RC queue pairs with what is
 // staged on them) and the coroutines, and does one item of work a step. It works in rounds: take the
 // completions that are there and resume who waited for each, resume the coroutines that were ready when the
 // round began, send the messages that have been written meanwhile. A coroutine that makes itself ready again
-// and again holds up neither.
+// and again holds up neither. Where channels complete at queues of their own (ClusterShape::own_send_cqs), a
+// round looks at those of which a completion is awaited.
 //
 // Owned by the program of its node; used by one thread. Coroutines and messages hold references to it and end
 // first.
@@ -116,10 +117,12 @@ class PolledMemory {
 /// An RC queue pair towards one NIC of one node.
 struct Channel {
   QueuePair* queue_pair = nullptr;
+  CompletionQueue* own_send_cq = nullptr;
   RemoteMemory remote;  // the node's registered memory through this queue pair
   std::int32_t node = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
   std::uint16_t staged = 0;        // requests that wait for ring()
+  std::uint32_t signalled = 0;     // completions to come at its own_send_cq
 };
 
 /// Connected queue pairs that take no messages.
@@ -228,6 +231,10 @@ class Worker final : public Steppable {
     std::deque<Waiting> requests;  // in order
   };
 
+  std::uint32_t number_of(int node, int nic, int index) const;
+  void poll();
+  /// Channels in turn, for as many completions as there is room left for.
+  void poll_awaited();
   void handle(const WorkCompletion& wc);
   void retire(const WorkCompletion& wc);
   /// One doorbell. What the send queue does not take waits, and so does all that comes behind it.
@@ -243,7 +250,14 @@ class Worker final : public Steppable {
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
-  NumberMap<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
+  NumberMap<std::unique_ptr<Channel>> channels_;              // by (node, nic, index); made on first use
+  NumberMap<std::unique_ptr<CompletionQueue>> own_send_cqs_;  // by the same; made with their queue pairs
+  struct Awaited {
+    CompletionQueue* queue;
+    Channel* channel;
+  };
+  std::vector<Awaited> awaited_;  // what completions are to come of there
+  std::size_t next_awaited_ = 0;  // whose turn it is
   std::vector<SendWr> staged_;
   std::vector<Channel*> staged_for_;  // the channel of each
   std::vector<SendWr> gathered_;
