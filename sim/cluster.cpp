@@ -76,7 +76,9 @@ class Cluster::Worker final : public WorkerPort {
   NodeMemory& memory() override { return cluster_.memory(node_); }
   QueuePair& connected_queue_pair(int node, int nic, int index) override {
     if (cluster_.threads_per_queue_pair_ > 1) return cluster_.share(*this, node, nic, index);
-    return cluster_.connect(*this, node, nic, index);
+    SimQueuePair& queue_pair = cluster_.connect(*this, node, nic, index);
+    if (send_cq_of_) queue_pair.complete_at(*send_cq_of_(node, nic, index));
+    return queue_pair;
   }
   using WorkerPort::use_queue_pairs;
   void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override {
@@ -110,14 +112,9 @@ class Cluster::Worker final : public WorkerPort {
   }
   SimQueuePair*& slot(int node, int nic, int index) { return queue_pairs_[number_of(node, nic, index)]; }
 
-  CompletionQueue* send_cq(int node, int nic, int index) const {
-    return send_cq_of_ ? send_cq_of_(node, nic, index) : connected_.send_cq;
-  }
-  SimQueuePair& make_queue_pair(int node, int nic, int index) {
+  SimQueuePair& make_queue_pair() {
     assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
-    QpInitAttributes attributes = connected_;
-    attributes.send_cq = send_cq(node, nic, index);
-    owned_.push_back(device_.create_qp(attributes));
+    owned_.push_back(device_.create_qp(connected_));
     return static_cast<SimQueuePair&>(*owned_.back());
   }
 
@@ -126,7 +123,7 @@ class Cluster::Worker final : public WorkerPort {
   Core& core_;
   SimDevice device_;
   QpInitAttributes connected_;  // what connected queue pairs are made with
-  SendCqOf send_cq_of_;         // or at which queue each completes
+  SendCqOf send_cq_of_;         // or at which queue each completes, once its worker asks for it
   QpAddress ud_;
   NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
@@ -232,13 +229,13 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
   if (mine != nullptr) return *mine;
   const int my_nic = shape_.nic_of_thread(from.thread_);
   Worker& peer = *workers_[index_of(node, shape_.far_thread(from.thread_, nic))];
-  mine = &from.make_queue_pair(node, nic, index);
+  mine = &from.make_queue_pair();
   SimQueuePair*& theirs = peer.slot(from.node_, my_nic, index);
   if (&theirs == &mine) {  // loopback on one NIC: a queue pair connected to itself
     mine->connect(mine->address());
     return *mine;
   }
-  theirs = &peer.make_queue_pair(from.node_, my_nic, index);
+  theirs = &peer.make_queue_pair();
   mine->connect(theirs->address());
   theirs->connect(mine->address());
   return *mine;
@@ -255,8 +252,8 @@ QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
     shared = std::make_unique<SharedQueuePair>(connect(first, node, nic, index), threads_per_queue_pair_,
                                                lock_prices_);
   }
-  mine = std::make_unique<QueuePairShare>(*shared, of.core_, static_cast<std::uint32_t>(of.thread_),
-                                          of.send_cq(node, nic, index));
+  CompletionQueue* send_cq = of.send_cq_of_ ? of.send_cq_of_(node, nic, index) : of.connected_.send_cq;
+  mine = std::make_unique<QueuePairShare>(*shared, of.core_, static_cast<std::uint32_t>(of.thread_), send_cq);
   return *mine;
 }
 

@@ -47,6 +47,14 @@ void SimCompletionQueue::grow() {
   head_ = 0;
 }
 
+void SimCompletionQueue::make_room_for_sender() {
+  const std::size_t others = senders_ - first_retired_.size();
+  if ((others & (others - 1)) != 0) return;
+  auto larger = std::make_unique<std::uint32_t[]>(std::max<std::size_t>(1, 2 * others));
+  std::copy_n(retired_.get(), others, larger.get());
+  retired_ = std::move(larger);
+}
+
 std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
   // What the step has charged so far has not happened yet for anybody else: a poll late in it sees what was
   // there at its start.
@@ -103,6 +111,14 @@ SimQueuePair::~SimQueuePair() {
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
   transport_.remove(*this);
+}
+
+void SimQueuePair::complete_at(CompletionQueue& queue) {
+  auto& own = static_cast<SimCompletionQueue&>(queue);
+  if (&own == send_cq_) return;
+  assert(posted_ == 0);
+  send_cq_ = &own;
+  sender_ = own.add_sender();
 }
 
 QpAddress SimQueuePair::address() const {

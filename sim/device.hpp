@@ -69,7 +69,7 @@ class alignas(64) SimCompletionQueue final : public CompletionQueue {
   static constexpr std::uint32_t kNoSender = 0;
   /// A queue pair whose sends complete here: its number among them.
   std::uint32_t add_sender() {
-    if (senders_ >= first_retired_.size()) retired_.push_back(0);
+    if (senders_ >= first_retired_.size()) make_room_for_sender();
     return senders_++;
   }
   /// Up to where its send queue is free again: kept here, where a poll need not touch the queue pair.
@@ -90,7 +90,7 @@ class alignas(64) SimCompletionQueue final : public CompletionQueue {
     __builtin_prefetch(entry);
     __builtin_prefetch(entry + sizeof(Entry) - 1);
     constexpr std::size_t kFew = 48;  // three lines
-    for (std::size_t at = 0; at < std::min(retired_.size(), kFew); at += 16)
+    for (std::size_t at = 0; at < std::min(senders_ - first_retired_.size(), kFew) && retired_; at += 16)
       __builtin_prefetch(&retired_[at]);
   }
   const WorkCompletion* first() const { return count_ == 0 ? nullptr : &ring_[head_].wc; }
@@ -102,6 +102,7 @@ class alignas(64) SimCompletionQueue final : public CompletionQueue {
     std::int64_t visible_ps;
   };
   void grow();
+  void make_room_for_sender();
 
   Core& core_;
   Transport& transport_;
@@ -115,7 +116,7 @@ class alignas(64) SimCompletionQueue final : public CompletionQueue {
 
   Entry one_;
   std::unique_ptr<Entry[]> grown_;
-  std::vector<std::uint32_t> retired_;  // of the other senders
+  std::unique_ptr<std::uint32_t[]> retired_;  // of the other senders; room for a power of two of them
 };
 
 class SimAddressHandle final : public AddressHandle {
@@ -134,6 +135,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
 
   PostResult post_send(std::span<const SendWr> list) override;
   PostResult post_recv(std::span<const RecvWr> list) override;
+  /// From now on its sends, of which there has been none, complete there.
+  void complete_at(CompletionQueue& queue);
+
   QpAddress address() const override;
   QpType type() const override { return type_; }
   QpState state() const override { return state_; }

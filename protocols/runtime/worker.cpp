@@ -17,9 +17,9 @@ Worker::Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs
   WorkerPort::SendCqOf send_cq_of;
   if (port_.shape().own_send_cqs) {
     send_cq_of = [this, entries = queue_pairs.max_send_wr](int node, int nic, int index) {
-      std::unique_ptr<CompletionQueue>& own = own_send_cqs_[number_of(node, nic, index)];
-      if (!own) own = port_.device().create_cq(entries);
-      return own.get();
+      Channel& channel = channel_of(number_of(node, nic, index));
+      if (!channel.own_send_cq) channel.own_send_cq = port_.device().create_cq(entries);
+      return channel.own_send_cq.get();
     };
   }
   port_.use_queue_pairs(queue_pairs, std::move(send_cq_of));
@@ -136,18 +136,22 @@ std::uint32_t Worker::number_of(int node, int nic, int index) const {
   return static_cast<std::uint32_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
 }
 
+Channel& Worker::channel_of(std::uint32_t number) {
+  std::unique_ptr<Channel>& channel = channels_[number];
+  if (!channel) channel = std::make_unique<Channel>();
+  return *channel;
+}
+
 Channel& Worker::channel(int node, int nic, int index) {
   const std::uint32_t number = number_of(node, nic, index);
-  std::unique_ptr<Channel>& channel = channels_[number];
-  if (!channel) {
-    auto made = std::make_unique<Channel>();
-    made->queue_pair = &port_.connected_queue_pair(node, nic, index);
-    if (port_.shape().own_send_cqs) made->own_send_cq = own_send_cqs_[number].get();
-    made->remote = port_.memory().remote(node, nic);
-    made->node = node;
-    channel = std::move(made);
-  }
-  return *channel;
+  const std::unique_ptr<Channel>* found = channels_.find(number);
+  if (found != nullptr && (*found)->queue_pair != nullptr) return **found;
+  QueuePair& queue_pair = port_.connected_queue_pair(node, nic, index);  // and its completion queue
+  Channel& channel = channel_of(number);
+  channel.queue_pair = &queue_pair;
+  channel.remote = port_.memory().remote(node, nic);
+  channel.node = node;
+  return channel;
 }
 
 void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
@@ -157,7 +161,7 @@ void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
     wr.flags |= kSignaled;
     channel.since_signal = 0;
     if (channel.own_send_cq != nullptr && channel.signalled++ == 0)
-      awaited_.push_back({channel.own_send_cq, &channel});
+      awaited_.push_back({channel.own_send_cq.get(), &channel});
   }
   const auto* lines = reinterpret_cast<const std::byte*>(channel.queue_pair);  // for ring()
   for (std::size_t at = 0; at < 192; at += 64) __builtin_prefetch(lines + at);

@@ -117,8 +117,8 @@ class PolledMemory {
 /// An RC queue pair towards one NIC of one node.
 struct Channel {
   QueuePair* queue_pair = nullptr;
-  CompletionQueue* own_send_cq = nullptr;
-  RemoteMemory remote;  // the node's registered memory through this queue pair
+  std::unique_ptr<CompletionQueue> own_send_cq;  // or null
+  RemoteMemory remote;                           // the node's registered memory through this queue pair
   std::int32_t node = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
   std::uint16_t staged = 0;        // requests that wait for ring()
@@ -231,6 +231,7 @@ class Worker final : public Steppable {
     std::deque<Waiting> requests;  // in order
   };
 
+  Channel& channel_of(std::uint32_t number);
   std::uint32_t number_of(int node, int nic, int index) const;
   void poll();
   /// Channels in turn, for as many completions as there is room left for.
@@ -250,8 +251,7 @@ class Worker final : public Steppable {
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
-  NumberMap<std::unique_ptr<Channel>> channels_;              // by (node, nic, index); made on first use
-  NumberMap<std::unique_ptr<CompletionQueue>> own_send_cqs_;  // by the same; made with their queue pairs
+  NumberMap<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
   struct Awaited {
     CompletionQueue* queue;
     Channel* channel;
