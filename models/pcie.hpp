@@ -2,8 +2,8 @@
 //
 // Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries
 // DMA writes and the requests of DMA reads to the host. Every TLP pays its header, which is a word
-// or two shorter where it brings what was read (PCI Express Base Specification, 2.2.9). TLPs without payload
-// to speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
+// shorter where it brings what was read (PCI Express Base Specification, 2.2.9). TLPs without payload to
+// speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
 // for nanoseconds. Nor do a CPU's stores wait for the data of DMA reads: both come in TLPs, by turns.
 //
 // Reads in flight are bounded (tags, PCI Express Base Specification, 2.2.6.2). The pool of tags is a server
