@@ -111,12 +111,18 @@ class Nic {
     return pass_receive_engine(context, arrived, 0, recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_));
   }
 
+  /// Whether a WRITE or SEND that is to complete unsignalled asks for an ACK: its place in the send queue
+  /// decides.
+  bool asks_for_ack(std::uint32_t position) const { return (position + 1) % ack_request_interval_ == 0; }
   /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
   void send_ack_quietly() { send_engine_.owe(send_ack_ps_); }
   void receive_ack_quietly(std::uint32_t context, std::uint32_t wqe) {
     const Miss miss = touch(context, recv_misses_);
     recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps + fetch_again_ps(wqe, wqe_miss_ack_ps_));
   }
+
+  /// One that asked for none: a later ACK tells of it, and then its WQE is needed as well.
+  void retire_quietly(std::uint32_t wqe) { recv_engine_.owe(fetch_again_ps(wqe, wqe_miss_ack_ps_)); }
 
   /// A request that has passed the receive engine names host memory at `offset`: when its address is known.
   Moment translate(Moment ready, std::uint64_t offset) {
@@ -216,6 +222,7 @@ class Nic {
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
   std::uint32_t wqe_cache_entries_, wqes_fetched_ = 0;
   std::int64_t wqe_miss_response_ps_, wqe_miss_ack_ps_;
+  std::uint32_t ack_request_interval_;
   std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;
 };
 

@@ -1,7 +1,10 @@
 // One mechanism at a time, with the round numbers of profiles_for_test.hpp: 1 ns a byte on PCIe, 20 B a TLP.
 #include "models/nic.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
 
 #include "models/profiles_for_test.hpp"
 
@@ -340,6 +343,18 @@ TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11 + 30) * kNs) << "its context and its WQE are gone";
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), loud.nic.recv_engine().busy_ps());
   EXPECT_EQ(quiet.nic.contexts().misses(), 1U);
+}
+
+TEST(Nic, OneOfSoManyUnsignalledRequestsAsksForAnAck) {
+  NicProfile profile = round_nic();
+  EXPECT_TRUE(Nic(profile).asks_for_ack(0));
+  profile.ack_request_interval = 4;
+  const Nic nic(profile);
+  std::vector<std::uint32_t> asking;
+  for (std::uint32_t position = 0; position < 12; ++position) {
+    if (nic.asks_for_ack(position)) asking.push_back(position);
+  }
+  EXPECT_THAT(asking, testing::ElementsAre(3, 7, 11));
 }
 
 TEST(Nic, AWriteWithImmediateFetchesARecvLikeASend) {

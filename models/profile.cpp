@@ -48,6 +48,8 @@ constexpr Parameter<N> kNicParameters[] = {
     {"send_response_tlp_ns", "ns", 0, 10000, &N::send_response_tlp_ns,
      "response engine occupancy of each further pcie_payload_b of its payload: a DMA read of its own"},
     {"send_ack_ns", "ns", 0, 10000, &N::send_ack_ns, "send engine occupancy of an ACK"},
+    {"ack_request_interval", "count", 1, 32768, &N::ack_request_interval,
+     "of the unsignalled WRITEs and SENDs of a queue pair, every how many-th asks for an ACK"},
     {"queue_pair_gap_ns", "ns", 0, 10000, &N::queue_pair_gap_ns,
      "between two requests of one queue pair (its processing unit)"},
     {"send_pipeline_ns", "ns", 0, 10000, &N::send_pipeline_ns, "fixed latency from engine to wire"},

@@ -184,6 +184,12 @@ LogSpec System::log_spec() {
                         " coroutines and all of a transaction: at least " +
                         std::to_string((needed_b >> 10) + 1) + " KiB");
   }
+  // Four of the longest entries in a segment leave at least three quarters of it in use. Segments of more
+  // than a fraction of a page save none.
+  constexpr std::uint32_t kSegmentMaxB = 1024;
+  const std::uint32_t segment_b = std::max(512U, std::bit_ceil(4 * log.entry_max_b));
+  if (!lock_records && segment_b <= kSegmentMaxB && log.ring_b >= needed_b + needed_b / 3)
+    log.segment_b = segment_b;
   return log;
 }
 

@@ -200,6 +200,31 @@ TEST(MessageCosts, WhatNobodyWaitsForTakesAllButItsCompletion) {
   }
 }
 
+/// What completes and what brings data is answered whatever the interval.
+TEST(MessageCosts, OnlySomeUnsignalledRequestsAskForAnAck) {
+  ClusterParameters p = two_nodes();
+  bool brings_data = false;
+  const auto answers_ns = [&](const Message& m, std::uint8_t flags) {
+    const Exchange e(p, m.type, [&](Exchange& x) {
+      SendWr wr = m.make(x);
+      wr.flags = flags;
+      brings_data = wr.opcode == Opcode::kRdmaRead || is_atomic(wr.opcode);
+      return wr;
+    });
+    return e.busy_ns("nic_send")[1] + e.busy_ns("nic_response")[1];
+  };
+  for (const Message& m : messages()) {
+    if (m.type != QpType::kRc) continue;
+    p.nic.ack_request_interval = 1;
+    const std::int64_t answered_ns = answers_ns(m, 0);
+    EXPECT_GE(answered_ns, 3) << m.name;
+    EXPECT_EQ(answers_ns(m, kSignaled), answered_ns) << m.name;
+    p.nic.ack_request_interval = 2;
+    EXPECT_EQ(answers_ns(m, 0), brings_data ? answered_ns : 0) << m.name;
+    EXPECT_EQ(answers_ns(m, kSignaled), answered_ns) << m.name;
+  }
+}
+
 TEST(MessageCosts, TheRequestOfALongReadIsOnePacket) {
   const Exchange e(two_nodes(), QpType::kRc, [](Exchange& x) { return read_of(x, std::size_t{3} * 4096); });
   EXPECT_THAT(e.busy_ns("nic_recv"), ElementsAre(3 * 7, 7));

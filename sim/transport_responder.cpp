@@ -143,14 +143,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     access_memory(f, *target.port_.memory);
     if (is_write(f.opcode) && tear_.within_ps == 0) wake_watcher(f, *target.port_.memory);
   }
-  if (f.type != QpType::kRc) {
-    release(index);
-  } else if (is_write(f.opcode) && (f.flags & kSignaled) == 0 && message_clock_ == nullptr) {
-    acknowledge_quietly(f, target);
-    release(index);
-  } else {
-    respond(index, target, rest_of(f));
-  }
+  acknowledge(index, target, rest_of(f));
 }
 
 /// A message whose first packet is dealt with now: as a whole.
@@ -384,13 +377,9 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
   const models::Moment landed = nic.write_completion(done, landed_b);
   push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, landed.at());
-  if (f.type == QpType::kRc) {
-    // As for a WRITE, whose ACK is behind its payload. How long that took to land is a delay to who hears of
-    // it now: in front of the servers on the way back stands what has come there by now.
-    respond(index, target, now().plus_delay(landed.at() - calendar_.now_ps()));
-  } else {
-    release(index);
-  }
+  // As for a WRITE, whose ACK is behind its payload. How long that took to land is a delay to who hears of it
+  // now: in front of the servers on the way back stands what has come there by now.
+  acknowledge(index, target, now().plus_delay(landed.at() - calendar_.now_ps()));
 }
 
 void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,
@@ -428,8 +417,23 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
   respond(index, target, now());
 }
 
-/// The ACK of an unsignalled WRITE takes its share of engines and links, but tells its origin nothing that a
-/// later completion does not.
+/// A request that has been carried out, at a reliable queue pair: its answer if one is due.
+void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
+  const Flight& f = flight(index);
+  if (f.type == QpType::kRc) {
+    if ((f.flags & kSignaled) != 0 || returns_data(f.opcode)) return respond(index, target, ready);
+    if (target.peer_port_->nic.asks_for_ack(f.position)) {
+      if (message_clock_ != nullptr) return respond(index, target, ready);
+      acknowledge_quietly(f, target);
+    } else {
+      target.peer_port_->nic.retire_quietly(f.wqe);
+    }
+  }
+  release(index);
+}
+
+/// The ACK of an unsignalled request takes its share of engines and links, but tells its origin nothing that
+/// a later completion does not.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   target.port_.nic.send_ack_quietly();
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);

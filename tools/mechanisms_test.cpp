@@ -108,6 +108,23 @@ TEST(Mechanism, AFullEngineLosesNothingToBursts) {
   EXPECT_NEAR(rate(engines, host("ideal-host"), window) / (1e9 / 101), 1, 0.02);
 }
 
+/// An engine that takes as long for an ACK as for a request: half its time, or with one completion and no
+/// other ACK for 16 requests, a sixteenth of the requests'.
+TEST(Mechanism, UnsignalledWritesAreFasterBecauseFewAskForAnAck) {
+  NicProfile engines = nic("ideal");
+  engines.send_wqe_ns = engines.send_ack_ns = 50;
+  engines.link_gbps = 1600;
+  const auto writes = [&](int interval) {
+    engines.ack_request_interval = interval;
+    return rate(engines, host("ideal-host"),
+                {"cluster.threads=8", "workload.verb=write", "workload.inline=false", "workload.payload_b=64",
+                 "workload.outstanding=64", "workload.signal_interval=16", "run.warmup_us=100",
+                 "run.measure_us=400"});
+  };
+  EXPECT_NEAR(writes(1) / (1e9 / 100), 1, 0.03);
+  EXPECT_NEAR(writes(32768) / (1e9 / (50 + 50 / 16.0)), 1, 0.03);
+}
+
 /// ACKs of SENDs are worked out when these arrive: a long queue there may not stand before later arrivals
 /// here.
 TEST(Mechanism, MoreThreadsThatSendAreNoSlower) {
@@ -135,9 +152,9 @@ TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
     return writes(16) / writes(32);
   };
   HostProfile xeon = host("xeon-e5-2650v4");
-  EXPECT_GT(step(xeon), 1.05);
+  EXPECT_GT(step(xeon), 1.025);
   xeon.blueflame_ns = 0;
-  EXPECT_NEAR(step(xeon), 1, 0.02);
+  EXPECT_NEAR(step(xeon), 1, 0.005);
 }
 
 /// What one machine takes from many.
@@ -292,11 +309,12 @@ TEST(Mechanism, PayloadsSlowSendsMoreThanWritesThatTakeARecvBecauseTheyAreScatte
   const auto kept = [](const NicProfile& nic, const char* transport) {
     const auto calls = [&](int payload_b) {
       return rate(nic, host("xeon-e5-2650v4"),
-                  {"cluster.nodes=8", "cluster.coroutines=16",
-                   fmt::format(R"(workload={{"name":"echo","transport":"{}","payload_b":{},"reply_b":8}})",
+                  {"cluster.nodes=8", "cluster.coroutines=16", "run.warmup_us=60", "run.measure_us=100",
+                   fmt::format(R"(workload={{"name":"echo","transport":"{}","payload_b":{},"reply_b":8,)"
+                               R"("inline_max_b":64}})",
                                transport, payload_b)});
     };
-    return calls(192) / calls(8);
+    return calls(128) / calls(8);
   };
   NicProfile cx4 = nic("connectx-4");
   EXPECT_LT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.05);

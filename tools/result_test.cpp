@@ -171,9 +171,9 @@ TEST(Limit, ComparesTheFullestWithTheFullest) {
 TEST(Warning, TransactionsLongerThanTheWindowAreMissing) {
   // Where two meet at a hot record, some wait for longer than this window.
   const json skewed = run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "A"})", "cluster.coroutines=4"});
-  ASSERT_EQ(skewed.at("warning").size(), 1U);
-  EXPECT_THAT(skewed.at("warning")[0].get<std::string>(),
-              testing::HasSubstr("longer than the window are missing from the latencies; lengthen"));
+  EXPECT_THAT(skewed.at("warning").get<std::vector<std::string>>(),
+              testing::Contains(
+                  testing::HasSubstr("longer than the window are missing from the latencies; lengthen")));
 }
 
 TEST(Warning, IsNoneWhereLatenciesAddUp) {

@@ -87,7 +87,7 @@ void OccEngine::serve_check(const RpcCall& call) {
 void OccEngine::serve_log(const RpcCall& call) {
   const auto log = argument<LogRequest>(call);
   cpu_.charge_cycles(node_.cycles.logging);
-  store_log_entry(store_.ring(call.origin().node, worker_.port().thread()).data() + log.ring_offset,
+  store_log_entry(store_.ring(call.origin().node, worker_.port().thread()).at(log.ring_offset),
                   call.arguments().subspan(sizeof log));
   answer(call, Verdict::kPassed);
 }

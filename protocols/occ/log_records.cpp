@@ -39,7 +39,7 @@ Task<bool> Transaction::lock_by_log_records() {
 void Transaction::send_lock_record(LogEntry& entry, WaitGroup& group) {
   OccEngine::RemoteLog& log = *entry.log;
   if (entry.node == store().node()) {
-    std::byte* at = own_ring().data() + entry.place.offset;
+    std::byte* at = own_ring().at(entry.place.offset);
     log.reclaimed(engine_.truncate(entry.node, log.writer.certain()));
     engine_.store_log_entry(at, {entry.bytes, entry.size});
     entry.verdict = engine_.lock_entry(at, owner());
@@ -61,7 +61,7 @@ bool Transaction::judge_lock_record(LogEntry& entry) {
 void Transaction::close_lock_record(LogEntry& entry, bool commit, WaitGroup* waits) {
   entry.locks = false;
   if (entry.node == store().node()) {
-    engine_.close_entry(own_ring().data() + entry.place.offset, entry.place.frame, commit);
+    engine_.close_entry(own_ring().at(entry.place.offset), entry.place.frame, commit);
     return;
   }
   LogWriter& log = entry.log->writer;

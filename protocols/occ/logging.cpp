@@ -183,7 +183,7 @@ void Transaction::place_log_entry(LogEntry& entry) {
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {
   if (entry.node == store().node()) {
-    engine_.store_log_entry(own_ring().data() + entry.place.offset, {entry.bytes, entry.size});
+    engine_.store_log_entry(own_ring().at(entry.place.offset), {entry.bytes, entry.size});
     return;
   }
   if (options().logging.primitive == Primitive::kRpc) {
@@ -209,7 +209,7 @@ void Transaction::write_into_log(int node, std::uint64_t offset, std::span<std::
   if (bytes.size() <= engine_.inline_max_b_) write.flags = kInline;
   write.sge = {bytes.data(), static_cast<std::uint32_t>(bytes.size()), store().lkey()};
   write.remote_addr =
-      channel.remote.addr + store().layout().ring_offset(store().node(), worker.port().thread()) + offset;
+      channel.remote.addr + store().layout().log_offset(store().node(), worker.port().thread(), offset);
   write.rkey = channel.remote.rkey;
   worker.stage(channel, write, group);
 }
@@ -226,12 +226,12 @@ void OccEngine::RemoteLog::reclaim() {
   reclaiming_ = true;
   WorkerPort& port = engine_.worker_.port();
   if (node_ == port.node()) {
-    const ReclaimReply reply{engine_.truncate(node_, writer.certain())};
+    const ReclaimReply reply{engine_.truncate(node_, writer.ask())};
     on_reply(std::as_bytes(std::span(&reply, 1)));
     return;
   }
   const std::span<std::byte> arguments = engine_.rpc_.call(node_, kReclaim, sizeof(ReclaimRequest), *this);
-  new (arguments.data()) ReclaimRequest{writer.certain(), static_cast<std::uint64_t>(port.thread())};
+  new (arguments.data()) ReclaimRequest{writer.ask(), static_cast<std::uint64_t>(port.thread())};
 }
 
 void OccEngine::RemoteLog::make_certain(std::uint64_t frame) {

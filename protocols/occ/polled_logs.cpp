@@ -49,7 +49,7 @@ bool OccEngine::take_record(int node) {
   }
   if (head.kind == LogKind::kCommitPrimary || head.kind == LogKind::kAbort) {
     cpu_.charge(Cost::kRpcReceive);
-    close_entry(store_.ring(node, thread).data() + head.lock_offset, head.about,
+    close_entry(store_.ring(node, thread).at(head.lock_offset), head.about,
                 head.kind == LogKind::kCommitPrimary);
   }
   truncate(node, head.certain);

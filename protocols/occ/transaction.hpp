@@ -227,9 +227,7 @@ class Transaction final : public WorkedOn {
   void place_log_entry(LogEntry& entry);
   void write_log_entry(LogEntry& entry, WaitGroup& group);
   void write_into_log(int node, std::uint64_t offset, std::span<std::byte> bytes, WaitGroup* group);
-  std::span<std::byte> own_ring() const {
-    return store().ring(store().node(), engine_.worker_.port().thread());
-  }
+  LogRing own_ring() const { return store().ring(store().node(), engine_.worker_.port().thread()); }
   bool logs_lock_records() const { return options().validation.lock == LockKind::kLogRecord; }
 
   // commit.cpp

@@ -1,5 +1,6 @@
 #include "protocols/store/layout.hpp"
 
+#include <cassert>
 #include <limits>
 #include <string>
 
@@ -48,7 +49,8 @@ StoreLayout::StoreLayout(std::vector<TableSpec> tables, LogSpec log, int nodes, 
     table.buckets_at = take(table.bucket_count * ClusterHash::kBucketBytes);
     tables_.push_back(std::move(table));
   }
-  rings_at_ = take(static_cast<std::uint64_t>(nodes) * static_cast<std::uint64_t>(threads) * log_.stride_b());
+  assert(log_.ring_b % log_.part_b() == 0 && (log_.answers == 0 || log_.segment_b == 0));
+  rings_at_ = take(ring_step_b() * (log_.ring_b / log_.part_b()));
   workers_at_ = take(static_cast<std::uint64_t>(threads) * worker_b_);
   total_b_ = at;
 }

@@ -35,10 +35,29 @@ struct LogSpec {
   std::uint32_t entry_max_b = 1024;  // no entry is longer
   /// FaRM: words behind a ring for what its owner's LOCK records are answered; 0: it writes none.
   std::uint32_t answers = 0;
-  /// After so many, like the last one, the backup is asked to reclaim; or when the ring is half full.
+  /// Of more than so many the backup is asked to reclaim some; or when the ring is half full.
   std::uint32_t reclaim_entries = 8;
+  /// Rings lie in segments of so much, the first ones of all rings together, then the second ones: a large
+  /// cluster's first entries fill pages, not one of their own each. Divides ring_b. 0: rings lie whole.
+  std::uint32_t segment_b = 0;
 
-  std::uint64_t stride_b() const { return ring_b + whole_lines(answers * 8ULL); }
+  /// No entry reaches from one into the next.
+  std::uint32_t part_b() const { return segment_b == 0 ? ring_b : segment_b; }
+  /// From a ring's first part to that of the next ring.
+  std::uint64_t stride_b() const { return part_b() + whole_lines(answers * 8ULL); }
+};
+
+/// A log ring in its node's memory.
+struct LogRing {
+  std::byte* first;
+  std::uint32_t part_b;  // LogSpec::part_b
+  std::uint64_t step_b;  // from part to part
+
+  /// Behind `first`: where `position` of such a ring is.
+  static std::uint64_t offset(std::uint64_t position, std::uint32_t part_b, std::uint64_t step_b) {
+    return position / part_b * step_b + position % part_b;
+  }
+  std::byte* at(std::uint64_t position) const { return first + offset(position, part_b, step_b); }
 };
 
 class StoreLayout {
@@ -68,12 +87,20 @@ class StoreLayout {
   std::uint64_t bucket_offset(std::uint32_t table, std::uint64_t key) const {
     return tables_[table].buckets_at + ClusterHash::bucket_of(key) * ClusterHash::kBucketBytes;
   }
-  /// The log ring that worker (node, thread) fills at any other node.
+  /// The beginning of the log ring that worker (node, thread) fills at any other node.
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {
     // Those that one worker polls lie together.
     const int number =
         log_.answers > 0 ? sender_thread * nodes_ + sender_node : sender_node * threads_ + sender_thread;
     return rings_at_ + static_cast<std::uint64_t>(number) * log_.stride_b();
+  }
+  /// From part to part of a ring.
+  std::uint64_t ring_step_b() const {
+    return static_cast<std::uint64_t>(nodes_) * static_cast<std::uint64_t>(threads_) * log_.stride_b();
+  }
+  /// Where `position` of that ring is.
+  std::uint64_t log_offset(int sender_node, int sender_thread, std::uint64_t position) const {
+    return ring_offset(sender_node, sender_thread) + LogRing::offset(position, log_.part_b(), ring_step_b());
   }
   /// Where worker (`node`, `thread`) answers the LOCK records that its peer here, of the same index, wrote
   /// into its log.

@@ -26,8 +26,10 @@ std::vector<Area> areas_of(const StoreLayout& layout, int threads) {
     add(table.buckets_at, table.bucket_count * ClusterHash::kBucketBytes);
   }
   for (int node = 0; node < layout.nodes(); ++node) {
-    for (int thread = 0; thread < threads; ++thread)
-      add(layout.ring_offset(node, thread), layout.log().ring_b);
+    for (int thread = 0; thread < threads; ++thread) {
+      for (std::uint64_t at = 0; at < layout.log().ring_b; at += layout.log().part_b())
+        add(layout.log_offset(node, thread, at), layout.log().part_b());
+    }
   }
   for (int thread = 0; thread < threads; ++thread) add(layout.worker_offset(thread), layout.worker_bytes());
   return areas;
@@ -42,7 +44,8 @@ TEST(StoreLayoutProperty, NothingOverlapsAndEverythingIsAligned) {
     }
     const int nodes = *rc::gen::inRange(1, 9), threads = *rc::gen::inRange(1, 9);
     const int replicas = *rc::gen::inRange(1, nodes + 1);
-    const LogSpec log{*rc::gen::inRange<std::uint32_t>(4, 20) * 1024, 256};
+    LogSpec log{*rc::gen::inRange<std::uint32_t>(4, 20) * 1024, 256};
+    log.segment_b = *rc::gen::element(0U, 512U, 1024U);
     const auto worker_b = *rc::gen::inRange<std::size_t>(0, 20'000);
     const StoreLayout layout(tables, log, nodes, threads, replicas, worker_b);
 

@@ -43,10 +43,10 @@ std::uint64_t NodeStore::find_slot(std::uint32_t table, std::uint64_t key) const
 NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std::uint64_t certain) {
   LogReader& reader =
       readers_[static_cast<std::size_t>(sender_thread)][static_cast<std::uint32_t>(sender_node)];
-  const std::span<std::byte> memory = ring(sender_node, sender_thread);
+  const LogRing log = ring(sender_node, sender_thread);
   Reclaimed done;
   while (reader.head() < certain) {
-    const auto body = reader.next(layout_.log(), memory);
+    const auto body = reader.next(layout_.log(), log);
     if (!body) break;  // not all of it is here yet
     done.records += apply(*body);
     ++done.entries;

@@ -41,8 +41,9 @@ class NodeStore {
   std::byte* record_copy(std::uint32_t table, int rank, std::uint64_t slot) const {
     return node_memory_.record_at(layout_.record_offset(table, rank, slot));
   }
-  std::span<std::byte> ring(int sender_node, int sender_thread) const {
-    return memory_.subspan(layout_.ring_offset(sender_node, sender_thread), layout_.log().ring_b);
+  LogRing ring(int sender_node, int sender_thread) const {
+    return {memory_.data() + layout_.ring_offset(sender_node, sender_thread), layout_.log().part_b(),
+            layout_.ring_step_b()};
   }
 
   /// Brings this node's backup copy of a record up to `version`, unless it is newer already. The backup looks

@@ -51,7 +51,7 @@ class NodeStoreTest : public testing::Test {
     }
     const LogWriter::Place place = *writer.reserve(bytes);
     seal_log_entry(entry, place.frame);
-    std::memcpy(store.ring(0, 0).data() + place.offset, entry.data(), bytes);
+    std::memcpy(store.ring(0, 0).at(place.offset), entry.data(), bytes);
     writer.make_certain(place.frame);
   }
 

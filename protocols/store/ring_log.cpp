@@ -39,10 +39,10 @@ bool is_whole(std::span<std::byte> entry, std::uint64_t found, std::uint64_t fra
          (log_entry_digest(entry) ^ frame) == found;
 }
 
-/// Where the entry behind position `at` starts: there, or at the next lap where the longest entry would not
-/// fit.
+/// Where the entry behind position `at` starts: there, or in the next part or lap where the longest entry
+/// would not fit.
 std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
-  const std::uint64_t left = spec.ring_b - at % spec.ring_b;
+  const std::uint64_t left = spec.part_b() - at % spec.part_b();
   return left < spec.entry_max_b ? at + left : at;
 }
 
@@ -99,12 +99,12 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   if (!has_room(bytes)) return std::nullopt;
   const std::uint64_t start = entry_start(spec_, tail_);
   tail_ = start + bytes;
-  last_b_ = bytes;
   uncertain_.push_back({++entries_, tail_, false});
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
 bool LogWriter::can_promise(std::size_t bytes) const {
+  assert(spec_.segment_b == 0);
   // At most one end of a lap, where less than the longest entry is skipped, lies in what is promised.
   return tail_ + promised_ + bytes + spec_.entry_max_b - head_ <= spec_.ring_b;
 }
@@ -127,11 +127,12 @@ void LogWriter::make_certain(std::uint64_t frame) {
   const auto first_open = std::ranges::find(uncertain_, false, &Uncertain::certain);
   if (first_open == uncertain_.begin()) return;
   certain_ = (first_open - 1)->end;
+  certain_entries_ = (first_open - 1)->number;
   uncertain_.erase(uncertain_.begin(), first_open);
 }
 
-std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, std::span<std::byte> ring) const {
-  std::byte* at = ring.data() + entry_start(spec, head_) % spec.ring_b;
+std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, const LogRing& ring) const {
+  std::byte* at = ring.at(entry_start(spec, head_) % spec.ring_b);
   const std::uint64_t found = atomic_word(at).load(std::memory_order_acquire);
   const std::uint64_t bytes = found >> 32 & 0xFFFF;
   const std::uint64_t frame = frame_word(entries_ + 1, bytes);
@@ -145,14 +146,14 @@ void LogReader::pass(const LogSpec& spec, std::size_t bytes) {
   ++entries_;
 }
 
-std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, std::span<std::byte> ring) {
+std::optional<std::span<const std::byte>> LogReader::next(const LogSpec& spec, const LogRing& ring) {
   const auto entry = look(spec, ring);
   if (!entry || log_head(body_of(*entry)).kind == LogKind::kLock) return std::nullopt;
   pass(spec, entry->size());
   return body_of(*entry);
 }
 
-std::optional<std::span<std::byte>> LogReader::take(const LogSpec& spec, std::span<std::byte> ring) {
+std::optional<std::span<std::byte>> LogReader::take(const LogSpec& spec, const LogRing& ring) {
   const auto entry = look(spec, ring);
   if (entry) pass(spec, entry->size());
   return entry;

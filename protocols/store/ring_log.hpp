@@ -97,11 +97,13 @@ class LogWriter {
   /// the handler applies all of them before it serves anybody else; or the ring is half full. (With LOCK
   /// records every record says how far its log may be applied, and only the room has to be asked for.)
   bool wants_reclaim() const {
-    const std::uint64_t half_b = spec_.ring_b / 2;
-    const std::uint64_t enough_b =
-        spec_.answers > 0 ? half_b
-                          : std::min<std::uint64_t>(half_b, std::uint64_t{spec_.reclaim_entries} * last_b_);
-    return tail_ - head_ > enough_b && can_reclaim();
+    const bool many = spec_.answers == 0 && entries_ - asked_entries_ > spec_.reclaim_entries;
+    return (many || tail_ - head_ > spec_.ring_b / 2) && can_reclaim();
+  }
+  /// Up to where a backup is asked to apply entries now: certain().
+  std::uint64_t ask() {
+    asked_entries_ = certain_entries_;
+    return certain_;
   }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
@@ -114,9 +116,10 @@ class LogWriter {
 
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
-  std::uint64_t last_b_ = 0;                         // the last entry's length
   std::uint64_t promised_ = 0;                       // bytes
-  std::uint64_t entries_ = 0;                        // the last one's number
+  std::uint64_t entries_ = 0;                        // the last one's number,
+  std::uint64_t certain_entries_ = 0;                // that of the one which ends at certain_,
+  std::uint64_t asked_entries_ = 0;                  // and what that was when a backup was last asked
   // Oldest first, and what is certain behind one that is not: mostly as many as coroutines have entries here.
   std::vector<Uncertain> uncertain_;
 };
@@ -138,15 +141,14 @@ class LogReader {
  public:
   LogReader() = default;
 
-  /// The next entry's body if it is complete and no open LOCK record, else nothing. `ring` is the ring's
-  /// memory.
-  std::optional<std::span<const std::byte>> next(const LogSpec& spec, std::span<std::byte> ring);
+  /// The next entry's body if it is complete and no open LOCK record, else nothing.
+  std::optional<std::span<const std::byte>> next(const LogSpec& spec, const LogRing& ring);
   /// The next entry, whole and with its frames, whatever it is, or nothing.
-  std::optional<std::span<std::byte>> take(const LogSpec& spec, std::span<std::byte> ring);
+  std::optional<std::span<std::byte>> take(const LogSpec& spec, const LogRing& ring);
   std::uint64_t head() const { return head_; }
 
  private:
-  std::optional<std::span<std::byte>> look(const LogSpec& spec, std::span<std::byte> ring) const;
+  std::optional<std::span<std::byte>> look(const LogSpec& spec, const LogRing& ring) const;
   void pass(const LogSpec& spec, std::size_t bytes);
 
   std::uint64_t head_ = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "protocols/store/record.hpp"
@@ -29,9 +30,14 @@ enum class Order { kAscending, kDescending, kAny };
 class Ring {
  public:
   Ring(const LogSpec& spec, Order order)
-      : spec_(spec), order_(order), memory_(spec.ring_b / 8), writer_(spec) {}
+      : spec_(spec),
+        order_(order),
+        memory_(spec.ring_b / spec.part_b() * (spec.part_b() + kGapB) / 8, ~std::uint64_t{0}),
+        log_{reinterpret_cast<std::byte*>(memory_.data()), spec.part_b(), spec.part_b() + kGapB},
+        writer_(spec) {
+    for (std::uint32_t at = 0; at < spec.ring_b; at += 8) store_word(log_.at(at), 0);
+  }
 
-  std::span<std::byte> memory() { return std::as_writable_bytes(std::span(memory_)); }
   LogWriter& writer() { return writer_; }
   const std::deque<Entry>& unread() const { return unread_; }
 
@@ -39,6 +45,7 @@ class Ring {
     const auto place = writer_.reserve(bytes);
     if (!place) return false;
     RC_ASSERT(place->offset % 8 == 0U);
+    RC_ASSERT(place->offset % spec_.part_b() + bytes <= spec_.part_b());
     RC_ASSERT(place->offset + bytes <= spec_.ring_b);
     for (const auto& [offset, size] : held_) {
       RC_ASSERT(place->offset + bytes <= offset || offset + size <= place->offset);  // else: overwritten
@@ -64,7 +71,7 @@ class Ring {
     for (; count > 0 && !entry.to_land.empty(); --count) {
       const std::size_t at = entry.to_land.back();
       entry.to_land.pop_back();
-      memory()[entry.place.offset + at] = entry.bytes[at];
+      log_.at(entry.place.offset)[at] = entry.bytes[at];
     }
   }
 
@@ -81,7 +88,7 @@ class Ring {
   /// Reads what is there; every entry must be the next one, whole.
   void read(std::size_t entries_max = ~std::size_t{0}) {
     for (; entries_max > 0; --entries_max) {
-      const auto body = reader_.next(spec_, memory());
+      const auto body = reader_.next(spec_, log_);
       if (!body) return;
       RC_ASSERT(!unread_.empty());
       const Entry& entry = unread_.front();
@@ -106,16 +113,19 @@ class Ring {
     LogReader reader = reader_;
     std::size_t found = 0;
     while (reader.head() < writer_.certain()) {
-      RC_ASSERT(reader.next(spec_, memory()).has_value());
+      RC_ASSERT(reader.next(spec_, log_).has_value());
       ++found;
     }
     RC_ASSERT(found == prefix);
   }
 
  private:
+  static constexpr std::uint32_t kGapB = 8;  // what lies between its parts is others'
+
   LogSpec spec_;
   Order order_;
   std::vector<std::uint64_t> memory_;
+  LogRing log_;
   LogWriter writer_;
   LogReader reader_;
   std::deque<Entry> unread_;
@@ -127,6 +137,8 @@ void use_at_random(Order order) {
   LogSpec spec;
   spec.entry_max_b = *rc::gen::inRange<std::uint32_t>(2, 20) * 8;
   spec.ring_b = *rc::gen::inRange<std::uint32_t>(spec.entry_max_b / 4, 150) * 8;
+  const auto parts = *rc::gen::inRange<std::uint32_t>(0, 4);  // 0: whole
+  if (parts > 0) spec.segment_b = std::exchange(spec.ring_b, parts * spec.ring_b);
   Ring ring(spec, order);
   const auto steps = *rc::gen::container<std::vector<std::pair<std::uint8_t, std::uint32_t>>>(
       rc::gen::arbitrary<std::pair<std::uint8_t, std::uint32_t>>());
@@ -203,7 +215,12 @@ TEST(LogWriter, AsksForAReclaimWhenHalfFullAndSomethingIsCertain) {
 TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
   const auto wants_after = [](LogSpec spec, int entries) {
     LogWriter writer(spec);
-    for (int i = 0; i < entries; ++i) writer.make_certain(writer.reserve(64)->frame);
+    const auto write = [&](int more) {
+      for (int i = 0; i < more; ++i) writer.make_certain(writer.reserve(64)->frame);
+    };
+    write(3);
+    writer.reclaimed(writer.ask());
+    write(entries);
     return writer.wants_reclaim();
   };
   for (const std::uint32_t ring_b : {4096U, 16384U, 1U << 20}) {
@@ -211,6 +228,10 @@ TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
     EXPECT_TRUE(wants_after({ring_b, 128}, 9)) << ring_b;
   }
   EXPECT_TRUE(wants_after({512, 128}, 5)) << "half of a small ring";
+  LogSpec in_segments{4096, 128};
+  in_segments.segment_b = 512;
+  EXPECT_FALSE(wants_after(in_segments, 8));
+  EXPECT_TRUE(wants_after(in_segments, 9));
   LogSpec lock_records{16384, 128};
   lock_records.answers = 8;
   EXPECT_FALSE(wants_after(lock_records, 128));
@@ -276,6 +297,7 @@ TEST(LogReader, StopsAtAnOpenLockRecord) {
   constexpr LogSpec kSpec{2048, 256};
   std::vector<std::uint64_t> memory(kSpec.ring_b / 8);
   const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  const LogRing log{ring.data(), kSpec.ring_b, 0};
   LogWriter writer(kSpec);
   const auto append = [&](LogKind kind) {
     const LogWriter::Place place = *writer.reserve(16 + sizeof(LogRecord));
@@ -287,12 +309,12 @@ TEST(LogReader, StopsAtAnOpenLockRecord) {
   std::byte* lock = append(LogKind::kLock);
   append(LogKind::kBackup);
   LogReader reader;
-  EXPECT_TRUE(reader.next(kSpec, ring));
-  EXPECT_FALSE(reader.next(kSpec, ring)) << "its values are still needed";
+  EXPECT_TRUE(reader.next(kSpec, log));
+  EXPECT_FALSE(reader.next(kSpec, log)) << "its values are still needed";
   close_lock_entry(lock);
-  EXPECT_TRUE(reader.next(kSpec, ring));
-  EXPECT_TRUE(reader.next(kSpec, ring));
-  EXPECT_FALSE(reader.next(kSpec, ring));
+  EXPECT_TRUE(reader.next(kSpec, log));
+  EXPECT_TRUE(reader.next(kSpec, log));
+  EXPECT_FALSE(reader.next(kSpec, log));
 }
 
 /// Who polls a log for FaRM's records goes ahead of who truncates it.
@@ -302,6 +324,7 @@ TEST(LogReader, TakesNoEntryOfALapAgoForNewWhereALapHoldsAsManyAsThereAreNumbers
   const LogSpec spec{kEntryB * kEntries, kEntryB};
   std::vector<std::uint64_t> memory(spec.ring_b / 8);
   const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  const LogRing log{ring.data(), spec.ring_b, 0};
   LogWriter writer(spec);
   LogReader backup, polling;
   const auto write = [&] {
@@ -310,17 +333,15 @@ TEST(LogReader, TakesNoEntryOfALapAgoForNewWhereALapHoldsAsManyAsThereAreNumbers
     seal_log_entry(ring.subspan(place->offset, kEntryB), place->frame);
     writer.make_certain(place->frame);
   };
-  const auto read = [&] {
-    return backup.next(spec, ring).has_value() && polling.take(spec, ring).has_value();
-  };
+  const auto read = [&] { return backup.next(spec, log).has_value() && polling.take(spec, log).has_value(); };
   for (std::size_t i = 0; i < kEntries; ++i) write();
   for (std::size_t i = 0; i < kEntries; ++i) ASSERT_TRUE(read());
-  EXPECT_FALSE(backup.next(spec, ring));
-  EXPECT_FALSE(polling.take(spec, ring));
+  EXPECT_FALSE(backup.next(spec, log));
+  EXPECT_FALSE(polling.take(spec, log));
   writer.reclaimed(backup.head());
   write();
   EXPECT_TRUE(read());
-  EXPECT_FALSE(backup.next(spec, ring));
+  EXPECT_FALSE(backup.next(spec, log));
 }
 
 /// The same, of a LOCK record that is closed.
@@ -329,6 +350,7 @@ TEST(LogReader, KnowsALockRecordAfterItsNumberHasWrapped) {
   const LogSpec spec{kEntryB * 16, kEntryB};
   std::vector<std::uint64_t> memory(spec.ring_b / 8);
   const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  const LogRing log{ring.data(), spec.ring_b, 0};
   LogWriter writer(spec);
   LogReader backup;
   for (int i = 0; i < 65'540; ++i) {
@@ -339,10 +361,10 @@ TEST(LogReader, KnowsALockRecordAfterItsNumberHasWrapped) {
     seal_log_entry(entry, place->frame);
     writer.make_certain(place->frame);
     ASSERT_TRUE(is_lock_entry(spec, entry.data(), place->frame)) << i;
-    ASSERT_FALSE(backup.next(spec, ring)) << "open";
+    ASSERT_FALSE(backup.next(spec, log)) << "open";
     close_lock_entry(entry.data());
     ASSERT_TRUE(is_lock_entry(spec, entry.data(), place->frame)) << i;
-    ASSERT_TRUE(backup.next(spec, ring)) << i;
+    ASSERT_TRUE(backup.next(spec, log)) << i;
     writer.reclaimed(backup.head());
   }
 }
@@ -352,6 +374,7 @@ TEST(LogReader, TakesRecordsAheadOfTheirTruncation) {
   constexpr std::size_t kBytes = 16 + sizeof(LogHead);
   std::vector<std::uint64_t> memory(kSpec.ring_b / 8);
   const std::span<std::byte> ring = std::as_writable_bytes(std::span(memory));
+  const LogRing log{ring.data(), kSpec.ring_b, 0};
   LogWriter writer(kSpec);
   LogReader poller, truncator;
   const LogWriter::Place place = *writer.reserve(kBytes);
@@ -359,21 +382,21 @@ TEST(LogReader, TakesRecordsAheadOfTheirTruncation) {
   new (record.data() + kLogFrameBytes) LogHead{77, 0, 0, 0, LogKind::kLock};
   seal_log_entry(record, place.frame);
   for (std::size_t landed = 0; landed < kBytes; landed += 8) {  // the last word first
-    EXPECT_FALSE(poller.take(kSpec, ring)) << landed;
+    EXPECT_FALSE(poller.take(kSpec, log)) << landed;
     const std::size_t at = kBytes - 8 - landed;
     std::ranges::copy(std::span(record).subspan(at, 8), ring.subspan(place.offset + at).begin());
   }
-  const auto entry = poller.take(kSpec, ring);
+  const auto entry = poller.take(kSpec, log);
   ASSERT_TRUE(entry);
   EXPECT_EQ(log_head(log_entry_body(entry->data())).about, 77U);
   EXPECT_TRUE(log_writes(log_entry_body(entry->data())).empty());
-  EXPECT_FALSE(poller.take(kSpec, ring));
-  EXPECT_FALSE(truncator.next(kSpec, ring)) << "the LOCK record is open";
+  EXPECT_FALSE(poller.take(kSpec, log));
+  EXPECT_FALSE(truncator.next(kSpec, log)) << "the LOCK record is open";
   EXPECT_TRUE(is_lock_entry(kSpec, entry->data(), place.frame));
   EXPECT_FALSE(is_lock_entry(kSpec, entry->data(), place.frame + (1ULL << 48))) << "another record's place";
   close_lock_entry(entry->data());
   EXPECT_TRUE(is_lock_entry(kSpec, entry->data(), place.frame));
-  EXPECT_TRUE(truncator.next(kSpec, ring));
+  EXPECT_TRUE(truncator.next(kSpec, log));
 }
 
 TEST(LoggedRecords, AreWalkedWithTheirValues) {
