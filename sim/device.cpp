@@ -82,28 +82,29 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
 // ---- queue pair
 
 SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes)
-    : transport_(transport),
-      core_(&core),
-      port_(port),
-      number_(transport.add(*this)),
+    : port_(port),
       context_(port.nic.add_context()),
       type_(attributes.type),
-      max_rd_atomic_(attributes.max_rd_atomic),
-      sender_(static_cast<SimCompletionQueue*>(attributes.send_cq)->add_sender()),
-      waiting_first_(Transport::kNone),
       send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
-      max_send_wr_(attributes.max_send_wr),
-      max_inline_b_(attributes.max_inline_data),
+      number_(transport.add(*this)),
+      sender_(send_cq_->add_sender()),
       doorbell_(port.doorbells ? port.doorbells->assign() : models::DoorbellRegisters::kOwn),
+      max_rd_atomic_(attributes.max_rd_atomic),
+      transport_(transport),
+      core_(&core),
+      max_send_wr_(attributes.max_send_wr),
+      max_inline_b_(static_cast<std::uint16_t>(attributes.max_inline_data)),
       recv_cq_(static_cast<SimCompletionQueue*>(attributes.recv_cq)),
+      max_recv_wr_(attributes.max_recv_wr),
       rnr_retry_(attributes.rnr_retry),
       timeout_(attributes.timeout),
-      retry_cnt_(attributes.retry_cnt),
-      held_first_(Transport::kNone),
-      unanswered_first_(Transport::kNone),
-      max_recv_wr_(attributes.max_recv_wr) {
-  assert(reinterpret_cast<std::byte*>(&waiting_last_ + 1) - reinterpret_cast<std::byte*>(this) <= kHotBytes &&
-         "what every request reads is fetched ahead");
+      retry_cnt_(attributes.retry_cnt) {
+  static_assert(sizeof(SimQueuePair) == 4 * 64 && kNobody == Transport::kNone);
+  [[maybe_unused]] const auto offset = [this](const auto& member) {
+    return reinterpret_cast<const std::byte*>(&member) - reinterpret_cast<const std::byte*>(this);
+  };
+  assert(offset(send_cq_) == 64 && offset(core_) == 128 + sizeof(&transport_) && offset(recv_cq_) == 192 &&
+         "lines begin where they say");
 }
 
 SimQueuePair::~SimQueuePair() {
@@ -147,7 +148,7 @@ void SimQueuePair::reset() {
   transport_.abandon_unanswered(*this);
   requests_waiting_ = requests_crossing_ = 0;  // answers of the life before are still counted down
   stalled_ = false;
-  last_flush_ps_ = 0;
+  if (rare_) rare_->last_flush_ps = 0;
   transport_.abandon_waiting(*this);
   receives_ = {};
   read_done_ps_.reset();

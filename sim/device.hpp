@@ -176,65 +176,82 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t& retired() { return send_cq_->retired(sender_); }
   /// How many requests may be posted.
   std::uint32_t room();
-  void prefetch() const {
-    const auto* lines = reinterpret_cast<const std::byte*>(this);
-    for (std::ptrdiff_t at = 0; at < kHotBytes; at += 64) __builtin_prefetch(lines + at);
+  /// How many lines of it are fetched ahead: what a request needs of who answers it, of who hears of the
+  /// answer, and of who posts it.
+  enum class Lines : std::uint8_t { kAnswers = 1, kCompletes = 2, kPosts = 3 };
+  void prefetch(Lines wanted) const {
+    const auto* line = reinterpret_cast<const std::byte*>(this);
+    for (int left = static_cast<int>(wanted); left > 0; --left, line += 64) __builtin_prefetch(line);
   }
 
-  static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
+  /// What few queue pairs ever have.
+  struct Rare {
+    std::uint32_t held_first = kNobody, held_last = 0;  // as responder: flights behind a SEND that waits for
+                                                        // a RECV
+    std::uint32_t unanswered_first = kNobody, unanswered_last = 0;  // as requester: flights that found
+                                                                    // nobody, in order
+    std::int64_t last_flush_ps = 0;  // as requester: when the last request known to be flushed will be
+    std::int64_t last_in_engine_ps =
+        0;  // as responder over UC: when the last SEND's wait for the engine ends
+  };
+  Rare& rare() {
+    if (!rare_) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+  std::uint32_t first_held() const { return rare_ ? rare_->held_first : kNobody; }
+  std::uint32_t first_unanswered() const { return rare_ ? rare_->unanswered_first : kNobody; }
 
-  // What a request reads or changes on its way comes first, in three cache lines.
-  static constexpr std::ptrdiff_t kHotBytes = 192;  // and, of one that receives, in a fourth
-  Transport& transport_;
-  Core* core_;  // of who posts
+  static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;  // Transport::kNone
+
+  // What a request needs of who answers it.
   Port& port_;
   Port* peer_port_ = nullptr;  // connected queue pairs: the other end, as it was when they were connected
-  std::uint32_t number_ = 0;
+  std::int64_t last_response_ps_ = 0;  // messages are heard of in order
+  Path to_peer_;
   std::uint32_t peer_number_ = 0;
-  std::uint32_t context_ = 0;
+  std::uint32_t context_;
   std::uint32_t peer_context_ = 0;
-  std::uint32_t epoch_ = 0;  // requests of an earlier epoch were reset away
+  std::uint32_t answers_waiting_ = 0;  // for its port
   QpType type_;
   QpState state_ = QpState::kReset;
-  std::uint8_t max_rd_atomic_;
-  std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
-  // Second line.
-  std::uint32_t answers_waiting_ = 0;  // as responder: for its port
-  bool holding_ = false;               // as responder: a SEND waits for a RECV, and those behind it with it
-  bool stalled_ = false;               // as requester: a request failed at home, those behind it do not leave
-  std::uint16_t requests_crossing_ = 0;  // as requester: that stand between two links
-  // As requester:
-  std::uint32_t posted_ = 0;  // send queue position
-  std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
-  std::int64_t engine_free_ps_ = 0;      // its processing unit on the NIC
-  std::int64_t last_touch_ps_ = 0;       // its requests touch memory in order,
-  std::int64_t last_answer_ps_ = 0;      // the answers leave in order
-  std::int64_t last_completion_ps_ = 0;  // and complete in order;
-  std::int64_t last_atomic_ps_ = 0;      // a READ starts behind an atomic, not beside it
-  Path to_peer_;
-  std::uint32_t waiting_first_;  // flights behind a full READ window or a fence, in order
+  bool holding_ = false;  // a SEND waits for a RECV, and those behind it with it
+  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
+  // Second line: and of who hears of the answer.
   SimCompletionQueue* send_cq_;
   SharedQueuePair* shared_ = nullptr;  // what threads that post here share; null: only its worker does
-  std::int64_t last_request_ps_ = 0, last_response_ps_ = 0;  // messages are heard of in order
   /// By slot: when its READ's answer was, or will be, in. None before the first READ: most queue pairs of a
   /// large cluster only respond.
   std::unique_ptr<std::array<std::int64_t, kReadsMax>> read_done_ps_;
-  std::uint32_t max_send_wr_;
-  std::uint32_t max_inline_b_;
-  std::uint32_t doorbell_;  // its shared doorbell register, or kOwn
+  std::int64_t last_completion_ps_ = 0;  // requests complete in order
+  std::uint32_t number_;
+  std::uint32_t epoch_ = 0;   // requests of an earlier epoch were reset away
+  std::uint32_t posted_ = 0;  // send queue position
+  std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
+  std::uint32_t waiting_first_ = kNobody;  // flights behind a full READ window or a fence, in order
   std::uint32_t waiting_last_ = 0;
-  // Here the third line ends.
-
+  std::uint32_t doorbell_;               // its shared doorbell register, or kOwn
+  std::uint16_t requests_crossing_ = 0;  // that stand between two links
+  std::uint8_t max_rd_atomic_;
+  std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
+  // Third line: and of who posts it.
+  Transport& transport_;
+  Core* core_;                       // of who posts
+  std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
+  std::int64_t last_request_ps_ = 0;
+  std::int64_t last_touch_ps_ = 0;   // its requests touch memory in order,
+  std::int64_t last_answer_ps_ = 0;  // the answers leave in order;
+  std::int64_t last_atomic_ps_ = 0;  // a READ starts behind an atomic, not beside it
+  std::uint32_t max_send_wr_;
+  std::uint16_t max_inline_b_;
+  std::uint16_t requests_waiting_ = 0;  // for its port
+  // Fourth line: what receives.
   SimCompletionQueue* recv_cq_;
   ReceiveRing receives_;
-  std::int64_t last_receive_ps_ = 0;    // as responder: RECVs complete in order
-  std::int64_t last_in_engine_ps_ = 0;  // as responder over UC: when the last SEND's wait for the engine ends
-  std::int64_t last_flush_ps_ = 0;      // as requester: when the last request known to be flushed will be
-  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
-  std::uint32_t held_first_, held_last_ = 0;  // as responder: flights behind a SEND that waits for a RECV
-  std::uint32_t unanswered_first_, unanswered_last_ = 0;  // as requester: flights that found nobody, in order
+  std::int64_t last_receive_ps_ = 0;  // RECVs complete in order
+  std::unique_ptr<Rare> rare_;        // made when it is needed
   std::uint32_t max_recv_wr_;
-  std::uint32_t requests_waiting_ = 0;  // as requester: for its port
+  std::uint8_t rnr_retry_, timeout_, retry_cnt_;
 };
 
 /// What a device with this profile allows: known before there is one.

@@ -124,10 +124,11 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   const SimQueuePair* origin = queue_pairs_[f.origin];
   if (qp == nullptr || origin == nullptr) return;
   if (steps == 1) {
-    qp->prefetch();
-    if (is_send(f.opcode)) __builtin_prefetch(&qp->receives_);
+    using Lines = SimQueuePair::Lines;
+    qp->prefetch(at_target ? Lines::kAnswers : Lines::kPosts);
+    if (is_send(f.opcode)) __builtin_prefetch(&qp->recv_cq_);
     const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
-    if (answers) origin->prefetch();
+    if (answers) origin->prefetch(Lines::kCompletes);
     return;
   }
   const bool receives = at_target && is_send(f.opcode);
@@ -378,17 +379,17 @@ void Transport::schedule_look(const SimQueuePair& qp, std::int64_t at_ps) {
 /// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
 /// the origin (enter_error); if not, the origin tries for as long as its attributes say.
 void Transport::unanswered(SimQueuePair& origin) {
-  if (origin.unanswered_first_ == kNone) return;  // another look was sooner
+  if (origin.first_unanswered() == kNone) return;  // another look was sooner
   const std::int64_t retries_ps = (origin.retry_cnt_ + 1LL) * (4'096'000LL << origin.timeout_);
-  const std::int64_t deadline_ps = flight(origin.unanswered_first_).done_ps + retries_ps;
+  const std::int64_t deadline_ps = flight(origin.first_unanswered()).done_ps + retries_ps;
   if (origin.state_ != QpState::kError && calendar_.now_ps() < deadline_ps) {
     schedule_look(origin, deadline_ps);
     return;
   }
-  while (origin.unanswered_first_ != kNone) {
-    const std::uint32_t index = origin.unanswered_first_;
+  while (origin.first_unanswered() != kNone) {
+    const std::uint32_t index = origin.first_unanswered();
     Flight& f = flight(index);
-    origin.unanswered_first_ = f.next;
+    origin.rare().unanswered_first = f.next;
     f.status = origin.state_ == QpState::kError ? WcStatus::kWrFlushErr : WcStatus::kRetryExcErr;
     if (returns_data(f.opcode)) read_done(f, origin, calendar_.now_ps());
     finish(index, origin, now(), 0);
@@ -397,7 +398,7 @@ void Transport::unanswered(SimQueuePair& origin) {
 
 void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
-  if (qp.unanswered_first_ != kNone) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
+  if (qp.first_unanswered() != kNone) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
   const bool others_first = has_untouched(qp);
   while (qp.waiting_first_ != kNone) {
     const std::uint32_t index = take_waiting(qp);

@@ -176,15 +176,16 @@ void Transport::drop(const RungList& list, SimQueuePair* qp) {
 void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps) {
   flight(index).status = WcStatus::kWrFlushErr;
   flight(index).stage = Stage::kLocalCompletion;
-  qp.last_flush_ps_ = std::max(qp.last_flush_ps_, at_ps);
-  calendar_.schedule(qp.last_flush_ps_, handler_, index);
+  std::int64_t& last_flush_ps = qp.rare().last_flush_ps;
+  last_flush_ps = std::max(last_flush_ps, at_ps);
+  calendar_.schedule(last_flush_ps, handler_, index);
 }
 
 /// Some of its requests are on their way yet: what is flushed completes behind them.
 bool Transport::has_untouched(const SimQueuePair& qp) const {
   if (qp.type_ != QpType::kRc) return false;
   const std::int64_t now_ps = calendar_.now_ps();
-  if (qp.port_.outbound.requests.first != kNone || qp.unanswered_first_ != kNone ||
+  if (qp.port_.outbound.requests.first != kNone || qp.first_unanswered() != kNone ||
       qp.requests_crossing_ > 0 || std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
     return true;
   }
@@ -247,18 +248,18 @@ void Transport::abandon_waiting(SimQueuePair& qp) {
 }
 
 void Transport::abandon_unanswered(SimQueuePair& qp) {
-  while (qp.unanswered_first_ != kNone) {
-    const std::uint32_t index = qp.unanswered_first_;
-    qp.unanswered_first_ = flight(index).next;
+  while (qp.first_unanswered() != kNone) {
+    const std::uint32_t index = qp.first_unanswered();
+    qp.rare().unanswered_first = flight(index).next;
     release(index);
   }
 }
 
 void Transport::abandon_held(SimQueuePair& qp) {
   qp.holding_ = false;
-  while (qp.held_first_ != kNone) {
-    const std::uint32_t index = qp.held_first_;
-    qp.held_first_ = flight(index).next;
+  while (qp.first_held() != kNone) {
+    const std::uint32_t index = qp.first_held();
+    qp.rare().held_first = flight(index).next;
     release(index);
   }
 }

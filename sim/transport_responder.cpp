@@ -115,10 +115,10 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     return;
   }
   // A WRITE lands behind the SENDs before it, and does not wait for those behind it.
-  if (f.type == QpType::kUc && f.stage != Stage::kInEngine &&
-      target.last_in_engine_ps_ > calendar_.now_ps()) {
+  if (f.type == QpType::kUc && f.stage != Stage::kInEngine && target.rare_ &&
+      target.rare_->last_in_engine_ps > calendar_.now_ps()) {
     f.stage = Stage::kInEngine;
-    calendar_.schedule(target.last_in_engine_ps_, handler_, index);
+    calendar_.schedule(target.rare_->last_in_engine_ps, handler_, index);
     return;
   }
   if (is_atomic(f.opcode) && (f.remote_addr % 8 != 0 || f.length != 8)) {
@@ -280,7 +280,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
 /// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends
 /// them again.
 void Transport::hold(std::uint32_t index, SimQueuePair& target) {
-  append(index, target.held_first_, target.held_last_);
+  append(index, target.rare().held_first, target.rare().held_last);
 }
 
 /// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
@@ -304,9 +304,9 @@ void Transport::send_again(const Flight& f) {
 }
 
 void Transport::release_held(SimQueuePair& target) {
-  while (!target.holding_ && target.held_first_ != kNone) {
-    const std::uint32_t index = target.held_first_;
-    target.held_first_ = flight(index).next;
+  while (!target.holding_ && target.first_held() != kNone) {
+    const std::uint32_t index = target.first_held();
+    target.rare().held_first = flight(index).next;
     touch(index);
   }
 }
@@ -320,8 +320,8 @@ void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
     return;
   }
   f.done_ps = at_ps + kFlushProbePs;
-  const bool is_first = origin->unanswered_first_ == kNone;
-  append(index, origin->unanswered_first_, origin->unanswered_last_);
+  const bool is_first = origin->first_unanswered() == kNone;
+  append(index, origin->rare().unanswered_first, origin->rare().unanswered_last);
   if (is_first) schedule_look(*origin, flight(index).done_ps);
 }
 
@@ -340,7 +340,7 @@ bool Transport::waits_for_engine(std::uint32_t index, SimQueuePair& target) {
   f.done_ps = done.at();
   f.spread_ps = done.spread_ps;
   const std::int64_t goes_on_ps = calendar_.now_ps() + wait_ps;
-  if (f.type == QpType::kUc) target.last_in_engine_ps_ = goes_on_ps;
+  if (f.type == QpType::kUc) target.rare().last_in_engine_ps = goes_on_ps;
   calendar_.schedule(goes_on_ps, handler_, index);
   return true;
 }
