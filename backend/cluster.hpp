@@ -28,6 +28,10 @@ struct ClusterShape {
   /// The far end of a connected queue pair from `thread` to another node's NIC `nic`: the thread with the
   /// same place on that NIC, whose queue pair towards this thread's NIC it is.
   int far_thread(int thread, int nic) const { return nic * threads_per_nic() + thread % threads_per_nic(); }
+  /// Of a thread's connected queue pairs, that towards `node`'s `nic` with this index among qps_per_peer.
+  std::uint32_t queue_pair_number(int node, int nic, int index) const {
+    return static_cast<std::uint32_t>((node * nics_per_node + nic) * qps_per_peer + index);
+  }
 };
 
 /// Registered memory of a node as others name it.

@@ -14,7 +14,9 @@
 
 namespace verbtwin {
 
-template <typename Value>
+/// `kNeighbours`: numbers near each other stand near each other, as peers do that a worker talks to by turns.
+/// Not for numbers that may be powers of two apart: these would meet.
+template <typename Value, bool kNeighbours = false>
 class NumberMap {
  public:
   /// The value of `number` (not ~0), or null.
@@ -59,6 +61,7 @@ class NumberMap {
   };
 
   std::size_t first_slot(std::uint32_t number) const {
+    if constexpr (kNeighbours) return number & mask_;
     return number * std::uint64_t{0x9E3779B9} >> shift_ & mask_;
   }
   /// The number's slot, or the free one where it belongs.

@@ -106,11 +106,9 @@ class Cluster::Worker final : public WorkerPort {
  private:
   friend class Cluster;
 
-  std::uint32_t number_of(int node, int nic, int index) const {
-    const ClusterShape& s = cluster_.shape_;
-    return static_cast<std::uint32_t>((node * s.nics_per_node + nic) * s.qps_per_peer + index);
+  SimQueuePair*& slot(int node, int nic, int index) {
+    return queue_pairs_[cluster_.shape_.queue_pair_number(node, nic, index)];
   }
-  SimQueuePair*& slot(int node, int nic, int index) { return queue_pairs_[number_of(node, nic, index)]; }
 
   SimQueuePair& make_queue_pair() {
     assert(connected_.send_cq != nullptr && "use_queue_pairs() comes first");
@@ -125,7 +123,7 @@ class Cluster::Worker final : public WorkerPort {
   QpInitAttributes connected_;  // what connected queue pairs are made with
   SendCqOf send_cq_of_;         // or at which queue each completes, once its worker asks for it
   QpAddress ud_;
-  NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
+  NumberMap<SimQueuePair*, true> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
   // Where threads share them: of the first thread of a group, and of each.
   NumberMap<std::unique_ptr<SharedQueuePair>> shared_;
@@ -243,7 +241,7 @@ SimQueuePair& Cluster::connect(Worker& from, int node, int nic, int index) {
 
 /// This thread's share of the queue pair that the first thread of its group has.
 QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
-  const std::uint32_t number = of.number_of(node, nic, index);
+  const std::uint32_t number = shape_.queue_pair_number(node, nic, index);
   std::unique_ptr<QueuePairShare>& mine = of.shares_[number];
   if (mine) return *mine;
   Worker& first = *workers_[index_of(of.node_, of.thread_ - of.thread_ % threads_per_queue_pair_)];

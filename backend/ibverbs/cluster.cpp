@@ -160,8 +160,9 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       const Card& card = cards[static_cast<std::size_t>(peer)];
       remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
       for (int index = 0; !queue_pairs_.empty() && index < s.qps_per_peer; ++index) {
-        const int theirs = (peer * s.nics_per_node + my_nic) * s.qps_per_peer + index;
-        queue_pairs_[at(node, nic, index)]->connect(addresses[static_cast<std::size_t>(theirs)]);
+        // A card has them of all its node's threads.
+        const std::uint32_t theirs = s.queue_pair_number(peer, my_nic, index);
+        queue_pairs_[at(node, nic, index)]->connect(addresses[theirs]);
       }
     }
   }
@@ -177,9 +178,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     return own;
   }
 
-  std::size_t at(int node, int nic, int index) const {
-    return static_cast<std::size_t>((node * shape().nics_per_node + nic) * shape().qps_per_peer + index);
-  }
+  std::size_t at(int node, int nic, int index) const { return shape().queue_pair_number(node, nic, index); }
 
   const Cluster& cluster_;
   int thread_;

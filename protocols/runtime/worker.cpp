@@ -17,7 +17,7 @@ Worker::Worker(WorkerPort& port, std::uint32_t cqe, QpInitAttributes queue_pairs
   WorkerPort::SendCqOf send_cq_of;
   if (port_.shape().own_send_cqs) {
     send_cq_of = [this, entries = queue_pairs.max_send_wr](int node, int nic, int index) {
-      Channel& channel = channel_of(number_of(node, nic, index));
+      Channel& channel = channel_of(port_.shape().queue_pair_number(node, nic, index));
       if (!channel.own_send_cq) channel.own_send_cq = port_.device().create_cq(entries);
       return channel.own_send_cq.get();
     };
@@ -131,20 +131,15 @@ void Worker::retire(const WorkCompletion& wc) {
   if (group != nullptr) group->complete(wc.status);
 }
 
-std::uint32_t Worker::number_of(int node, int nic, int index) const {
-  const ClusterShape& shape = port_.shape();
-  return static_cast<std::uint32_t>((node * shape.nics_per_node + nic) * shape.qps_per_peer + index);
-}
-
 Channel& Worker::channel_of(std::uint32_t number) {
-  std::unique_ptr<Channel>& channel = channels_[number];
-  if (!channel) channel = std::make_unique<Channel>();
+  Channel*& channel = channel_by_number_[number];
+  if (channel == nullptr) channel = &channels_.emplace_back();
   return *channel;
 }
 
 Channel& Worker::channel(int node, int nic, int index) {
-  const std::uint32_t number = number_of(node, nic, index);
-  const std::unique_ptr<Channel>* found = channels_.find(number);
+  const std::uint32_t number = port_.shape().queue_pair_number(node, nic, index);
+  Channel** found = channel_by_number_.find(number);
   if (found != nullptr && (*found)->queue_pair != nullptr) return **found;
   QueuePair& queue_pair = port_.connected_queue_pair(node, nic, index);  // and its completion queue
   Channel& channel = channel_of(number);

@@ -115,7 +115,7 @@ class PolledMemory {
 };
 
 /// An RC queue pair towards one NIC of one node.
-struct Channel {
+struct alignas(64) Channel {  // a cache line
   QueuePair* queue_pair = nullptr;
   std::unique_ptr<CompletionQueue> own_send_cq;  // or null
   RemoteMemory remote;                           // the node's registered memory through this queue pair
@@ -232,7 +232,6 @@ class Worker final : public Steppable {
   };
 
   Channel& channel_of(std::uint32_t number);
-  std::uint32_t number_of(int node, int nic, int index) const;
   void poll();
   /// Channels in turn, for as many completions as there is room left for.
   void poll_awaited();
@@ -251,7 +250,8 @@ class Worker final : public Steppable {
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
-  NumberMap<std::unique_ptr<Channel>> channels_;  // by (node, nic, index); made on first use
+  std::deque<Channel> channels_;                 // made on first use
+  NumberMap<Channel*, true> channel_by_number_;  // ClusterShape::queue_pair_number
   struct Awaited {
     CompletionQueue* queue;
     Channel* channel;

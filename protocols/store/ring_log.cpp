@@ -99,7 +99,8 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   if (!has_room(bytes)) return std::nullopt;
   const std::uint64_t start = entry_start(spec_, tail_);
   tail_ = start + bytes;
-  uncertain_.push_back({++entries_, tail_, false});
+  uncertain_.push_back({tail_, false});
+  ++entries_;
   return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
 }
 
@@ -123,12 +124,11 @@ LogWriter::Place LogWriter::reserve_promised(std::size_t bytes) {
 }
 
 void LogWriter::make_certain(std::uint64_t frame) {
-  uncertain_[number_of(frame) - uncertain_.front().number].certain = true;
-  const auto first_open = std::ranges::find(uncertain_, false, &Uncertain::certain);
-  if (first_open == uncertain_.begin()) return;
-  certain_ = (first_open - 1)->end;
-  certain_entries_ = (first_open - 1)->number;
-  uncertain_.erase(uncertain_.begin(), first_open);
+  uncertain_[number_of(frame) - (entries_ - uncertain_.size() + 1)].certain = true;
+  std::size_t certain = 0;
+  for (; certain < uncertain_.size() && uncertain_[certain].certain; ++certain)
+    certain_ = uncertain_[certain].end;
+  uncertain_.erase(uncertain_.begin(), uncertain_.begin() + static_cast<std::ptrdiff_t>(certain));
 }
 
 std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, const LogRing& ring) const {

@@ -3,15 +3,17 @@
 //
 // An entry is framed by the same word at both ends: its number in the ring, its size, and a hash of what is
 // between and of how often numbers have wrapped. So a reader knows whether all of it is there, whatever order
-// the bytes land in, and never takes a leftover of an earlier lap for new. An entry never wraps: where less
-// than the longest entry is left, both sides go on at the start. Space is reclaimed lazily: the sender tells
-// the backup how far its entries are certain, the backup applies them and says how far it is.
+// the bytes land in, and never takes a leftover of an earlier lap for new. An entry never wraps, nor reaches
+// from one segment of the ring into the next (LogSpec::segment_b): where less than the longest entry is left,
+// both sides go on behind the end. Space is reclaimed lazily: the sender tells the backup how far its entries
+// are certain, the backup applies them and says how far it is.
 //
 // LogWriter belongs to one worker; LogReader is used by whichever worker of the backup serves the request
 // (one at a time per ring: a ring's requests come from its one sender, one after another).
 #pragma once
 
 #include <algorithm>
+#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -102,26 +104,25 @@ class LogWriter {
   }
   /// Up to where a backup is asked to apply entries now: certain().
   std::uint64_t ask() {
-    asked_entries_ = certain_entries_;
+    asked_entries_ = entries_ - uncertain_.size();
     return certain_;
   }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
  private:
   struct Uncertain {
-    std::uint64_t number;
     std::uint64_t end;
     bool certain;
   };
 
+  // What every entry needs comes first, in two lines with what RemoteLog has before it.
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
-  std::uint64_t promised_ = 0;                       // bytes
-  std::uint64_t entries_ = 0;                        // the last one's number,
-  std::uint64_t certain_entries_ = 0;                // that of the one which ends at certain_,
-  std::uint64_t asked_entries_ = 0;                  // and what that was when a backup was last asked
-  // Oldest first, and what is certain behind one that is not: mostly as many as coroutines have entries here.
-  std::vector<Uncertain> uncertain_;
+  std::uint64_t entries_ = 0;                        // the last one's number, and that of the last certain
+  std::uint64_t asked_entries_ = 0;                  // one when a backup was last asked
+  // One for each entry behind certain_, oldest first: mostly as many as coroutines have entries here.
+  boost::container::small_vector<Uncertain, 2> uncertain_;
+  std::uint64_t promised_ = 0;  // bytes
 };
 
 /// Marks the LOCK record at `entry` (a ring's memory at the place of its first frame word) as closed.
