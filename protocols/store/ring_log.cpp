@@ -105,9 +105,12 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
 }
 
 bool LogWriter::can_promise(std::size_t bytes) const {
-  assert(spec_.segment_b == 0);
-  // At most one end of a lap, where less than the longest entry is skipped, lies in what is promised.
-  return tail_ + promised_ + bytes + spec_.entry_max_b - head_ <= spec_.ring_b;
+  // Ends of parts lie in what is promised, where less than the longest entry is skipped: of a whole ring's
+  // lap at most one; of segments one for each that would fill up, and one more.
+  const std::uint64_t promised_b = promised_ + bytes;
+  const std::uint64_t ends =
+      spec_.segment_b == 0 ? 1 : promised_b / (spec_.segment_b - spec_.entry_max_b) + 1;
+  return tail_ + promised_b + ends * spec_.entry_max_b - head_ <= spec_.ring_b;
 }
 
 bool LogWriter::promise(std::size_t bytes) {

@@ -263,8 +263,8 @@ TEST(LogWriter, KnowsAnEntryBehindMoreThanThereAreNumbers) {
 }
 
 /// Room that was promised is there however the ring has been used meanwhile.
-TEST(LogWriter, KeepsItsPromises) {
-  LogWriter writer({2048, 256});
+void keeps_its_promises(const LogSpec& spec) {
+  LogWriter writer(spec);
   std::deque<std::size_t> promised;
   std::deque<LogWriter::Place> placed;
   std::uint64_t salt = 1, laps = 0, refused = 0;
@@ -291,6 +291,17 @@ TEST(LogWriter, KeepsItsPromises) {
   }
   EXPECT_GT(laps, 100U);
   EXPECT_GT(refused, 100U);
+}
+
+TEST(LogWriter, KeepsItsPromises) {
+  LogSpec spec{2048, 256};
+  keeps_its_promises(spec);
+  spec.ring_b = 4096;
+  for (const std::uint32_t segment_b : {512U, 1024U}) {
+    SCOPED_TRACE(segment_b);
+    spec.segment_b = segment_b;
+    keeps_its_promises(spec);
+  }
 }
 
 TEST(LogReader, StopsAtAnOpenLockRecord) {
