@@ -14,9 +14,7 @@
 
 namespace verbtwin {
 
-/// `kNeighbours`: numbers near each other stand near each other, as peers do that a worker talks to by turns.
-/// Not for numbers that may be powers of two apart: these would meet.
-template <typename Value, bool kNeighbours = false>
+template <typename Value>
 class NumberMap {
  public:
   /// The value of `number` (not ~0), or null.
@@ -61,7 +59,6 @@ class NumberMap {
   };
 
   std::size_t first_slot(std::uint32_t number) const {
-    if constexpr (kNeighbours) return number & mask_;
     return number * std::uint64_t{0x9E3779B9} >> shift_ & mask_;
   }
   /// The number's slot, or the free one where it belongs.

@@ -123,7 +123,7 @@ class Cluster::Worker final : public WorkerPort {
   QpInitAttributes connected_;  // what connected queue pairs are made with
   SendCqOf send_cq_of_;         // or at which queue each completes, once its worker asks for it
   QpAddress ud_;
-  NumberMap<SimQueuePair*, true> queue_pairs_;  // by (node, nic, index); made on first use
+  NumberMap<SimQueuePair*> queue_pairs_;  // by (node, nic, index); made on first use
   std::vector<std::unique_ptr<QueuePair>> owned_;
   // Where threads share them: of the first thread of a group, and of each.
   NumberMap<std::unique_ptr<SharedQueuePair>> shared_;

@@ -68,7 +68,7 @@ class OccEngine final : public PolledMemory {
   };
 
   /// One of this worker's log rings, at another node (or its own).
-  class alignas(kCacheLineBytes) RemoteLog final : public ReplyTarget {
+  class RemoteLog final : public ReplyTarget {
    public:
     RemoteLog(OccEngine& engine, const LogSpec& spec, int node)
         : writer(spec), engine_(engine), node_(node) {}
@@ -78,9 +78,8 @@ class OccEngine final : public PolledMemory {
     void reclaimed(std::uint64_t head);
     /// A hint: the writer is near.
     void prefetch() const {
-      const auto* lines = reinterpret_cast<const std::byte*>(this);
-      for (std::size_t at = 0; at < 3 * kCacheLineBytes; at += kCacheLineBytes)
-        __builtin_prefetch(lines + at);
+      __builtin_prefetch(this);
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(this) + kCacheLineBytes);
     }
     LogWriter writer;
     WaitList waiting;                      // for room
@@ -145,11 +144,11 @@ class OccEngine final : public PolledMemory {
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
   bool popular_cached_;  // the core's last-level cache has room for this node's popular records
-  NumberMap<std::unique_ptr<RemoteLog>, true> logs_;  // by node, made on first use
-  std::vector<PolledLog> polled_logs_;                // by node; none without LOCK records
-  std::vector<std::uint32_t> entry_of_node_;          // while log entries are built: number + 1, by node
-  std::vector<int> log_nodes_;                        // likewise: who gets the transaction's entries
-  std::vector<Access> reads_, writes_;                // of the transaction that is being recorded
+  NumberMap<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
+  std::vector<PolledLog> polled_logs_;          // by node; none without LOCK records
+  std::vector<std::uint32_t> entry_of_node_;    // while log entries are built: number + 1, by node
+  std::vector<int> log_nodes_;                  // likewise: who gets the transaction's entries
+  std::vector<Access> reads_, writes_;          // of the transaction that is being recorded
 };
 
 }  // namespace verbtwin::protocols

@@ -155,7 +155,7 @@ class UdRpc final : public MessageLayer, public Rpc {
   std::byte* send_memory_;
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;
-  NumberMap<std::unique_ptr<Peer>, true> peers_;  // made when first spoken or listened to
+  NumberMap<std::unique_ptr<Peer>> peers_;  // made when first spoken or listened to
   HandlerTable handlers_;
 
   std::vector<Slot> slots_;

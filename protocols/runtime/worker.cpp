@@ -132,14 +132,14 @@ void Worker::retire(const WorkCompletion& wc) {
 }
 
 Channel& Worker::channel_of(std::uint32_t number) {
-  Channel*& channel = channel_by_number_[number];
-  if (channel == nullptr) channel = &channels_.emplace_back();
+  std::unique_ptr<Channel>& channel = channels_[number];
+  if (!channel) channel = std::make_unique<Channel>();
   return *channel;
 }
 
 Channel& Worker::channel(int node, int nic, int index) {
   const std::uint32_t number = port_.shape().queue_pair_number(node, nic, index);
-  Channel** found = channel_by_number_.find(number);
+  const std::unique_ptr<Channel>* found = channels_.find(number);
   if (found != nullptr && (*found)->queue_pair != nullptr) return **found;
   QueuePair& queue_pair = port_.connected_queue_pair(node, nic, index);  // and its completion queue
   Channel& channel = channel_of(number);

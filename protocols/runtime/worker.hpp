@@ -115,7 +115,7 @@ class PolledMemory {
 };
 
 /// An RC queue pair towards one NIC of one node.
-struct alignas(64) Channel {  // a cache line
+struct Channel {
   QueuePair* queue_pair = nullptr;
   std::unique_ptr<CompletionQueue> own_send_cq;  // or null
   RemoteMemory remote;                           // the node's registered memory through this queue pair
@@ -250,8 +250,7 @@ class Worker final : public Steppable {
   std::size_t polled_at_ = 0, polled_end_ = 0;
   MessageLayer* messages_ = nullptr;
   PolledMemory* polled_memory_ = nullptr;
-  std::deque<Channel> channels_;                 // made on first use
-  NumberMap<Channel*, true> channel_by_number_;  // ClusterShape::queue_pair_number
+  NumberMap<std::unique_ptr<Channel>> channels_;  // by queue_pair_number(); made on first use
   struct Awaited {
     CompletionQueue* queue;
     Channel* channel;

@@ -75,7 +75,7 @@ class NodeStore {
   KeepLogged keep_logged_;
   /// By the sender's thread, then its node. Workers ask their peers of the same index, so that each map is
   /// one worker's.
-  std::vector<NumberMap<LogReader, true>> readers_;
+  std::vector<NumberMap<LogReader>> readers_;
   std::mutex logged_mutex_;
   std::vector<LoggedWrite> logged_;
 };

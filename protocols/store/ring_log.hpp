@@ -13,7 +13,6 @@
 #pragma once
 
 #include <algorithm>
-#include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -115,13 +114,12 @@ class LogWriter {
     bool certain;
   };
 
-  // What every entry needs comes first, in two lines with what RemoteLog has before it.
   LogSpec spec_;
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
   std::uint64_t entries_ = 0;                        // the last one's number, and that of the last certain
   std::uint64_t asked_entries_ = 0;                  // one when a backup was last asked
   // One for each entry behind certain_, oldest first: mostly as many as coroutines have entries here.
-  boost::container::small_vector<Uncertain, 2> uncertain_;
+  std::vector<Uncertain> uncertain_;
   std::uint64_t promised_ = 0;  // bytes
 };
 
