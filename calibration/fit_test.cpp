@@ -200,7 +200,7 @@ TEST(Report, SaysWhatMechanismIsMissing) {
 class FitTest : public testing::Test {
  protected:
   void SetUp() override {
-    write("nic", "nic", models::nic_parameters(), {{"send_wqe_ns", 5}, {"send_ack_ns", 5}});
+    write("nic", "nic", models::nic_parameters(), {{"send_wqe_ns", 5}, {"serve_request_ns", 5}});
     write("host", "host", models::host_parameters(), {{"doorbell_ns", 100}});
     std::ofstream(root_ / "groups.json") << R"([{"name": "g", "machines": ["nic", "host"], "rounds": 8}])";
   }
@@ -263,8 +263,9 @@ TEST_F(FitTest, FindsWhatTheDataDetermineAndSaysWhatTheyDoNot) {
   EXPECT_NEAR(host.at("doorbell_ns").at("value").get<double>(), 160, 1);
   EXPECT_EQ(nic.at("send_wqe_ns").at("source"), "fitted: e");
   EXPECT_LT(nic.at("send_wqe_ns").at("uncertainty").get<double>(), 0.1);
-  EXPECT_EQ(nic.at("send_ack_ns").at("value"), 5) << "nothing depends on it: it stays where it was";
-  EXPECT_NE(nic.at("send_ack_ns").at("source").get<std::string>().find("not determined"), std::string::npos);
+  EXPECT_EQ(nic.at("serve_request_ns").at("value"), 5) << "nothing depends on it: it stays where it was";
+  EXPECT_NE(nic.at("serve_request_ns").at("source").get<std::string>().find("not determined"),
+            std::string::npos);
 }
 
 TEST_F(FitTest, WhereSlopesSayNothingTheirOwnStepsAreTaken) {

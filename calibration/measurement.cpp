@@ -239,7 +239,7 @@ MachineGroup add_machines(Machines& machines, const Measurement& m, const std::s
   // Of every generation that is known, between a twentieth and twenty times; latencies differ by less.
   wanted["factors"] = {
       factor("engines",
-             {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns", "send_ack_ns",
+             {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns", "serve_request_ns",
               "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns",
               "queue_pair_gap_ns", "atomic_engine_ns"},
              0.05, 20),

@@ -18,7 +18,7 @@ Nic::Nic(const NicProfile& profile)
       send_response_ps_(to_ps(profile.send_response_ns)),
       send_response_block_ps_(to_ps(profile.send_response_block_ns)),
       send_response_tlp_ps_(to_ps(profile.send_response_tlp_ns)),
-      send_ack_ps_(to_ps(profile.send_ack_ns)),
+      serve_request_ps_(to_ps(profile.serve_request_ns)),
       queue_pair_gap_ps_(to_ps(profile.queue_pair_gap_ns)),
       send_pipeline_ps_(to_ps(profile.send_pipeline_ns)),
       recv_packet_ps_(to_ps(profile.recv_packet_ns)),

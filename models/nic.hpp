@@ -4,7 +4,8 @@
 // One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its
 // output is. Payloads of several packets pass from stage to stage by the packet (Moment).
 //
-// The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> dma/atomic
+// The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> serve_request ->
+// dma/atomic
 // -> send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
 #pragma once
 
@@ -63,16 +64,20 @@ class Nic {
     return fetch_b > 0 ? pcie_.dma_read(out, fetch_b, packets).done : out;
   }
 
-  /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. Responses have an
-  /// engine of their own, so that a NIC serves READs while its requests wait for contexts.
+  /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. The responder is
+  /// an engine of its own, so that a NIC serves READs while its requests wait for contexts.
   Moment send_response(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
     return response_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_}).plus_delay(send_pipeline_ps_);
   }
-  Moment send_ack(Moment ready) {
-    return send_engine_.serve(ready, send_ack_ps_).plus_delay(send_pipeline_ps_);
+  /// A WRITE or SEND over RC that the receive engine has dealt with: the responder takes it in its turn,
+  /// among READs, whether it asks for an ACK or not.
+  Moment serve_request(Moment ready, std::uint32_t bytes) {
+    return response_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
   }
+  /// Its ACK is part of that.
+  Moment send_ack(Moment ready) { return ready.plus_delay(send_pipeline_ps_); }
 
   /// A request with `bytes` of payload has arrived in full: when the engine has dealt with it.
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
@@ -114,8 +119,7 @@ class Nic {
   /// Whether a WRITE or SEND that is to complete unsignalled asks for an ACK: its place in the send queue
   /// decides.
   bool asks_for_ack(std::uint32_t position) const { return (position + 1) % ack_request_interval_ == 0; }
-  /// The ACK of a request whose requester waits for none: it takes its time of the engines, no more.
-  void send_ack_quietly() { send_engine_.owe(send_ack_ps_); }
+  /// The ACK of a request whose requester waits for none: it takes its time of the engine, no more.
   void receive_ack_quietly(std::uint32_t context, std::uint32_t wqe) {
     const Miss miss = touch(context, recv_misses_);
     recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps + fetch_again_ps(wqe, wqe_miss_ack_ps_));
@@ -213,7 +217,7 @@ class Nic {
   std::uint32_t blueflame_b_;
   bool blueflame_points_;
   std::int64_t send_doorbell_ps_, send_wqe_ps_, send_wqe_block_ps_, send_fetch_ps_, send_fetch_block_ps_;
-  std::int64_t send_response_ps_, send_response_block_ps_, send_response_tlp_ps_, send_ack_ps_;
+  std::int64_t send_response_ps_, send_response_block_ps_, send_response_tlp_ps_, serve_request_ps_;
   std::int64_t queue_pair_gap_ps_, send_pipeline_ps_;
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
       recv_pipeline_ps_;

@@ -146,14 +146,23 @@ TEST(Nic, RequestsOfOneQueuePairQueueAsThoseOfMany) {
   }
 }
 
-TEST(Nic, AcksShareTheSendEngineResponsesDoNot) {
+TEST(Nic, TheResponderIsNotTheSendEngine) {
   EXPECT_EQ(ns(Nic(round_nic()).send_response(kStart, 0)), 6 + 150);
-  EXPECT_EQ(ns(Nic(round_nic()).send_ack(kStart)), 3 + 150);
+  EXPECT_EQ(ns(Nic(round_nic()).serve_request(kStart, 0)), 3);
+  EXPECT_EQ(ns(Nic(round_nic()).send_ack(kStart)), 150);
   Sender sender(round_nic());
   sender.send_ns(0);
-  EXPECT_EQ(ns(sender.nic.send_ack(kStart)), 12 + 3 + 150);
   EXPECT_EQ(ns(sender.nic.send_response(kStart, 0)), 6 + 150);
   EXPECT_EQ(sender.nic.response_engine().busy_ps(), 6 * kNs);
+  EXPECT_EQ(sender.nic.send_engine().busy_ps(), 12 * kNs);
+}
+
+TEST(Nic, WritesOverRcAndReadsTakeTurnsAtTheResponder) {
+  Nic nic(round_nic());
+  EXPECT_EQ(ns(nic.serve_request(kStart, 64)), 3);
+  EXPECT_EQ(ns(nic.send_response(kStart, 0)), 3 + 6 + 150);
+  EXPECT_EQ(ns(nic.serve_request(kStart, 64)), 3 + 6 + 3);
+  EXPECT_EQ(nic.response_engine().busy_ps(), 12 * kNs);
 }
 
 TEST(Nic, PayloadOccupiesTheEngineThatHandlesIt) {
@@ -334,10 +343,6 @@ TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
   profile.wqe_miss_ack_ns = 30;
   Sender loud(profile), quiet(profile);  // hold context 1, the last one made
   for (Sender* sender : {&loud, &quiet}) sender->nic.fetch_wqes(kStart, 2, 2, false);
-  loud.nic.send_ack(kStart);
-  quiet.nic.send_ack_quietly();
-  EXPECT_EQ(quiet.nic.send_engine().busy_ps(), 3 * kNs);
-  EXPECT_EQ(quiet.nic.send_engine().busy_ps(), loud.nic.send_engine().busy_ps());
   loud.nic.receive_ack(0, kStart, 1);
   quiet.nic.receive_ack_quietly(0, 1);
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11 + 30) * kNs) << "its context and its WQE are gone";

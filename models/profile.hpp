@@ -53,7 +53,7 @@ struct NicProfile {
   double send_response_ns = 0;
   double send_response_block_ns = 0;
   double send_response_tlp_ns = 0;
-  double send_ack_ns = 0;
+  double serve_request_ns = 0;
   double ack_request_interval = 0;
   double queue_pair_gap_ns = 0;
   double send_pipeline_ns = 0;

@@ -32,7 +32,7 @@ inline NicProfile round_nic() {
   nic.send_wqe_ns = 10;
   nic.send_wqe_block_ns = 2;
   nic.send_response_ns = 6;
-  nic.send_ack_ns = 3;
+  nic.serve_request_ns = 3;
   nic.ack_request_interval = 1;
   nic.queue_pair_gap_ns = 0;
   nic.send_pipeline_ns = 150;

@@ -40,6 +40,7 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
   models::Moment in = nic.receive(origin.peer_context_, tail, is_write(f.opcode) ? f.length : 0);
   in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
   if (is_write(f.opcode)) {
+    if (f.type == QpType::kRc) in = nic.serve_request(in, f.length);
     const models::Moment visible = nic.pcie().dma_write(in, f.length, packets).whole();
     schedule_touch(index, origin, visible, visible);
   } else if (f.opcode == Opcode::kRdmaRead) {
@@ -352,8 +353,9 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (!take_recv(index, target, recv)) return;
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const models::Moment done =
+  models::Moment done =
       f.stage == Stage::kInEngine ? rest_of(f) : nic.receive_send(target.context_, rest_of(f), f.length);
+  if (f.type == QpType::kRc) done = nic.serve_request(done, f.length);
   const std::uint32_t grh_b = f.type == QpType::kUd ? kGrhBytes : 0;
   const auto addr = reinterpret_cast<std::uint64_t>(recv.sge.addr);
   const bool fits = grh_b + f.length <= recv.sge.length;
@@ -435,7 +437,6 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
 /// The ACK of an unsignalled request takes its share of engines and links, but tells its origin nothing that
 /// a later completion does not.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
-  target.port_.nic.send_ack_quietly();
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
   target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
 }

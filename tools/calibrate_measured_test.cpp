@@ -126,8 +126,8 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
                                        {"dma_write_ns", 1.3},
                                        {"mmio_ns", 1.3}};
   for (const char* engine : {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns",
-                             "send_ack_ns", "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns",
-                             "recv_imm_ns", "queue_pair_gap_ns", "atomic_engine_ns"}) {
+                             "serve_request_ns", "send_fetch_ns", "recv_packet_ns", "recv_ack_ns",
+                             "recv_wqe_ns", "recv_imm_ns", "queue_pair_gap_ns", "atomic_engine_ns"}) {
     nic[engine] = 1.5;
   }
   write(in("nic.json"), changed("connectx-4", nic));

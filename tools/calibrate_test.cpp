@@ -96,13 +96,13 @@ TEST_F(Calibrate, AnInterruptedFitLeavesEverythingAsItWas) {
 TEST_F(Calibrate, AnotherGroupsProfileThatCannotBeReadIsRefusedBeforeTheFit) {
   const fs::path file = directory_ / "profiles/connectx-5.json";
   json profile = json::parse(read_text(file));
-  profile.at("parameters").erase("send_ack_ns");
+  profile.at("parameters").erase("serve_request_ns");
   std::ofstream(file) << profile;
   const auto before = profiles();
   ChildProcess run = start({"--published", "--group", "ConnectX-4 cluster"});
   EXPECT_EQ(run.wait(), 2);
   EXPECT_THAT(run.err(), HasSubstr("connectx-5.json"));
-  EXPECT_THAT(run.err(), HasSubstr("send_ack_ns"));
+  EXPECT_THAT(run.err(), HasSubstr("serve_request_ns"));
   EXPECT_EQ(profiles(), before);
 }
 

@@ -218,7 +218,8 @@ TEST_F(TimelineTest, HasProtocolsOfEveryKind) {
 }
 
 TEST_F(TimelineTest, HasTheRampFamilyAndMicroBenchmarks) {
-  const json result = traced(kContended, {"protocol.name=s2pl", "protocol.transport=rdma_write"});
+  const json result =
+      traced(kContended, {"protocol.name=s2pl", "protocol.transport=rdma_write", "run.measure_us=600"});
   Events events = parsed(read_text(file_));
   std::uint64_t committed = 0;
   std::map<std::string, std::uint64_t> phases;
