@@ -66,7 +66,7 @@ inline void expect_sound(const json& result, bool only_reads = false) {
   EXPECT_EQ(violations(result), 0U) << findings(result);
   ASSERT_EQ(result.at("checks").size(), 5U);
   for (const json& check : result.at("checks")) EXPECT_GT(check.at("transactions"), 0) << check;
-  EXPECT_GT(result.at("committed"), 50);
+  EXPECT_GT(result.at("committed"), 40);  // of 25,200 contended runs the one with the fewest had 48
   EXPECT_EQ(result.at("aborted_attempts") == 0, only_reads) << result.at("aborts");
   EXPECT_EQ(result.at("datagrams_dropped"), 0);
   EXPECT_EQ(result.at("aborts").at("verb_failed"), 0);
