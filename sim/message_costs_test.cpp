@@ -14,6 +14,7 @@
 #include "backend/conformance/endpoint.hpp"
 #include "models/profiles_for_test.hpp"
 #include "sim/cluster.hpp"
+#include "sim/flight.hpp"
 
 namespace verbtwin::sim {
 namespace {
@@ -208,7 +209,7 @@ TEST(MessageCosts, OnlySomeUnsignalledRequestsAskForAnAck) {
     const Exchange e(p, m.type, [&](Exchange& x) {
       SendWr wr = m.make(x);
       wr.flags = flags;
-      brings_data = wr.opcode == Opcode::kRdmaRead || is_atomic(wr.opcode);
+      brings_data = returns_data(wr.opcode);
       return wr;
     });
     return e.busy_ns("nic_recv")[0];  // what it takes who asked
@@ -234,7 +235,7 @@ TEST(MessageCosts, WhatComesOverRcTakesTheResponder) {
       bool brings_data = false;
       const Exchange e(p, m.type, [&](Exchange& x) {
         const SendWr wr = m.make(x);
-        brings_data = wr.opcode == Opcode::kRdmaRead || is_atomic(wr.opcode);
+        brings_data = returns_data(wr.opcode);
         return wr;
       });
       if (brings_data) {

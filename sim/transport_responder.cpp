@@ -434,8 +434,8 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
   release(index);
 }
 
-/// The ACK of an unsignalled request takes its share of engines and links, but tells its origin nothing that
-/// a later completion does not.
+/// The ACK of an unsignalled request takes its share of the link and of its origin's NIC, but tells its
+/// origin nothing that a later completion does not.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
   target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);

@@ -27,7 +27,7 @@ constexpr Limit kLimits[] = {
      "NIC"},
     {"nic_recv", "The NICs' receive engines are the limit",
      "send fewer packets to each machine (coalesce messages, batch requests) or add a NIC"},
-    {"nic_response", "What the NICs answer (READs, atomics, all requests over RC) is the limit",
+    {"nic_response", "The NICs' responders (READs, atomics, WRITEs and SENDs over RC) are the limit",
      "spread the records over more machines, ask each for fewer or shorter ones, or add a NIC"},
     {"pcie_up", "PCIe from the NICs to memory is the limit",
      "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
