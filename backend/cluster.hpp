@@ -62,13 +62,10 @@ class NodeMemory {
   /// record_at() will be asked for it.
   virtual void prefetch_record(std::size_t offset) { static_cast<void>(offset); }
 
-  /// How much of a part of memory will be used.
-  enum class Use { kMost, kLittle };
-  /// A hint: this part of the local memory will be used all over (huge pages pay there).
-  virtual void expect_use(std::size_t offset, std::size_t length, Use use) {
+  /// A hint: most of this part of the local memory will be used (huge pages pay there).
+  virtual void expect_use(std::size_t offset, std::size_t length) {
     static_cast<void>(offset);
     static_cast<void>(length);
-    static_cast<void>(use);
   }
   /// A hint: this part is read, and hardly ever written.
   virtual void expect_reads(std::size_t offset, std::size_t length) {

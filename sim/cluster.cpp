@@ -33,13 +33,12 @@ class Cluster::Node final : public NodeMemory {
   }
   void prefetch_record(std::size_t offset) override { records_.prefetch_find(offset); }
   /// On all nodes or on none.
-  void expect_use(std::size_t offset, std::size_t length, Use use) override {
+  void expect_use(std::size_t offset, std::size_t length) override {
     // Whole, with what is beside it in the pages at its ends.
     const std::size_t begin = offset - std::min(offset, LazyMapping::kHugePageBytes);
     const std::size_t end = std::min(offset + length + LazyMapping::kHugePageBytes, mapping_.bytes().size());
     const auto nodes = static_cast<std::size_t>(cluster_.shape_.nodes);
-    const std::size_t most = (use == Use::kMost ? kHugePagesMaxBytes : kHugePagesMaxBytes / 2) / nodes;
-    if (end - begin <= most) mapping_.prefer_huge_pages(begin, end - begin);
+    if (end - begin <= kHugePagesMaxBytes / nodes) mapping_.prefer_huge_pages(begin, end - begin);
   }
   /// What reads as zeros is one huge page that the whole machine shares: no memory, and one fault for 2 MiB.
   void expect_reads(std::size_t offset, std::size_t length) override {

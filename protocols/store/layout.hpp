@@ -118,8 +118,6 @@ class StoreLayout {
   };
   /// All log rings.
   Part rings() const { return {rings_at_, workers_at_ - rings_at_}; }
-  /// All that is the workers'.
-  Part workers() const { return {workers_at_, total_b_ - workers_at_}; }
 
   int backup_node(int partition, int rank) const {
     const int node = partition + rank;

@@ -20,10 +20,7 @@ NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemor
   // A short run fills small rings only.
   constexpr std::uint32_t kRingFilledB = 16384;
   const StoreLayout::Part rings = layout.rings();
-  if (layout.log().ring_b <= kRingFilledB)
-    memory.expect_use(rings.offset, rings.bytes, NodeMemory::Use::kMost);
-  const StoreLayout::Part workers = layout.workers();
-  memory.expect_use(workers.offset, workers.bytes, NodeMemory::Use::kLittle);
+  if (layout.log().ring_b <= kRingFilledB) memory.expect_use(rings.offset, rings.bytes);
   for (std::uint32_t id = 0; id < layout.tables(); ++id) {
     const StoreLayout::Table& table = layout.table(id);
     for (const std::uint64_t records_at : table.records_at)
