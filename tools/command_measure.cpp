@@ -1,15 +1,12 @@
 // verbtwin measure: latency and rate of raw verbs between two ranks on real devices, one launch a point; or
 // what perftest has measured there.
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -19,7 +16,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -29,6 +25,7 @@
 #include "calibration/perftest.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
+#include "tools/captured.hpp"
 #include "tools/commands.hpp"
 #include "tools/launcher.hpp"
 #include "tools/output_file.hpp"
@@ -128,23 +125,6 @@ void refuse_nothing(const Combinations& combinations) {
                                   why));
 }
 
-/// A file without a name, for what a process writes.
-class Captured {
- public:
-  Captured() : fd_(memfd_create("measure", MFD_CLOEXEC)) {
-    if (fd_ < 0) throw std::system_error(errno, std::generic_category(), "no memory file");
-  }
-  ~Captured() { close(fd_); }
-  Captured(const Captured&) = delete;
-  Captured& operator=(const Captured&) = delete;
-
-  int fd() const { return fd_; }
-  std::string text() const { return scenarios::read_text(fmt::format("/proc/self/fd/{}", fd_)); }
-
- private:
-  int fd_;
-};
-
 struct Launched {
   int code = kExitDone;
   std::string out, err;
@@ -189,13 +169,23 @@ std::string failure_of(const Launched& launched) {
   return line.empty() ? fmt::format("exit code {}", launched.code) : line;
 }
 
-/// The most that a datagram holds between these machines: one packet.
-int packet_b(const json& machines) {
-  int least = std::numeric_limits<int>::max();
+/// What all NICs of these machines are capable of.
+struct Capabilities {
+  int packet_b = std::numeric_limits<int>::max();  // the most that a datagram holds
+  int inline_b = kInlineMax_b;
+  bool atomics = true;
+};
+
+Capabilities capabilities_of(const json& machines) {
+  Capabilities all;
   for (const json& machine : machines) {
-    for (const json& device : machine.at("devices")) least = std::min(least, device.at("mtu").get<int>());
+    for (const json& device : machine.at("devices")) {
+      all.packet_b = std::min(all.packet_b, device.at("mtu").get<int>());
+      all.inline_b = std::min(all.inline_b, device.at("inline_b").get<int>());
+      all.atomics = all.atomics && device.at("atomics").get<bool>();
+    }
   }
-  return least;
+  return all;
 }
 
 json point_json(const Point& point, double seconds, const json& result) {
@@ -225,9 +215,7 @@ class Measurement {
     const bool all =
         std::ranges::all_of(combinations.points, [this](const Point& point) { return add(point); });
     if (all && kept_.at("points").empty()) {
-      throw UserError("", fmt::format("verbtwin measure: nothing could be measured: {} B do not fit in a "
-                                      "datagram here; allowed: -s up to {}",
-                                      skipped_b_, packet_b(kept_.at("measured_on"))));
+      throw UserError("", "verbtwin measure: nothing could be measured: " + skipped_.back());
     }
     // What was measured before is worth more than nothing; who gave the wrong hosts or device has nothing.
     if (kept_.at("points").empty() && (code_ == kExitUserError || fs::exists(file_))) return exit_code();
@@ -243,8 +231,12 @@ class Measurement {
   }
 
   /// False: the measurement is over.
-  bool add(const Point& point) {
-    if (point.transport == "ud" && !fits_in_packet(point)) return code_ == kExitDone && !signals_.stop();
+  bool add(Point point) {
+    if (!learn_capabilities(point)) return false;
+    if (const std::string why = why_not(point); !why.empty()) {
+      skip(point, why);
+      return true;
+    }
     const json result = launch(point, options_.seconds);
     if (result.is_null()) return false;
     kept_["points"].push_back(point_json(point, options_.seconds, result));
@@ -265,24 +257,45 @@ class Measurement {
                       "threads", "window", "batch", "QPs", "per s", "p50 us", "p99 us"));
   }
 
-  /// False: it does not, or that cannot be found out.
-  bool fits_in_packet(const Point& point) {
+  /// What depends on the device is asked of it before the first such point, by a brief run of what none
+  /// refuses. False: that failed.
+  bool learn_capabilities(Point& point) {
     constexpr int kEveryPacket_b = 256;  // the smallest MTU there is
-    if (point.payload_b <= kEveryPacket_b) return true;
-    if (!kept_.contains("measured_on")) {  // nothing has told yet: a brief run does
+    const bool large = point.transport == "ud" && point.payload_b > kEveryPacket_b;
+    if (!large && !point.is_inline && !is_atomic(point)) return true;
+    if (!kept_.contains("measured_on")) {
       constexpr double kBrief_s = 0.01;
-      Point small = point;
+      Point small{"read", "rc"};
       small.payload_b = 8;
       if (launch(small, kBrief_s).is_null()) return false;
     }
-    const int most_b = packet_b(kept_.at("measured_on"));
-    if (point.payload_b <= most_b) return true;
-    if (std::exchange(skipped_b_, point.payload_b) != point.payload_b) {
-      print_head();
-      print(fmt::format("{:<14}{:<4}{:>9} skipped: a datagram holds up to {} B here\n", point.verb,
-                        point.transport, point.payload_b, most_b));
+    const int inline_b = capabilities_of(kept_.at("measured_on")).inline_b;
+    point.is_inline = point.is_inline && point.payload_b <= inline_b;
+    return true;
+  }
+
+  static bool is_atomic(const Point& point) {
+    return point.verb == "compare_swap" || point.verb == "fetch_add";
+  }
+
+  /// Why these devices cannot do it; empty: they can.
+  std::string why_not(const Point& point) const {
+    if (!kept_.contains("measured_on")) return "";
+    const Capabilities device = capabilities_of(kept_.at("measured_on"));
+    if (point.transport == "ud" && point.payload_b > device.packet_b) {
+      return fmt::format("a datagram holds up to {} B here", device.packet_b);
     }
-    return false;
+    return is_atomic(point) && !device.atomics ? "the device has no atomic operations" : "";
+  }
+
+  /// Once for all combinations of it.
+  void skip(const Point& point, const std::string& why) {
+    std::string line =
+        fmt::format("{:<14}{:<4}{:>9} skipped: {}", point.verb, point.transport, point.payload_b, why);
+    if (std::ranges::find(skipped_, line) != skipped_.end()) return;
+    print_head();
+    print(line + "\n");
+    skipped_.push_back(std::move(line));
   }
 
   /// The run's result; null where it failed or was stopped.
@@ -294,7 +307,16 @@ class Measurement {
       kept_["failure"] = failure_of(launched);
       return {};
     }
-    json result = json::parse(launched.out);
+    // A login shell of the other host may have said something before.
+    json result = json::parse(launched.out.substr(std::min(launched.out.size(), launched.out.find("{\n"))),
+                              nullptr, false);
+    if (!result.is_object() || !result.contains("measured_on")) {
+      throw std::runtime_error(
+          fmt::format("the launch printed no result but: {}", scenarios::one_line(launched.out, 200)));
+    }
+    if (const auto failed = result.at("operations_failed").get<std::uint64_t>(); failed > 0) {
+      throw std::runtime_error(fmt::format("{} {} failed", failed, point.verb));
+    }
     kept_["measured_on"] = result.at("measured_on");
     return result;
   }
@@ -310,7 +332,7 @@ class Measurement {
                 {"partial", true},
                 {"points", json::array()}};
   bool has_head_ = false;
-  int skipped_b_ = 0;  // the last size that was
+  std::vector<std::string> skipped_;  // lines
   int code_ = kExitDone;
 };
 

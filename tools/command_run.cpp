@@ -69,6 +69,7 @@ const std::vector<std::string>& result_files() {
 
 /// The trace would take the place of what is read, or the result that of the trace.
 void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  if (options.trace->empty()) throw UserError("", "--trace: is empty; give the name of a file");
   std::vector<InputFile> taken = inputs_of(options.scenario, points);
   for (const std::string& file : result_files())
     if (options.out) taken.push_back({std::filesystem::path(*options.out) / file, "where the result goes"});
@@ -146,7 +147,7 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
     print_error(fmt::format("verbtwin: {}\n", scenarios::one_line(stopped.what())));
     return kExitSignal + signals.signal_number();
   }
-  if (result.is_null()) return kExitDone;  // rank 0 has the result
+  if (!gets_results(options, scenario)) return kExitDone;  // rank 0 has the result
 
   if (options.out) write_result(*options.out, result);
   if (options.json) {
@@ -286,7 +287,7 @@ class SweepOutput {
     if (partial.empty()) return code;
     if (table()) print(partial + "\n");
     if (options_.json && !options_.quiet) print_error(partial + "\n");
-    return code == kExitDone ? kExitSignal + signal_number : code;
+    return code == kExitDone ? exit_code_of_stop(signal_number) : code;
   }
 
   void draw_plot() {

@@ -54,13 +54,18 @@ std::string check_device_names(const std::string& text) {
   return scenarios::in_quotes(text) + ": allowed: a device's name, or one for each NIC of a node: a,b";
 }
 
+int exit_code_of_stop(int signal_number) {
+  return signal_number == 0 ? kExitFailure : kExitSignal + signal_number;
+}
+
 int exit_code_of(const nlohmann::json& result, int signal_number) {
   const nlohmann::json checks = result.value("checks", nlohmann::json::array());
   const bool violated = std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {
     return check.value("violations", std::uint64_t{0}) > 0;
   });
   if (violated) return kExitCheckFailed;
-  return result.value("partial", false) ? kExitSignal + signal_number : kExitDone;
+  if (!result.value("partial", false)) return kExitDone;
+  return exit_code_of_stop(signal_number);
 }
 
 void print(std::string_view text) {

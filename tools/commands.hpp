@@ -50,6 +50,8 @@ inline const CLI::Range kPortNumbers(1, 255);
 inline const CLI::Range kGidIndices(0, 255);
 std::string check_device_names(const std::string& text);
 
+/// After a run that ended early; 0: another rank had the signal.
+int exit_code_of_stop(int signal_number);
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.
 int exit_code_of(const nlohmann::json& result, int signal_number);
 

@@ -93,6 +93,8 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"link_layer", d.link_layer},
                        {"link_gbps", d.link_gbps},
                        {"mtu", d.mtu},
+                       {"inline_b", d.inline_b},
+                       {"atomics", d.atomics},
                        {"gid_index", d.gid_index},
                        {"gid", d.gid}});
   }
@@ -144,6 +146,11 @@ class RankRun {
   std::chrono::milliseconds until_window_ends() const;
   std::chrono::milliseconds until_next_look() const;
   void watch(const std::string& phase);
+  /// By a signal here, or at another rank.
+  bool told_to_stop() const {
+    return rendezvous_.told_to_stop() ||
+           (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed));
+  }
   template <typename Done, typename WhatIsLeft>
   void wait_for(const std::string& phase, std::chrono::milliseconds limit, const Done& done,
                 const WhatIsLeft& what_is_left);
@@ -199,9 +206,10 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
   Clock::time_point deadline = Clock::now() + limit;
   while (!done()) {
     watch(phase);
-    if (control_.stop != nullptr && control_.stop->load(std::memory_order_relaxed) && !stopping_.load()) {
+    if (told_to_stop() && !stopping_.load()) {
       stopped_ps_ = ports_.front()->cpu().now_ps();
       stopping_.store(true);
+      rendezvous_.tell_to_stop();  // a rate is of the time that all were at work
       // Who stops a long run does not wait for what never ends until its window would have been over.
       deadline = std::min(deadline, Clock::now() + kDrainTimeout);
     }
@@ -336,13 +344,15 @@ json RankRun::gather() {
   // Nobody sends a large report to a rank 0 that is still at its own and takes nothing in.
   rendezvous_.share("gathering results", "", gather_timeout());
   const auto reports = rendezvous_.exchange("gathering results", std::move(mine), gather_timeout());
-  json result;
+  json result = json::object();
   if (options_.rank == 0) {
     result = make(reports, [this](std::vector<std::string> questions) { return ask(std::move(questions)); });
   } else {
     for (int question = 0; question < job_->questions(); ++question) ask({});
   }
-  rendezvous_.share("ending", "", gather_timeout());
+  const bool partial = rendezvous_.share("ending", result.value("partial", false) ? "partial" : "",
+                                         gather_timeout())[0] == "partial";
+  if (options_.rank != 0 && partial) result["partial"] = true;
   return result;
 }
 

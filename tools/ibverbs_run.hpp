@@ -14,7 +14,8 @@
 namespace verbtwin::tools {
 
 /// Rank 0: the result of all ranks, as tools/RESULT.md has it; where a rank failed during the run,
-/// rank 0's own part, with "partial" true and "failure" saying why. Other ranks: null.
+/// rank 0's own part, with "partial" true and "failure" saying why. Other ranks: nothing but "partial", where
+/// the run was stopped early, on whichever rank.
 nlohmann::json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& options,
                               const RunControl& control);
 

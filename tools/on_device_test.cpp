@@ -111,6 +111,15 @@ TEST_F(OnDevice, AnOfferedLoadComesWhenItComes) {
   for (const json& check : r.at("checks")) EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
 }
 
+TEST_F(OnDevice, WhoHasNobodyToPingPongWithIsNotWaitedFor) {
+  const fs::path scenario = directory_ / "odd.json";
+  std::ofstream(scenario) << R"({"name": "odd", "cluster": {"nodes": 3, "threads": 1, "nics_per_node": 1},
+    "workload": {"name": "primitive", "verb": "write", "mode": "ping_pong", "outstanding": 1, "payload_b": 8},
+    "run": {"warmup_us": 1000, "measure_us": 300000}})";
+  ChildProcess run(directory_, {VERBTWIN_BINARY, "launch", "--local", "3", scenario.string(), "--json"});
+  EXPECT_EQ(run.wait(), 0) << err();
+}
+
 TEST_F(OnDevice, PrimitivesAreMeasured) {
   ChildProcess run(directory_, {VERBTWIN_BINARY, "measure", "--primitives", "--out",
                                 (directory_ / "m").string(), "-s", "8", "--threads", "1,2", "-t", "1,4", "-D",

@@ -108,11 +108,9 @@ bool is_out_of_reach(const std::vector<Goal>& rates, const json& result) {
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
   std::vector<std::string> words;
   const bool limits = !std::ranges::all_of(goals, &Goal::at_least);  // else the load is no matter
+  if (limits && rate_per_s(result) == 0) return "nothing comes to its end in the window";
   const std::optional<double> done = limits ? behind_with(result) : std::nullopt;
-  if (done) {
-    words.push_back(*done > 0 ? format_percent(*done) + " of the offered load is done"
-                              : "nothing comes to its end in the window");
-  }
+  if (done) words.push_back(format_percent(*done) + " of the offered load is done");
   for (const Goal& goal : missed(goals, result)) {
     if (done && !goal.at_least) continue;
     std::string is = with_unit(goal.path, goal.of(result));

@@ -426,6 +426,7 @@ json make_result(const TransactionsInput& input) {
   warn_of_length(input, result);
   warn_of_backlog(input, result);
   warn_of_trend(input, result);
+  warn_of_nothing(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
   add_resources(input, false, result);
@@ -470,6 +471,7 @@ json make_result(const OperationsInput& input) {
   add_operations(input, result);
   warn_of_start(input, result);
   warn_of_trend(input, result);
+  warn_of_nothing(input, result);
   add_verbs(input, result);
   // Two machines that ping-pong are one pair, and equals.
   const bool one_machine = input.scenario->workload.value("pattern", "symmetric") != "symmetric" &&

@@ -192,6 +192,9 @@ TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
   input.scenario = &scenario;
   input.window_ps = 1;
   input.before = input.after = &nothing;
+  protocols::OperationStatistics worker;
+  worker.operations = 1;
+  input.workers = {&worker};
   const auto warnings = [&](std::uint64_t early, std::uint64_t late) {
     input.finished_early = early;
     input.finished_late = late;
@@ -204,6 +207,18 @@ TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
   EXPECT_EQ(warnings(0, 0), 0U) << "nobody looked";
   scenario.run.warmup_us = 0;
   EXPECT_EQ(warnings(10'000, 9'400), 0U) << "the start was asked for";
+}
+
+TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
+  const scenarios::Scenario scenario = load(kSmallBank, {});
+  const sim::Usage nothing;
+  OperationsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 1;
+  input.before = input.after = &nothing;
+  EXPECT_THAT(make_result(input).at("warning").dump(), testing::HasSubstr("nothing came to its end"));
+  input.partial = true;
+  EXPECT_FALSE(make_result(input).contains("warning")) << "it says partial";
 }
 
 TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {

@@ -1,5 +1,7 @@
 #include "tools/stop_signals.hpp"
 
+#include <chrono>
+
 namespace verbtwin::tools {
 
 StopSignals::StopSignals() {
@@ -24,12 +26,16 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::watch() {
+  std::chrono::steady_clock::time_point stopped_at;
   for (;;) {
     int number = 0;
     if (sigwait(&watched_, &number) != 0) continue;
     if (ending_) return;
-    // Of one terminal that goes away both the kernel and the shell may tell.
-    if (stop_ && number == SIGHUP) continue;
+    // Of one terminal that goes away both the kernel and the shell may tell. timeout(1) signals its command,
+    // then the group that this is in: nobody presses a key twice so fast.
+    constexpr std::chrono::milliseconds kOneStop{200};
+    const auto now = std::chrono::steady_clock::now();
+    if (stop_ && (number == SIGHUP || now - stopped_at < kOneStop)) continue;
     if (stop_) {
       std::signal(number, SIG_DFL);
       sigset_t one;
@@ -38,6 +44,7 @@ void StopSignals::watch() {
       pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
       std::raise(number);
     }
+    stopped_at = now;
     signal_number_ = number;
     stop_ = true;
   }

@@ -2,10 +2,10 @@
 // at. SIGHUP is left alone where it was ignored: under nohup the run goes on.
 //
 // Made by the main thread before any other thread exists and destroyed by it; stop() and signal_number() may
-// be read by any thread. The first signal sets the flag, the second one (but for SIGHUP, which may come
-// twice) kills the process as if nobody had listened. A thread waits for the signals, blocked everywhere
-// else, instead of a handler: SimGrid installs a SIGINT handler of its own whenever an engine is made, and
-// that one exits.
+// be read by any thread. The first signal sets the flag, the second one (but for SIGHUP, and for what comes
+// with the first: both may come twice) kills the process as if nobody had listened. A thread waits for the
+// signals, blocked everywhere else, instead of a handler: SimGrid installs a SIGINT handler of its own
+// whenever an engine is made, and that one exits.
 #pragma once
 
 #include <atomic>

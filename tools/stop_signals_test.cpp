@@ -40,6 +40,16 @@ TEST(StopSignals, ATerminalThatGoesAwayStops) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
 }
 
+TEST(StopSignals, WhatIsSentTwiceAtOnceStops) {
+  const StopSignals signals;
+  for (int i = 0; i < 2; ++i) {  // as timeout(1) does
+    kill(getpid(), SIGINT);
+    EXPECT_TRUE(becomes_true(signals.stop()));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(signals.signal_number(), SIGINT);
+}
+
 TEST(StopSignals, UnderNohupItDoesNot) {
   std::signal(SIGHUP, SIG_IGN);
   {
@@ -65,6 +75,7 @@ TEST(StopSignalsDeathTest, TheSecondSignalKills) {
         const StopSignals signals;
         kill(getpid(), SIGINT);
         becomes_true(signals.stop());
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
         kill(getpid(), SIGINT);
         std::this_thread::sleep_for(std::chrono::seconds(20));
       },

@@ -192,6 +192,16 @@ std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& se
                             "p99 us", "aborts", "limit");
 }
 
+namespace {
+
+/// As the run took it: a sweep's null is the default's place.
+std::string resolved_text(const json& result, const std::string& path, const json& given) {
+  const json& value = value_at(result.value("scenario", json::object()), path);
+  return setting_text(path, value.is_null() ? given : value);
+}
+
+}  // namespace
+
 std::string sweep_table_line(const SweepRow& row) {
   const json& result = row.result;
   std::string line;
@@ -235,7 +245,7 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
     }
     std::vector<std::string> settings;
     for (const auto& [path, value] : row.settings)
-      settings.push_back(fmt::format("{}={}", short_name(path), setting_text(path, value)));
+      settings.push_back(fmt::format("{}={}", short_name(path), resolved_text(row.result, path, value)));
     const std::string where = fmt::format("{}", fmt::join(settings, ", "));
     all.push_back((where.empty() ? "" : where + ": ") + warning.get<std::string>());
   }

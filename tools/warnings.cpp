@@ -31,6 +31,14 @@ double ended_of(const json& result) {
   return result.at("committed").get<double>() + result.at("user_aborts").get<double>();
 }
 
+void warn_of_nothing(const RunInput& input, json& result) {
+  double ended = 0;
+  for (const char* key : {"committed", "user_aborts", "operations", "operations_failed"})
+    ended += result.value(key, 0.0);
+  if (ended > 0 || input.partial) return;
+  result["warning"].push_back("nothing came to its end in the window; lengthen run.measure_us");
+}
+
 void warn_of_length(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;
   const double committed = result.at("committed");

@@ -15,7 +15,7 @@
 
 namespace verbtwin::tools {
 
-/// Simulated, or this process's part of a real run; null there but for rank 0. `may_show`: progress, where
+/// Simulated, or this process's part of a real run; little there but for rank 0. `may_show`: progress, where
 /// standard error is a terminal. Throws UserError whose message is the whole line.
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
                            const StopSignals& signals, bool may_show, Trace* trace = nullptr);

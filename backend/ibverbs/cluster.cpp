@@ -277,6 +277,7 @@ std::vector<PortDescription> Cluster::descriptions() const {
   for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
     const auto thread = static_cast<std::size_t>(nic * shape_.threads_per_nic());
     all.push_back(workers_[thread]->context().description());
+    all.back().inline_b = workers_[thread]->device().attributes().max_inline_data;
   }
   return all;
 }

@@ -43,7 +43,7 @@ std::uint32_t probe_inline(const Context& context) {
   const std::unique_ptr<ibv_cq, Freer<ibv_destroy_cq>> cq(
       ibv_create_cq(context.context(), 1, nullptr, nullptr, 0));
   if (!cq) return 0;
-  for (std::uint32_t bytes : {kInlineMax, 128U, 60U, 28U}) {
+  for (std::uint32_t bytes : {kInlineMax, 128U, 96U, 60U, 28U}) {
     ibv_qp_init_attr attributes{};
     attributes.qp_type = IBV_QPT_UD;
     attributes.send_cq = attributes.recv_cq = cq.get();

@@ -58,7 +58,6 @@ class IbvDevice final : public Device {
   std::uint32_t key_of(std::uint32_t lkey) const { return lkey == kNodeMemoryKey ? node_memory_key_ : lkey; }
 
   const Context& context() const { return context_; }
-  bool has_atomics() const { return context_.device_attributes().atomic_cap != IBV_ATOMIC_NONE; }
   VerbCounts& counts() { return counts_; }
   const VerbCounts& counts() const { return counts_; }
   const Failure& first_failure() const { return first_failure_; }

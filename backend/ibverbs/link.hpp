@@ -17,7 +17,7 @@
 namespace verbtwin::ibverbs {
 
 struct Frame {
-  enum class Kind : std::uint32_t { kHello = 1, kWelcome, kRefused, kData, kGiveUp };
+  enum class Kind : std::uint32_t { kHello = 1, kWelcome, kRefused, kData, kStop, kGiveUp };
   Kind kind = Kind::kData;
   std::uint32_t phase = 0;  // kData: a hash of the phase's name
   std::string body;

@@ -54,10 +54,14 @@ void Links::flush(std::chrono::milliseconds patience) {
   wait_while_moving([this] { return all([](const Link& link) { return link.sent_all(); }); }, patience);
 }
 
-void Links::give_up(const std::string& why) {
+void Links::send_to_all(const Frame& frame) {
   for (const auto& link : links_) {
-    if (link && !link->lost()) link->send({Frame::Kind::kGiveUp, 0, why.substr(0, 1000)});
+    if (link && !link->lost()) link->send(frame);
   }
+}
+
+void Links::give_up(const std::string& why) {
+  send_to_all({Frame::Kind::kGiveUp, 0, why.substr(0, 1000)});
   flush(std::chrono::seconds(2));
 }
 

@@ -51,6 +51,8 @@ class Links {
   bool wait_while_moving(const std::function<bool()>& done, std::chrono::milliseconds patience);
   /// Until all is sent, or patience is at its end.
   void flush(std::chrono::milliseconds patience);
+  /// Sends it to all others that are there.
+  void send_to_all(const Frame& frame);
   /// Tells all others why this rank gives up.
   void give_up(const std::string& why);
 

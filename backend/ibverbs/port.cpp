@@ -45,6 +45,12 @@ std::string names_of(const DeviceList& list) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// Queue pairs are connected here as InfiniBand and RoCE have them: not through a connection manager, as
+/// iWARP needs.
+bool is_connectable(const ibv_device* device) {
+  return device->transport_type == IBV_TRANSPORT_IB || device->transport_type == IBV_TRANSPORT_UNKNOWN;
+}
+
 bool has_active_port(ibv_device* device) {
   ibv_context* context = ibv_open_device(device);
   if (context == nullptr) return false;
@@ -68,9 +74,15 @@ ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
                     "`rdma link add rxe0 type rxe netdev DEV`, and install ibverbs-providers");
   }
   for (ibv_device* device : list.all()) {
-    if (wanted.empty() ? has_active_port(device) : wanted == ibv_get_device_name(device)) return device;
+    if (wanted.empty() && is_connectable(device) && has_active_port(device)) return device;
+    if (wanted != ibv_get_device_name(device)) continue;
+    if (is_connectable(device)) return device;
+    throw UserError(
+        "", fmt::format("--device: {} is iWARP or of another kind; allowed: InfiniBand or RoCE", wanted));
   }
-  if (wanted.empty()) throw UserError("", "no RDMA device has an active port; there are: " + names_of(list));
+  if (wanted.empty()) {
+    throw UserError("", "no InfiniBand or RoCE device has an active port; there are: " + names_of(list));
+  }
   throw UserError("", fmt::format("--device: no RDMA device \"{}\"; there are: {}", wanted, names_of(list)));
 }
 
@@ -202,6 +214,7 @@ PortDescription Context::description() const {
   d.gid_index = gid_index_;
   d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
   d.mtu = mtu_b();
+  d.atomics = has_atomics();
   return d;
 }
 

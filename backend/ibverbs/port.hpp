@@ -38,6 +38,8 @@ struct PortDescription {
   int gid_index = 0;
   double link_gbps = 0;  // active width times speed
   std::uint32_t mtu = 0;
+  std::uint32_t inline_b = 0;  // Cluster::descriptions(): what a request carries inline, as was tried out
+  bool atomics = false;        // CAS and FAA
 };
 
 class Context {
@@ -56,6 +58,8 @@ class Context {
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
   /// What this port and one of `peer_mtu_b` (0: the same) both carry.
   ibv_mtu mtu_with(std::uint32_t peer_mtu_b) const;
+
+  bool has_atomics() const { return device_attributes_.atomic_cap != IBV_ATOMIC_NONE; }
 
   PortDescription description() const;
   /// The CPUs beside the device, as the kernel lists them; empty: it does not say (soft-RoCE is nowhere).

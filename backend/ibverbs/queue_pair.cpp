@@ -239,7 +239,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
         !type_allows(attributes_.type, wr, attributes_.max_inline_data, device_.attributes().mtu)) {
       result.error = PostError::kInvalid;
     }
-    if (result.error == PostError::kNone && is_atomic(wr.opcode) && !device_.has_atomics()) {
+    if (result.error == PostError::kNone && is_atomic(wr.opcode) && !device_.context().has_atomics()) {
       device_.note_failure({peer_node_, "the device has no atomic operations"});
       result.error = PostError::kFailed;
     }

@@ -80,12 +80,16 @@ std::vector<std::string> Rendezvous::share(std::string_view phase, const std::st
 
 void Rendezvous::check(std::string_view phase) {
   links_->poll();
-  look_for_failure(phase);
+  take_news(phase);
 }
 
 void Rendezvous::check_meeting(std::string_view phase) {
   if (links_->stopped()) throw RankFailure("stopped while " + std::string(phase));
   check(phase);
+}
+
+void Rendezvous::tell_to_stop() {
+  links_->send_to_all({Frame::Kind::kStop, 0, ""});
 }
 
 void Rendezvous::give_up(const std::string& why) noexcept {
@@ -100,7 +104,7 @@ void Rendezvous::give_up(const std::string& why) noexcept {
 void Rendezvous::await_frames(std::string_view phase, std::chrono::milliseconds patience) {
   Links& links = *links_;
   const auto all_here = [&] {
-    look_for_failure(phase);
+    take_news(phase);
     return links.all([](const Link& link) { return !link.inbox().empty(); });
   };
   if (links.wait_while_moving(all_here, patience)) return;
@@ -112,11 +116,16 @@ void Rendezvous::await_frames(std::string_view phase, std::chrono::milliseconds 
   }
 }
 
-void Rendezvous::look_for_failure(std::string_view phase) {
+/// What is no answer to an exchange; throws for a failure.
+void Rendezvous::take_news(std::string_view phase) {
   Links& links = *links_;
   for (std::size_t rank = 0; rank < links.ranks(); ++rank) {
     if (!links[rank]) continue;
     const std::deque<Frame>& inbox = links[rank]->inbox();
+    while (!inbox.empty() && inbox.front().kind == Frame::Kind::kStop) {
+      links[rank]->take_frame();
+      told_to_stop_ = true;
+    }
     if (!inbox.empty() && inbox.front().kind == Frame::Kind::kGiveUp) fail(inbox.front().body);
     if (inbox.empty() && links[rank]->lost()) fail(fmt::format("rank {} was lost while {}", rank, phase));
   }

@@ -5,7 +5,8 @@
 // ranks are there or a time-out passes in which nothing has come or gone. Times in seconds.
 //
 // A run that is told to stop (`stop`) does not meet any more: who waits for others to join says so at once.
-// Later, rank 0 waits for the others for 30 s more, and they follow rank 0.
+// Later, rank 0 waits for the others for 30 s more, and they follow rank 0. Whichever rank is told may tell
+// the others (`tell_to_stop`), so that all measure the same time.
 //
 // Who may join: whoever knows the run's token, which travels by environment (VERBTWIN_TOKEN) and is compared
 // in constant time; it is not encrypted: the network between the ranks is trusted as with MPI. Who joins must
@@ -72,6 +73,11 @@ class Rendezvous {
   /// The same, and where the run is told to stop: for what else belongs to the meeting.
   void check_meeting(std::string_view phase);
 
+  /// This rank stops early; from rank 0 the others hear of it. Does not wait.
+  void tell_to_stop();
+  /// Another rank does, as check() or an exchange has heard.
+  bool told_to_stop() const { return told_to_stop_; }
+
   const RendezvousOptions& options() const { return options_; }
   /// This machine's address towards the other ranks, in numbers.
   std::string local_address() const;
@@ -81,13 +87,14 @@ class Rendezvous {
 
  private:
   void await_frames(std::string_view phase, std::chrono::milliseconds patience);
-  void look_for_failure(std::string_view phase);
+  void take_news(std::string_view phase);
   [[noreturn]] void fail(std::string why);
   std::string take(std::size_t rank, std::string_view phase);
 
   RendezvousOptions options_;
   std::unique_ptr<Links> links_;
   std::string listened_at_;  // by rank 0
+  bool told_to_stop_ = false;
 };
 
 }  // namespace verbtwin::ibverbs

@@ -280,6 +280,27 @@ TEST_F(RendezvousTest, WhatComesSlowlyComes) {
   EXPECT_EQ(hub.get(), "SLOW");
 }
 
+TEST_F(RendezvousTest, WhoStopsTellsTheOthersAndTheyStillMeet) {
+  std::vector<std::future<std::size_t>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [this, rank] {
+      Rendezvous rendezvous(options(rank));
+      const auto limit = std::chrono::steady_clock::now() + 10s;
+      bool stopping = rank == 1;
+      if (stopping) rendezvous.tell_to_stop();
+      while (!stopping && std::chrono::steady_clock::now() < limit) {
+        rendezvous.check("measuring");
+        stopping = rendezvous.told_to_stop();
+        if (stopping) rendezvous.tell_to_stop();  // rank 0: to rank 2
+        std::this_thread::sleep_for(1ms);
+      }
+      EXPECT_TRUE(stopping) << "rank " << rank;
+      return rendezvous.share("finishing", "", 10s).size();
+    }));
+  }
+  for (auto& rank : ranks) EXPECT_EQ(rank.get(), 3U);
+}
+
 TEST_F(RendezvousTest, AStopEndsTheMeetingAtOnce) {
   std::atomic<bool> stop{false};
   const auto stoppable = [&](int rank, std::uint16_t at) {

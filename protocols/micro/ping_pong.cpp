@@ -57,7 +57,10 @@ void PingPongThread::start(const Window& window, const std::atomic<bool>& stop) 
 }
 
 bool PingPongThread::step() {
-  if (peer_ < 0 || failed_) return false;
+  if (peer_ < 0 || failed_) {
+    poll();  // what the end of a run waits for completes here too
+    return false;
+  }
   if (!begins_) {
     if (arrived(number_ + 1)) send(number_ + 1);
     return false;
