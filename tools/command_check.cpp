@@ -10,6 +10,7 @@
 
 #include "scenarios/text.hpp"
 #include "tools/commands.hpp"
+#include "tools/simulate.hpp"
 #include "tools/sweep_points.hpp"
 #include "tools/text.hpp"
 
@@ -56,13 +57,9 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
       format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
 }
 
-/// What a simulation takes before it has done anything; empty: little. With 1 us simulated SmallBank, TPC-C,
-/// TATP and raw verbs took 55 to 260 KiB for each worker on 64 to 1,000 nodes: its queue pairs, buffers and
-/// coroutines. What comes on top depends on how much of its records and logs a run touches.
+/// Empty: little.
 std::string describe_memory(const scenarios::Scenario& scenario) {
-  constexpr double kWorkerMin_gib = 50.0 / (1 << 20);
-  const scenarios::Cluster& cluster = scenario.cluster;
-  const double least_gib = kWorkerMin_gib * cluster.nodes * cluster.threads;
+  const double least_gib = least_memory_gib(scenario.cluster);
   if (scenario.backend != "sim" || least_gib < 1) return "";
   return fmt::format(" It takes at least {:.0f} GiB of memory, perhaps several times that.", least_gib);
 }

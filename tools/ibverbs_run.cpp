@@ -121,6 +121,7 @@ class RankRun {
         control_(control),
         rendezvous_(rendezvous),
         job_(make_rank_job(scenario, control)),
+        beside_(parse_cpu_list(ibverbs::Context(port_choices(options).front()).near_cpus())),
         cluster_({benchmark_parameters(scenario).shape, options.rank, port_choices(options),
                   job_->node_memory_bytes(), sockets_host(scenario, rendezvous, sockets_warning_)}) {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
@@ -171,6 +172,7 @@ class RankRun {
   ibverbs::Rendezvous& rendezvous_;
   std::unique_ptr<RankJob> job_;
   std::string sockets_warning_;
+  std::optional<Beside> beside_;  // the first NIC, until all memory and queues are there
   ibverbs::Cluster cluster_;
   protocols::Window window_;          // the workers read it: not changed while they run
   std::int64_t measured_end_ps_ = 0;  // its end, or when the run was stopped
@@ -241,6 +243,7 @@ std::string RankRun::not_landed() const {
 void RankRun::run() {
   cluster_.connect(rendezvous_, kSetupTimeout);
   program_->start(window_, stopping_);
+  beside_.reset();
   place_workers();
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);

@@ -50,11 +50,15 @@ OutputDirectory::OutputDirectory(const fs::path& directory, const std::vector<st
                                  const std::vector<InputFile>& inputs, std::string_view asked_by) {
   const auto refuse = [&](std::string_view why,
                           std::string_view remedy = "a directory that can be created or written") {
+    remove_what_is_empty();
     throw UserError("", fmt::format("{}{}: {}; give {}", asked_by, directory.string(), why, remedy));
   };
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse("a file of that name is in the way");
+  fs::path absent = fs::absolute(directory, error);
+  for (; !absent.empty() && !fs::exists(absent, error); absent = absent.parent_path())
+    made_.push_back(absent);
   fs::create_directories(directory, error);
   if (error) refuse(fmt::format("cannot create it ({})", error.message()));
 
@@ -87,7 +91,13 @@ OutputDirectory::OutputDirectory(const fs::path& directory, const std::vector<st
 }
 
 OutputDirectory::~OutputDirectory() {
+  remove_what_is_empty();
   if (lock_ >= 0) close(lock_);
+}
+
+void OutputDirectory::remove_what_is_empty() const {
+  for (const fs::path& made : made_)
+    rmdir(made.c_str());  // the deepest first; refused where anything is in it
 }
 
 OutputFile::OutputFile(fs::path path, Replaces replaces) : path_(std::move(path)) {

@@ -21,8 +21,9 @@ struct InputFile {
 /// The one of `inputs` whose place `output` would take; null: none.
 const InputFile* overwritten(const std::filesystem::path& output, const std::vector<InputFile>& inputs);
 
-/// Where a command writes. Created if it is absent, and this command's alone until the end of its life: two
-/// that write there at once would leave files of both. A file system that cannot lock has done what it can.
+/// Where a command writes. Created if it is absent (and gone again if nothing is written), and this command's
+/// alone until the end of its life: two that write there at once would leave files of both. A file system
+/// that cannot lock has done what it can.
 class OutputDirectory {
  public:
   /// Makes sure that each of `files` ("points/000/result.json") can be written there later and is none of
@@ -34,6 +35,9 @@ class OutputDirectory {
   OutputDirectory& operator=(const OutputDirectory&) = delete;
 
  private:
+  void remove_what_is_empty() const;
+
+  std::vector<std::filesystem::path> made_;
   int lock_ = -1;
 };
 

@@ -117,6 +117,24 @@ TEST_F(OutputFileTest, DirectoriesAreCreated) {
   EXPECT_TRUE(fs::is_empty(directory_ / "a" / "b"));
 }
 
+TEST_F(OutputFileTest, DirectoriesInWhichNothingWasWrittenAreGoneAgain) {
+  fs::create_directories(directory_ / "there");
+  { const OutputDirectory made(directory_ / "there" / "b" / "c", {"result.json"}); }
+  EXPECT_FALSE(fs::exists(directory_ / "there" / "b"));
+  { const OutputDirectory found(directory_ / "there", {"result.json"}); }
+  EXPECT_TRUE(fs::exists(directory_ / "there")) << "it was there before";
+  {
+    const OutputDirectory made(directory_ / "kept", {"result.json"});
+    write_file_whole(directory_ / "kept" / "result.json", "{}");
+  }
+  EXPECT_TRUE(fs::exists(directory_ / "kept" / "result.json"));
+  {
+    const OutputDirectory made(directory_ / "of" / "it", {"result.json"});
+    EXPECT_THAT(refusal(directory_ / "of" / "it"), HasSubstr("another verbtwin is writing there"));
+    EXPECT_TRUE(fs::exists(directory_ / "of" / "it")) << "the other one's";
+  }
+}
+
 TEST_F(OutputFileTest, ADirectoryIsOneCommandsAlone) {
   {
     const OutputDirectory one(directory_, {"result.json"});

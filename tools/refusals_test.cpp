@@ -9,7 +9,9 @@
 #include <sstream>
 #include <string>
 
+#include "backend/user_error.hpp"
 #include "tools/command_line_for_test.hpp"
+#include "tools/simulate.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -180,6 +182,17 @@ TEST_F(Unreachable, CostsNoFormerMeasurement) {
   write("m/measurement.json", "former");
   failure(measure);
   EXPECT_EQ(read_text(in("m/measurement.json")), "former");
+}
+
+TEST(Memory, MoreThanTheMachineHasIsRefused) {
+  scenarios::Cluster cluster;
+  cluster.nodes = 4096;
+  cluster.threads = 256;
+  EXPECT_NEAR(least_memory_gib(cluster), 50, 1);
+  EXPECT_NO_THROW(check_memory(cluster, 51));
+  EXPECT_THAT([&] { check_memory(cluster, 23); },
+              testing::ThrowsMessage<UserError>(testing::HasSubstr(
+                  "4096 machines of 256 threads take at least 50 GiB of memory to simulate")));
 }
 
 TEST_F(Refusals, AnotherWorkloadsNameSaysWhatToGive) {

@@ -306,7 +306,7 @@ struct Candidate {
   bool fullest = false;  // `share` is of the fullest instance, not a mean
 };
 
-constexpr double kSaturated = 0.8, kFull = 0.9;
+constexpr double kSaturated = 0.8, kFull = 0.9, kBrimful = 0.98;
 
 /// The resource that is most in use. Where machines share the work evenly it is the one with the highest
 /// mean: which instance is the fullest is chance then. Where no mean is full but an instance is (a popular
@@ -316,16 +316,22 @@ class Busiest {
  public:
   void add(const std::string& name, const Shares& shares) {
     if (shares.of_most > even_.share) even_ = {name, shares.of_most, shares.role};
+    if (name != "core" && shares.of_most > beside_cores_.share)
+      beside_cores_ = {name, shares.of_most, shares.role};
     const std::pair fullness(shares.of_fullest, shares.of_most);  // the fullest are often equally full
     if (fullness <= fullness_) return;
     fullness_ = fullness;
     fullest_ = {name, shares.of_fullest, shares.fullest_role, true};
   }
 
-  const Candidate& find() const { return even_.share < kFull && fullest_.share >= kFull ? fullest_ : even_; }
+  const Candidate& find() const {
+    // A core is busy while it looks in vain for what a full engine has yet to do, an engine never is.
+    if (even_.name == "core" && beside_cores_.share >= kBrimful) return beside_cores_;
+    return even_.share < kFull && fullest_.share >= kFull ? fullest_ : even_;
+  }
 
  private:
-  Candidate even_, fullest_;
+  Candidate even_, fullest_, beside_cores_;
   std::pair<double, double> fullness_{0, 0};
 };
 

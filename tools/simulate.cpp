@@ -1,11 +1,13 @@
 #include "tools/simulate.hpp"
 
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -88,6 +90,13 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.threads_per_queue_pair = c.threads_per_queue_pair;
   p.busy_threads = scenario.workload.value("issuing_threads", 0);
   return p;
+}
+
+double machine_memory_gib() {
+  struct sysinfo machine {};
+  if (sysinfo(&machine) != 0) return std::numeric_limits<double>::infinity();
+  return (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit /
+         (1 << 30);
 }
 
 /// A simulated cluster with a program on every node.
@@ -316,7 +325,25 @@ void check_simulated_time(const scenarios::Run& run) {
                               run.measure_us, run.warmup_us, kMost_us));
 }
 
+double least_memory_gib(const scenarios::Cluster& cluster) {
+  constexpr double kWorkerMin_gib = 50.0 / (1 << 20);
+  return kWorkerMin_gib * cluster.nodes * cluster.threads;
+}
+
+void check_memory(const scenarios::Cluster& cluster, double machine_gib) {
+  const double least_gib = least_memory_gib(cluster);
+  if (least_gib <= machine_gib) return;
+  throw UserError(
+      "/cluster/nodes",
+      fmt::format("{} machines of {} take at least {:.0f} GiB of memory to simulate, and this machine has "
+                  "{:.0f} GiB, "
+                  "swap included: use fewer machines or threads",
+                  cluster.nodes, format_counted(static_cast<std::size_t>(cluster.threads), "thread"),
+                  least_gib, machine_gib));
+}
+
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control) {
+  check_memory(scenario.cluster, machine_memory_gib());
   if (scenario.backend != "sim") throw UserError("/backend", "a simulation needs \"sim\"");
   check_simulated_time(scenario.run);
   const WallClock::time_point start = WallClock::now();

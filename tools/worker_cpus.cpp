@@ -127,4 +127,19 @@ void pin_this_thread(int cpu) {
   pthread_setaffinity_np(pthread_self(), sizeof only, &only);
 }
 
+Beside::Beside(const std::vector<int>& cpus) {
+  CPU_ZERO(&before_);
+  if (pthread_getaffinity_np(pthread_self(), sizeof before_, &before_) != 0) return;
+  cpu_set_t wanted;
+  CPU_ZERO(&wanted);
+  for (const int cpu : cpus) {
+    if (CPU_ISSET(cpu, &before_)) CPU_SET(cpu, &wanted);
+  }
+  if (CPU_COUNT(&wanted) > 0) pthread_setaffinity_np(pthread_self(), sizeof wanted, &wanted);
+}
+
+Beside::~Beside() {
+  if (CPU_COUNT(&before_) > 0) pthread_setaffinity_np(pthread_self(), sizeof before_, &before_);
+}
+
 }  // namespace verbtwin::tools

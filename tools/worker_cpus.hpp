@@ -8,6 +8,8 @@
 // values and functions, any thread.
 #pragma once
 
+#include <sched.h>
+
 #include <functional>
 #include <span>
 #include <string>
@@ -49,5 +51,18 @@ std::vector<int> parse_cpu_list(std::string_view text);
 
 /// Has no effect where the system refuses: pinning is a help, not a promise.
 void pin_this_thread(int cpu);
+
+/// While it lives, the thread that made it is on those of `cpus` that it may use, if there are any: pages
+/// that it touches first are in the memory beside them (set_mempolicy(2): the default policy).
+class Beside {
+ public:
+  explicit Beside(const std::vector<int>& cpus);
+  ~Beside();
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
 
 }  // namespace verbtwin::tools

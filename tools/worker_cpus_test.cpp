@@ -93,6 +93,18 @@ TEST(WorkerCpus, ListsAsTheKernelWritesThem) {
   EXPECT_THAT(parse_cpu_list("1,x"), ElementsAre(1));
 }
 
+TEST(WorkerCpus, WhatIsMadeBesideADeviceIsMadeOnItsCpus) {
+  const std::vector<int> all = place_here({}).cpus;
+  ASSERT_FALSE(all.empty());
+  {
+    const Beside one({all.back(), CPU_SETSIZE - 1});
+    EXPECT_THAT(place_here({}).cpus, ElementsAre(all.back()));
+    const Beside none({});
+    EXPECT_THAT(place_here({}).cpus, ElementsAre(all.back()));
+  }
+  EXPECT_EQ(place_here({}).cpus, all);
+}
+
 TEST(WorkerCpus, APinnedThreadRunsThere) {
   const RankPlace here = place_here({});
   ASSERT_FALSE(here.cpus.empty());

@@ -62,7 +62,7 @@ bool Worker::step() {
 
 void Worker::poll() {
   polled_at_ = 0;
-  polled_end_ = cq_->poll(polled_);
+  polled_end_ = cq_->poll(std::span(polled_).first(kPollBatch));
   if (!awaited_.empty()) poll_awaited();
 }
 

@@ -266,8 +266,8 @@ class Worker final : public Steppable {
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;
   std::uint64_t resumed_ = 0;
-  std::size_t round_ = 0;  // ready coroutines to run before the next poll
-  std::array<WorkCompletion, kPollBatch> polled_;
+  std::size_t round_ = 0;                              // ready coroutines to run before the next poll
+  std::array<WorkCompletion, 2 * kPollBatch> polled_;  // of the thread's queue, then of queue pairs'
 };
 
 inline void WaitGroup::complete(WcStatus status) {
