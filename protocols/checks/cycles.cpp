@@ -8,7 +8,9 @@
 #include <boost/range/iterator_range.hpp>
 #include <cassert>
 #include <cstddef>
+#include <iterator>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace verbtwin::protocols {
@@ -101,10 +103,50 @@ std::vector<Dependency> along(std::span<const std::uint32_t> path, std::span<con
   return steps;
 }
 
+/// Who had ended when another began, among the transactions from `first` to before `last`, as a chain of
+/// instants: each is the end of a transaction, and numbered from when.size() on. A transaction leads to its
+/// end, an end to the next one, and the last end before a transaction to that: as many edges as transactions,
+/// not their square.
+void add_time(std::span<const Interval> when, std::uint32_t first, std::uint32_t last,
+              std::vector<Dependency>& all) {
+  const auto instants = static_cast<std::uint32_t>(when.size());
+  std::vector<std::uint32_t> by_end(last - first);
+  std::iota(by_end.begin(), by_end.end(), first);
+  const auto end_of = [&](std::uint32_t t) { return when[t].end_ps; };
+  std::ranges::stable_sort(by_end, {}, end_of);
+  const auto add = [&](std::uint32_t source, std::uint32_t target) {
+    all.push_back({source, target, {}, 0, DependencyKind::kRealTime});
+  };
+  for (std::size_t i = 0; i < by_end.size(); ++i) {
+    add(by_end[i], instants + by_end[i]);
+    if (i > 0) add(instants + by_end[i - 1], instants + by_end[i]);
+  }
+  for (std::uint32_t t = first; t < last; ++t) {
+    const auto later = std::ranges::lower_bound(by_end, when[t].begin_ps, {}, end_of);
+    if (later != by_end.begin()) add(instants + *std::prev(later), t);
+  }
+}
+
+/// The same cycle from transaction to transaction.
+std::vector<Dependency> without_instants(std::span<const Dependency> cycle, std::uint32_t transactions) {
+  std::vector<Dependency> steps(cycle.begin(), cycle.end());
+  const auto from_transaction = [&](const Dependency& step) { return step.source < transactions; };
+  std::ranges::rotate(steps, std::ranges::find_if(steps, from_transaction));
+  std::vector<Dependency> result;
+  for (const Dependency& step : steps) {
+    if (from_transaction(step)) {
+      result.push_back(step);
+    } else {
+      result.back().target = step.target;
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string_view to_string(DependencyKind kind) {
-  constexpr std::array<std::string_view, 3> kNames = {"ww", "wr", "rw"};
+  constexpr std::array<std::string_view, 4> kNames = {"ww", "wr", "rw", "ended before"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -187,6 +229,19 @@ Overtakings DependencyGraph::find_overtakings(std::span<const Interval> when, st
   }
   result.path = along(path, impl_->dependencies);
   return result;
+}
+
+Cycles DependencyGraph::find_cycles_in_time(std::span<const Interval> when,
+                                            std::span<const std::uint32_t> clocks) const {
+  const auto transactions = static_cast<std::uint32_t>(when.size());
+  std::vector<Dependency> all(impl_->dependencies.begin(), impl_->dependencies.end());
+  for (std::size_t i = 0; i < clocks.size(); ++i) {
+    add_time(when, clocks[i], i + 1 < clocks.size() ? clocks[i + 1] : transactions, all);
+  }
+  const DependencyGraph in_time(2 * transactions, all);
+  Cycles found = in_time.find_cycles();
+  found.shortest = without_instants(found.shortest, transactions);
+  return found;
 }
 
 }  // namespace verbtwin::protocols

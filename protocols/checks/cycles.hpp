@@ -18,9 +18,10 @@ enum class DependencyKind : std::uint32_t {
   kWriteWrite,  // the source installed a version, the target the next one
   kWriteRead,   // the target read what the source installed
   kReadWrite,   // the source read a version, the target installed the next one (anti-dependency)
+  kRealTime,    // the source had ended when the target began, on the clock of both; of no record
 };
 
-/// "ww", "wr", "rw".
+/// "ww", "wr", "rw", "ended before".
 std::string_view to_string(DependencyKind kind);
 
 /// The source comes before the target in every equivalent serial order. Both are TransactionNumbers.
@@ -58,6 +59,11 @@ class DependencyGraph {
   /// time and dependencies disagree, one step back in time is enough to close a cycle, because of two such
   /// steps either one can be left out, or it leads to where the other did.
   Overtakings find_overtakings(std::span<const Interval> when, std::uint32_t first, std::uint32_t last) const;
+
+  /// In a graph without cycles in which nobody is overtaken on any one clock: the cycles of dependencies and
+  /// real time that need several clocks. Those of one clock are the transactions from one of `clocks`
+  /// (ascending, the first is 0) to before the next.
+  Cycles find_cycles_in_time(std::span<const Interval> when, std::span<const std::uint32_t> clocks) const;
 
  private:
   struct Impl;

@@ -192,8 +192,9 @@ std::string in_words(std::span<const Dependency> path, const TransactionNumbers&
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (i == kStepsShown) return text + fmt::format(" ... ({} dependencies)", path.size());
     const Dependency& step = path[i];
-    text += fmt::format(" -{} {}-> {}", to_string(step.kind), to_string(step.record, step.version),
-                        numbers.name(step.target));
+    const bool in_time = step.kind == DependencyKind::kRealTime;
+    text += fmt::format(" -{}{}-> {}", to_string(step.kind),
+                        in_time ? "" : " " + to_string(step.record, step.version), numbers.name(step.target));
   }
   return text;
 }
@@ -221,8 +222,11 @@ void judge_order(const GroupedAccesses& accesses, std::span<const Dependency> de
   const std::vector<Interval> when = times_of(accesses);
   const std::size_t workers = accesses.histories().size();
   const std::size_t step = std::min(histories_per_clock, workers);
+  std::vector<std::uint32_t> clocks;
+  bool overtaken = false;
   for (std::size_t worker = 0; worker < workers; worker += step) {
     const std::uint32_t first = numbers.first_of(worker);
+    clocks.push_back(first);
     const std::uint32_t last = numbers.first_of(std::min(worker + step, workers));
     const Overtakings overtakings = graph.find_overtakings(when, first, last);
     if (overtakings.transactions == 0) continue;
@@ -236,7 +240,14 @@ void judge_order(const GroupedAccesses& accesses, std::span<const Dependency> de
                              static_cast<double>(late.begin_ps - early.end_ps) / 1e6);
         },
         overtakings.transactions);
+    overtaken = true;
   }
+  if (overtaken || clocks.size() < 2) return;
+  const Cycles in_time = graph.find_cycles_in_time(when, clocks);
+  if (in_time.components == 0) return;
+  findings.add(
+      "cycle of dependencies and real time", [&] { return in_words(in_time.shortest, numbers); },
+      in_time.components);
 }
 
 }  // namespace

@@ -26,8 +26,9 @@ using InitialDigest = std::function<std::uint64_t(RecordId)>;
 /// transaction read; a gap in a record's versions; a read of a version that nobody committed; a read whose
 /// digest is not the writer's; a transaction that read a record at two versions; each strongly connected
 /// component of the dependency graph; and, where there is none, each transaction that comes before one that
-/// had ended when it began. Without `initial_digest`, all readers of an initial value must agree with each
-/// other. Times are compared among so many histories in a row, of workers that share a clock.
+/// had ended when it began; and, where there is none on any clock, each component of dependencies and all
+/// clocks. Without `initial_digest`, all readers of an initial value must agree with each other. Times are
+/// compared among so many histories in a row, of workers that share a clock.
 CheckReport check_serializable(const GroupedAccesses& accesses, const InitialDigest& initial_digest = {},
                                std::size_t histories_per_clock = std::numeric_limits<std::size_t>::max());
 
