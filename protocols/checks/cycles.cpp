@@ -131,7 +131,7 @@ void add_time(std::span<const Interval> when, std::uint32_t first, std::uint32_t
 std::vector<Dependency> without_instants(std::span<const Dependency> cycle, std::uint32_t transactions) {
   std::vector<Dependency> steps(cycle.begin(), cycle.end());
   const auto from_transaction = [&](const Dependency& step) { return step.source < transactions; };
-  std::ranges::rotate(steps, std::ranges::find_if(steps, from_transaction));
+  std::rotate(steps.begin(), std::ranges::find_if(steps, from_transaction), steps.end());
   std::vector<Dependency> result;
   for (const Dependency& step : steps) {
     if (from_transaction(step)) {
