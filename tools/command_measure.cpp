@@ -64,6 +64,10 @@ void time_as_perftest(Point& point, int inline_b) {
   if (point.verb == "write" && point.payload_b >= 8) point.mode = "ping_pong";
 }
 
+bool is_atomic(std::string_view verb) {
+  return verb == "compare_swap" || verb == "fetch_add";
+}
+
 /// What is to be measured, and what cannot be, in words.
 struct Combinations {
   std::vector<Point> points;
@@ -81,10 +85,9 @@ Combinations combinations_of(const MeasureOptions& options) {
   Combinations all;
   for (const std::string& name : options.verbs) {
     const bool datagram = name == "send_ud";
-    const bool atomic = name == "compare_swap" || name == "fetch_add";
     Point point{datagram ? "send" : name, datagram ? "ud" : "rc"};
     point.signal_interval = options.signal_interval;
-    for (const int size : atomic ? std::vector<int>{8} : options.sizes) {
+    for (const int size : is_atomic(name) ? std::vector<int>{8} : options.sizes) {
       if (datagram && size > kMtuMax_b) {
         all.skip(fmt::format("{:<14}{:<4}{:>9} skipped: a datagram holds up to {} B, not {}", point.verb,
                              point.transport, size, kMtuMax_b, size));
@@ -262,7 +265,7 @@ class Measurement {
   bool learn_capabilities(Point& point) {
     constexpr int kEveryPacket_b = 256;  // the smallest MTU there is
     const bool large = point.transport == "ud" && point.payload_b > kEveryPacket_b;
-    if (!large && !point.is_inline && !is_atomic(point)) return true;
+    if (!large && !point.is_inline && !is_atomic(point.verb)) return true;
     if (!kept_.contains("measured_on")) {
       constexpr double kBrief_s = 0.01;
       Point small{"read", "rc"};
@@ -274,10 +277,6 @@ class Measurement {
     return true;
   }
 
-  static bool is_atomic(const Point& point) {
-    return point.verb == "compare_swap" || point.verb == "fetch_add";
-  }
-
   /// Why these devices cannot do it; empty: they can.
   std::string why_not(const Point& point) const {
     if (!kept_.contains("measured_on")) return "";
@@ -285,7 +284,7 @@ class Measurement {
     if (point.transport == "ud" && point.payload_b > device.packet_b) {
       return fmt::format("a datagram holds up to {} B here", device.packet_b);
     }
-    return is_atomic(point) && !device.atomics ? "the device has no atomic operations" : "";
+    return is_atomic(point.verb) && !device.atomics ? "the device has no atomic operations" : "";
   }
 
   /// Once for all combinations of it.
@@ -307,18 +306,22 @@ class Measurement {
       kept_["failure"] = failure_of(launched);
       return {};
     }
-    // A login shell of the other host may have said something before.
+    // A login shell may have said something before.
     json result = json::parse(launched.out.substr(std::min(launched.out.size(), launched.out.find("{\n"))),
                               nullptr, false);
-    if (!result.is_object() || !result.contains("measured_on")) {
-      throw std::runtime_error(
-          fmt::format("the launch printed no result but: {}", scenarios::one_line(launched.out, 200)));
-    }
-    if (const auto failed = result.at("operations_failed").get<std::uint64_t>(); failed > 0) {
-      throw std::runtime_error(fmt::format("{} {} failed", failed, point.verb));
-    }
+    if (!result.is_object() || !result.contains("measured_on"))
+      return fail("the launch printed no result but: " + scenarios::one_line(launched.out, 200));
+    if (const auto failed = result.at("operations_failed").get<std::uint64_t>(); failed > 0)
+      return fail(fmt::format("{} of {} failed", format_counted(failed, "request"), point.verb));
     kept_["measured_on"] = result.at("measured_on");
     return result;
+  }
+
+  json fail(const std::string& why) {
+    print_error(fmt::format("verbtwin: {}\n", why));
+    kept_["failure"] = why;
+    code_ = kExitFailure;
+    return {};
   }
 
   void save() const { write_file_whole(file_, kept_.dump(2) + "\n"); }

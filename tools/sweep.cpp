@@ -194,10 +194,9 @@ std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& se
 
 namespace {
 
-/// As the run took it: a sweep's null is the default's place.
-std::string resolved_text(const json& result, const std::string& path, const json& given) {
-  const json& value = value_at(result.value("scenario", json::object()), path);
-  return setting_text(path, value.is_null() ? given : value);
+/// As the run took it, which a sweep's null does not say.
+std::string resolved_text(const json& result, const std::string& path) {
+  return setting_text(path, value_at(result, "scenario." + path));
 }
 
 }  // namespace
@@ -206,7 +205,7 @@ std::string sweep_table_line(const SweepRow& row) {
   const json& result = row.result;
   std::string line;
   for (const auto& [path, value] : row.settings) {
-    const std::string text = setting_text(path, value_at(result.at("scenario"), path));
+    const std::string text = resolved_text(result, path);
     line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);
@@ -245,7 +244,7 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
     }
     std::vector<std::string> settings;
     for (const auto& [path, value] : row.settings)
-      settings.push_back(fmt::format("{}={}", short_name(path), resolved_text(row.result, path, value)));
+      settings.push_back(fmt::format("{}={}", short_name(path), resolved_text(row.result, path)));
     const std::string where = fmt::format("{}", fmt::join(settings, ", "));
     all.push_back((where.empty() ? "" : where + ": ") + warning.get<std::string>());
   }
