@@ -4,9 +4,8 @@
 // One Nic per simulated device, one thread. Every call takes when its input is ready and returns when its
 // output is. Payloads of several packets pass from stage to stage by the packet (Moment).
 //
-// The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> serve_request ->
-// dma/atomic
-// -> send_response | send_ack -> wire -> receive_response | receive_ack -> write_completion.
+// The path of a request (README.md): fetch_wqes -> send_request -> wire -> receive -> serve_read |
+// serve_request -> DMA, atomic -> send_answer -> wire -> receive_response | receive_ack -> write_completion.
 #pragma once
 
 #include <cstdint>
@@ -64,20 +63,20 @@ class Nic {
     return fetch_b > 0 ? pcie_.dma_read(out, fetch_b, packets).done : out;
   }
 
-  /// A READ or ATOMIC response of `bytes` that are at hand: when it is ready for the wire. The responder is
-  /// an engine of its own, so that a NIC serves READs while its requests wait for contexts.
-  Moment send_response(Moment ready, std::uint32_t bytes) {
+  /// A READ or ATOMIC of `bytes` over RC that the receive engine has dealt with: when the responder is
+  /// through with it and reads memory. It is an engine of its own, so that a NIC serves READs while its
+  /// requests wait for contexts.
+  Moment serve_read(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return response_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_}).plus_delay(send_pipeline_ps_);
+    return response_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
   }
-  /// A WRITE or SEND over RC that the receive engine has dealt with: the responder takes it in its turn,
-  /// among READs, whether it asks for an ACK or not.
+  /// The same of a WRITE or SEND, whether it asks for an ACK or not.
   Moment serve_request(Moment ready, std::uint32_t bytes) {
     return response_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
   }
-  /// Its ACK is part of that.
-  Moment send_ack(Moment ready) { return ready.plus_delay(send_pipeline_ps_); }
+  /// What the responder has served, with the data that is sent for it at hand: when it is ready for the wire.
+  Moment send_answer(Moment ready) { return ready.plus_delay(send_pipeline_ps_); }
 
   /// A request with `bytes` of payload has arrived in full: when the engine has dealt with it.
   Moment receive(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
@@ -86,10 +85,11 @@ class Nic {
   /// How long what arrives has to wait for the engine.
   std::int64_t receive_wait_ps(Moment arrived) const { return recv_engine_.wait_ps(arrived); }
   /// How long a packet of `wire_b` that arrives is not let in, as the port's buffer is full of others that
-  /// wait for the engine: lossless links hold it back then.
+  /// wait for the engine, or for the way to host memory: lossless links hold it back then.
   std::int64_t held_out_ps(Moment arrived, std::uint32_t wire_b) const {
     const std::int64_t room = kCreditBlocks / ((wire_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
-    return std::max<std::int64_t>(0, receive_wait_ps(arrived) - room * recv_packet_ps_);
+    return std::max({std::int64_t{0}, receive_wait_ps(arrived) - room * recv_packet_ps_,
+                     pcie_.up().wait_ps(arrived) - pcie_.raw_ps(kCreditBlocks * kCreditBlockBytes)});
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency). Its payload has no address of its own: the engine keeps it
@@ -168,9 +168,11 @@ class Nic {
 
   Miss touch(std::uint32_t context, MissTime& misses) {
     if (contexts_.touch(context)) return {};
-    const Miss miss{qp_miss_occupancy_ps_ + contexts_.size() * qp_miss_growth_ps_, qp_miss_ps_};
-    misses.contexts_ps += miss.occupancy_ps;
-    return miss;
+    // The engine stands still for a part of the fetch, at most for all of it.
+    const std::int64_t held_ps = qp_miss_occupancy_ps_ + contexts_.size() * qp_miss_growth_ps_;
+    const std::int64_t occupancy_ps = std::min(held_ps, qp_miss_ps_);
+    misses.contexts_ps += occupancy_ps;
+    return {occupancy_ps, qp_miss_ps_ - occupancy_ps};
   }
 
   /// The NIC keeps a request's WQE until a number of later ones have been fetched: it is used once more, when

@@ -94,6 +94,9 @@ class Pcie {
     return up_.serve(before.plus_delay(-dma_write_ps_), wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
 
+  /// What so many bytes take, without headers.
+  std::int64_t raw_ps(std::uint32_t bytes) const { return static_cast<std::int64_t>(bytes * ps_per_byte_); }
+
   /// The part of down's time that CPU stores took.
   std::int64_t stores_ps() const { return stores_.busy_ps(); }
   /// Its busy time is the share of the tags that were in use.

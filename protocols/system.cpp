@@ -198,7 +198,7 @@ struct NodeProgram::Shared {
       : system(s),
         store(s.layout(), node, s.parameters().shape.threads, memory, s.keep_logged()),
         cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start,
-              s.workload()),
+              s.workload(), s.parameters().shape.nodes),
         occ{s.parameters().options, s.cycles(), s.workload(), s.workload(), store, cache} {}
 
   const System& system;

@@ -284,7 +284,8 @@ Usage Cluster::usage() const {
     usage.lock_wait_ps.push_back(core->waited_ps());
   }
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
-    if (platform_->link(static_cast<std::uint32_t>(link)).is_loopback) continue;
+    const LinkInfo& info = platform_->link(static_cast<std::uint32_t>(link));
+    if (info.is_loopback || !info.is_shared) continue;  // nobody waits there
     links_ps.push_back(fabric_->link_busy_ps(link));
   }
   usage.resources = {
@@ -306,8 +307,7 @@ Usage Cluster::usage() const {
       {"mtt_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().translations_ps; })},
       {"mmio", "pcie_down", of_nics([](const Nic& nic) { return nic.pcie().stores_ps(); })}};
   for (const auto& port : ports_) {
-    usage.qp_cache_hits += port->nic.contexts().hits();
-    usage.qp_cache_misses += port->nic.contexts().misses();
+    usage.qp_cache.push_back({port->nic.contexts().hits(), port->nic.contexts().misses()});
   }
   if (ports_.front()->doorbells) {
     Usage::Resource& doorbells = usage.resources.emplace_back(Usage::Resource{"doorbell", {}});

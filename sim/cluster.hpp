@@ -61,7 +61,11 @@ struct Usage {
   std::vector<Resource> resources;
   std::vector<Part> parts;
   std::vector<std::int64_t> lock_wait_ps;  // of each core, for doorbell registers
-  std::uint64_t qp_cache_hits = 0, qp_cache_misses = 0;
+  struct LookUps {
+    std::uint64_t hits = 0, misses = 0;
+    LookUps operator-(const LookUps& before) const { return {hits - before.hits, misses - before.misses}; }
+  };
+  std::vector<LookUps> qp_cache;  // of each NIC
   VerbCounts verbs;
 };
 

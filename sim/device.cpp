@@ -147,7 +147,7 @@ void SimQueuePair::reset() {
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
   requests_waiting_ = requests_crossing_ = 0;  // answers of the life before are still counted down
-  stalled_ = false;
+  stalled_ = deaf_ = false;
   if (rare_) rare_->last_flush_ps = 0;
   transport_.abandon_waiting(*this);
   receives_ = {};

@@ -215,8 +215,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t answers_waiting_ = 0;  // for its port
   QpType type_;
   QpState state_ = QpState::kReset;
-  bool holding_ = false;  // a SEND waits for a RECV, and those behind it with it
-  bool stalled_ = false;  // as requester: a request failed at home, those behind it do not leave
+  bool holding_ : 1 = false;  // a SEND waits for a RECV, and those behind it with it
+  bool deaf_ : 1 = false;     // it has told its peer for the last time that it has no RECV
+  bool stalled_ = false;      // as requester: a request failed at home, those behind it do not leave
   // Second line: and of who hears of the answer.
   SimCompletionQueue* send_cq_;
   SharedQueuePair* shared_ = nullptr;  // what threads that post here share; null: only its worker does

@@ -115,6 +115,20 @@ TEST(Fabric, WhatNobodyWaitsForStillTakesTheLink) {
   EXPECT_EQ(star.send(0, 2, 1000), 2 * 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
 }
 
+/// An ACK takes turns with the packets of what is in front of it.
+TEST(Fabric, WhatHasNoPayloadTakesTheLinkAndWaitsForNothing) {
+  Star star(3);
+  const Path path = star.fabric.path(0, 1);
+  const std::int64_t idle_ps = 30 * kBytePs + 2 * kCablePs + kSwitchPs;
+  EXPECT_EQ(star.send(0, 1, 30), idle_ps);
+  star.send(0, 1, 100'000);
+  const Fabric::Crossing ack = star.fabric.slip_through(path, 30, {});
+  EXPECT_EQ(ack.there.at(), idle_ps);
+  EXPECT_EQ(ack.left.at(), 30 * kBytePs);
+  EXPECT_EQ(ack.links, path.count);
+  EXPECT_EQ(star.send(0, 1, 1000), (30 + 100'000 + 30 + 1000) * kBytePs + 2 * kCablePs + kSwitchPs);
+}
+
 TEST(Fabric, OtherDownLinksDoNotFeelAnIncast) {
   Star star(6);
   for (int sender = 1; sender < 5; ++sender) star.send(sender, 0, 100'000);

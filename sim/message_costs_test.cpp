@@ -291,6 +291,16 @@ TEST(MessageCosts, ASendThatFindsNoRecvIsSentAndRefusedAgain) {
   EXPECT_THAT(e.busy_ns("nic_send"), ElementsAre(2 * 12, 0));
   EXPECT_THAT(e.busy_ns("nic_recv"), ElementsAre(2 * 4, 2 * 7));
 }
+TEST(MessageCosts, AWriteThatFindsNoRecvIsReceivedOnceForEachTry) {
+  const auto busy_ns = [](QpType type) {
+    const Exchange e(
+        two_nodes(), type, [](Exchange& x) { return write_with_imm(1, x.near.sge(0, 64), x.far, 0, 5); },
+        /*recvs=*/0);
+    return e.busy_ns("nic_recv")[1];
+  };
+  EXPECT_EQ(busy_ns(QpType::kRc), 2 * 7);
+  EXPECT_EQ(busy_ns(QpType::kUc), 7);
+}
 
 }  // namespace
 }  // namespace verbtwin::sim

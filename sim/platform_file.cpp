@@ -152,8 +152,8 @@ std::string why_not(const Probe& probe, const Ended& ended) {
     return fmt::format("no route from host '{}' to host '{}'", probe.from, probe.to);
   if (ended.took_too_long) {
     return fmt::format(
-        "SimGrid does not come to the end of {} in {} s: a profile may change too often; allowed: periods "
-        "of 0.1 ns and more",
+        "SimGrid does not come to the end of {} in {} s: it may be too large, or a profile may change too "
+        "often; allowed: periods of 0.1 ns and more",
         probe.stage == Probe::Stage::kLoad ? "it" : "its first microsecond", kTrialCpu_s);
   }
   return ended.output.empty() ? "SimGrid crashes on it" : first_line(ended.output);

@@ -411,7 +411,8 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
 
 TEST(PlatformXml, ProfilesThatNeverEndAreRefused) {
   EXPECT_THAT(refusal(with_profile("bandwidth_file", "PERIODICITY 0\n0 5e9\n")),
-              HasSubstr("SimGrid does not come to the end of it in 2 s: a profile may change too often"));
+              HasSubstr("SimGrid does not come to the end of it in 2 s: it may be too large, or a profile "
+                        "may change too often"));
   EXPECT_THAT(refusal(with_profile("state_file", "LOOPAFTER 1e-15\n0 1\n")),
               HasSubstr("SimGrid does not come to the end of its first microsecond in 2 s"));
 }

@@ -220,8 +220,7 @@ void Transport::request_crossed(std::uint32_t index, SimQueuePair& origin, const
   }
   f.stage = Stage::kRequestOnWire;
   if (completes_at_port(f)) {
-    const models::Moment left = left_port(f, origin, crossing, request_bytes(f));
-    complete(f, origin, std::max(origin.port_.nic.write_completion(left).at(), calendar_.now_ps()));
+    complete_when(f, origin, left_port(f, origin, crossing, request_bytes(f)));
   }
   // What bounds a sender to whom nobody answers is what stands in front of the receiver's engine (left_port):
   // that has to know of all of it.

@@ -191,6 +191,7 @@ class Transport final : public EventHandler {
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
+  void complete_when(const Flight& f, SimQueuePair& qp, const models::Moment& left);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
   models::Moment rest_of(const Flight& f) const;
   void schedule_look(const SimQueuePair& qp, std::int64_t at_ps);

@@ -327,13 +327,22 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   if (message_clock_ != nullptr) {
     const bool completes = completes_at_port(f);
     // SimGrid does not tell when a message has left its port, only when it is there.
-    if (completes) complete(f, qp, qp.port_.nic.write_completion(fabric_.leave(f.path, bytes, out)).at());
+    if (completes) complete_when(f, qp, fabric_.leave(f.path, bytes, out));
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
     return;
   }
-  const Fabric::Crossing crossing = fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
+  const Fabric::Crossing crossing =
+      returns_data(f.opcode) ? fabric_.slip_through(f.path, bytes, out)
+                             : fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
   qp.port_.outbound.sent(crossing.left);
   request_crossed(index, qp, crossing);
+}
+
+/// Its completion is written when it has left the port, at `left`. Until then PCIe works on what comes
+/// before.
+void Transport::complete_when(const Flight& f, SimQueuePair& qp, const models::Moment& left) {
+  const std::int64_t wait_ps = std::max<std::int64_t>(0, left.at() - calendar_.now_ps());
+  complete(f, qp, qp.port_.nic.write_completion(now().plus_delay(wait_ps)).at());
 }
 
 /// Nobody answers on UC and UD: a completion there says that the last byte has left the port.

@@ -1,8 +1,6 @@
 // The responder's side of the transport: a request has arrived at its target's NIC.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <utility>
 
 #include "sim/flight.hpp"
 #include "sim/transport.hpp"
@@ -21,7 +19,6 @@ constexpr std::int64_t kFlushProbePs = 4 * kMicrosecondPs;
 // event less where the wait is short.
 constexpr std::int64_t kRecvAheadMaxPs = 4 * kMicrosecondPs;
 constexpr std::uint8_t kRetryForEver = 7;
-constexpr std::uint64_t kLineBytes = 64;
 
 }  // namespace
 
@@ -44,12 +41,12 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
     const models::Moment visible = nic.pcie().dma_write(in, f.length, packets).whole();
     schedule_touch(index, origin, visible, visible);
   } else if (f.opcode == Opcode::kRdmaRead) {
-    const models::Pcie::Read read =
-        nic.pcie().dma_read(in.not_before(origin.last_atomic_ps_), f.length, packets);
+    in = nic.serve_read(in, f.length).not_before(origin.last_atomic_ps_);
+    const models::Pcie::Read read = nic.pcie().dma_read(in, f.length, packets);
     schedule_touch(index, origin, read.touch, read.done);
   } else {
-    const models::Moment old =
-        nic.atomic_unit().execute(in.not_before(origin.last_touch_ps_), f.remote_addr, nic.pcie());
+    in = nic.serve_read(in, f.length).not_before(origin.last_touch_ps_);
+    const models::Moment old = nic.atomic_unit().execute(in, f.remote_addr, nic.pcie());
     origin.last_atomic_ps_ = old.at();
     schedule_touch(index, origin, old, old);
   }
@@ -83,7 +80,7 @@ void Transport::touch(std::uint32_t index) {
     }
   }
   const bool there = target != nullptr && target->type_ == f.type &&
-                     (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) &&
+                     (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) && !target->deaf_ &&
                      (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
   if (there) {
     execute(index, *target);
@@ -154,106 +151,6 @@ models::Moment Transport::rest_of(const Flight& f) const {
   return {calendar_.now_ps() + spread_ps, rest_ps - spread_ps, 0, spread_ps};
 }
 
-bool Transport::is_torn_read(const Flight& f) const {
-  return tear_.within_ps > 0 && f.opcode == Opcode::kRdmaRead &&
-         f.remote_addr / kLineBytes != (f.remote_addr + f.length - 1) / kLineBytes;
-}
-
-/// Each line of the target's memory is read or written whole, at a time of its own.
-void Transport::access_late(const Flight& f, Opcode op, const std::byte* written) {
-  Landing& landing = landings_[f.path.to];
-  const std::int64_t earliest_ps = op == Opcode::kRdmaWrite ? landing.last_ps : 0;
-  for (std::uint64_t at = 0; at < f.length;) {
-    const std::uint64_t bytes =
-        std::min<std::uint64_t>(f.length - at, kLineBytes - (f.remote_addr + at) % kLineBytes);
-    const std::uint32_t index = take_flight();
-    Flight& line = flight(index);
-    line.stage = Stage::kLine;
-    line.opcode = op;
-    line.path = f.path;
-    line.length = static_cast<std::uint32_t>(bytes);
-    line.rkey = f.rkey;
-    line.remote_addr = f.remote_addr + at;
-    // splitmix64: cheap, and the same everywhere
-    std::uint64_t mixed = tear_.seed += 0x9e3779b97f4a7c15;
-    mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9;
-    mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
-    const auto late_ps =
-        static_cast<std::int64_t>((mixed >> 32) % static_cast<std::uint64_t>(tear_.within_ps));
-    const std::int64_t at_ps = std::max(earliest_ps, calendar_.now_ps() + late_ps);
-    if (op == Opcode::kRdmaWrite) {  // the payload's buffer may be gone by then
-      line.local = line.small.data();
-      std::memcpy(line.local, written + at, bytes);
-      landing.lines.push_back(index);
-      landing.last_ps = std::max(landing.last_ps, at_ps);
-    } else {
-      line.local = f.local + at;
-    }
-    calendar_.schedule(at_ps, handler_, index);
-    at += bytes;
-  }
-}
-
-void Transport::access_line(std::uint32_t index) {
-  const Flight& line = flight(index);
-  if (is_write(line.opcode)) std::erase(landings_[line.path.to].lines, index);
-  perform(line);
-  release(index);
-}
-
-void Transport::perform(const Flight& line) {
-  Memory& memory = *memories_[line.path.to];
-  const bool is_done = line.length == 0;  // it was pushed
-  if (is_done || !memory.allows(line.rkey, line.remote_addr, line.length, 0)) return;
-  access_whole(line, memory);
-  if (is_write(line.opcode)) wake_watcher(line, memory);
-}
-
-/// All that the NIC has written is pushed to memory.
-void Transport::land(int endpoint) {
-  Landing& landing = landings_[static_cast<std::size_t>(endpoint)];
-  for (const std::uint32_t index : landing.lines) {
-    perform(flight(index));
-    flight(index).length = 0;
-  }
-  landing.lines.clear();
-}
-
-std::int64_t Transport::behind_landings_ps(int endpoint, std::int64_t visible_ps) const {
-  if (landings_.empty()) return visible_ps;
-  return std::max(visible_ps, landings_[static_cast<std::size_t>(endpoint)].last_ps + 1);
-}
-
-void Transport::access_memory(Flight& f, Memory& memory) {
-  if (f.length == 0) return;
-  if (tear_.within_ps == 0) return access_whole(f, memory);
-  if (is_write(f.opcode)) return access_late(f, Opcode::kRdmaWrite, f.local);
-  land(f.path.to);
-  if (is_torn_read(f)) return access_late(f, Opcode::kRdmaRead, nullptr);
-  if (f.opcode == Opcode::kRdmaRead) return access_whole(f, memory);
-  const std::uint64_t old = memory.word(f.rkey, f.remote_addr);
-  access_whole(f, memory);
-  const std::uint64_t changed = std::exchange(memory.word(f.rkey, f.remote_addr), old);
-  if (changed != old) access_late(f, Opcode::kRdmaWrite, reinterpret_cast<const std::byte*>(&changed));
-}
-
-void Transport::access_whole(const Flight& f, Memory& memory) {
-  if (is_write(f.opcode)) {
-    memory.write(f.rkey, f.remote_addr, f.local, f.length);
-  } else if (f.opcode == Opcode::kRdmaRead) {
-    memory.read(f.rkey, f.remote_addr, f.local, f.length);
-  } else {
-    std::atomic_ref<std::uint64_t> word(memory.word(f.rkey, f.remote_addr));
-    std::uint64_t old = f.atomic.compare_add;
-    if (f.opcode == Opcode::kAtomicFetchAndAdd) {
-      old = word.fetch_add(f.atomic.compare_add);
-    } else {
-      word.compare_exchange_strong(old, f.atomic.swap);
-    }
-    std::memcpy(f.local, &old, sizeof old);
-  }
-}
-
 /// Takes a RECV for a message; false if there is none and the message has been dealt with.
 bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& recv) {
   if (target.receives_.size() > 0) {
@@ -262,7 +159,8 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
   }
   Flight& f = flight(index);
   // The NIC has taken it in before it finds that.
-  if (f.stage != Stage::kInEngine) target.port_.nic.receive(target.context_, rest_of(f), f.length);
+  if (is_send(f.opcode) && f.stage != Stage::kInEngine)
+    target.port_.nic.receive(target.context_, rest_of(f), f.length);
   if (f.type != QpType::kRc) {
     ++counts_.datagrams_dropped;
     release(index);
@@ -301,6 +199,8 @@ void Transport::send_again(const Flight& f) {
   if (origin == nullptr || origin->epoch_ != f.epoch) return;
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? f.length : 0;
   origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
+  SimQueuePair* target = find(f.target);
+  if (target != nullptr && !is_send(f.opcode)) target->port_.nic.receive(target->context_, now(), f.length);
   fabric_.cross_quietly(f.path, models::message_bytes(f.length, 0, mtu_b_, packet_extra_b_));
 }
 
@@ -402,7 +302,8 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   target.recv_cq_->push(wc, target.last_receive_ps_, SimCompletionQueue::kNoSender, 0);
 }
 
-/// Answers with an error; an RC responder that refuses fails with its requester.
+/// Answers with an error. An RC responder that refuses fails with its requester, but for one that has run out
+/// of RECVs.
 void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus status) {
   Flight& f = flight(index);
   if (f.type != QpType::kRc) {
@@ -412,7 +313,7 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
   }
   f.status = status;
   if (status == WcStatus::kRnrRetryExcErr) {
-    target.state_ = QpState::kError;  // its RECVs, if any come, are flushed
+    target.deaf_ = true;  // it goes on, but what its peer has sent behind that does not follow on anything
   } else {
     enter_error(target, now());
   }
@@ -473,7 +374,7 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
-  const models::Moment out = with_data ? nic.send_response(ready, f.length) : nic.send_ack(ready);
+  const models::Moment out = nic.send_answer(ready);
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {
     send_message(index, target.to_peer_, answer_bytes(f), out.at(), target.last_response_ps_);
@@ -481,8 +382,9 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
   }
   f.path = target.to_peer_;
   const bool refuses = f.status != WcStatus::kSuccess;
-  const Fabric::Crossing crossing = fabric_.cross(f.path, answer_bytes(f), out, answer_packets(f),
-                                                  refuses ? Fabric::kWholeWay : calendar_.now_ps());
+  const Fabric::Crossing crossing =
+      with_data ? fabric_.cross(f.path, answer_bytes(f), out, answer_packets(f), calendar_.now_ps())
+                : fabric_.slip_through(f.path, answer_bytes(f), out);
   if (with_data) target.port_.outbound.sent(crossing.left);
   SimQueuePair* origin = find(f.origin);
   if (refuses) {  // the origin goes on until it hears of it

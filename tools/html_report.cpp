@@ -10,6 +10,7 @@
 #include "scenarios/text.hpp"
 #include "tools/bottleneck.hpp"
 #include "tools/member.hpp"
+#include "tools/summary.hpp"
 #include "tools/text.hpp"
 
 namespace verbtwin::tools {
@@ -158,7 +159,7 @@ void add_tiles(Page& page, const Json& result) {
   const Json& latency = member(result, "latency_us");
   std::vector<std::pair<std::string, std::string>> tiles = {
       {format_si(number(result, operations ? "operations_per_s" : "committed_per_s")) + "/s",
-       operations ? "operations per machine" : "committed"},
+       operations ? fmt::format("operations {}", operations_where(result)) : "committed"},
       {format_us(number(latency, "p50")) + " us", "median latency"},
       {format_us(number(latency, "p99")) + " us", "99th percentile"}};
   if (!operations) tiles.emplace_back(format_percent(number(result, "abort_ratio")), "of attempts aborted");
@@ -218,18 +219,21 @@ void add_transactions(Page& page, const Json& result) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [kind, values] : kinds.items()) {
     const Json& latency = member(values, "latency_us");
-    rows.push_back({escaped(kind), format_count(values.value("committed", std::uint64_t{0})),
-                    format_us(number(latency, "p50")), format_us(number(latency, "p99")),
-                    format_us(number(latency, "max"))});
+    const auto committed = values.value("committed", std::uint64_t{0});
+    const auto time = [&](const char* key) { return committed == 0 ? "-" : format_us(number(latency, key)); };
+    rows.push_back({escaped(kind), format_count(committed), time("p50"), time("p99"), time("max")});
   }
   table(page, {"transaction", "committed", "p50 us", "p99 us", "max us"}, rows);
 }
 
 void add_phases(Page& page, const Json& result) {
   const Json& phases = member(result, "phases");
-  double whole = 0;
-  for (const auto& [name, phase] : phases.items()) whole += number(phase, "mean_us");
-  if (whole == 0) return;
+  // Not all transactions have all phases: those that only read log nothing.
+  const auto time_us = [](const Json& phase) { return number(phase, "count") * number(phase, "mean_us"); };
+  double whole_us = 0;
+  for (const auto& [name, phase] : phases.items()) whole_us += time_us(phase);
+  if (whole_us == 0) return;
+  const auto committed = number(result, "committed");
   // Attempts before it and waiting for a coroutine are no phases: a mean latency may be many times as long.
   page.heading("Where the time of the attempt that commits goes");
   // In the order in which a transaction goes through them.
@@ -239,12 +243,12 @@ void add_phases(Page& page, const Json& result) {
   }
   std::vector<std::vector<std::string>> rows;
   for (const std::string& name : names) {
-    if (!phases.contains(name)) continue;
-    const double mean_us = number(phases.at(name), "mean_us");
-    rows.push_back({escaped(name), bar(mean_us / whole), format_us(mean_us),
-                    format_us(number(phases.at(name), "p50_us"))});
+    if (!phases.contains(name) || time_us(phases.at(name)) == 0) continue;
+    const Json& phase = phases.at(name);
+    rows.push_back({escaped(name), bar(time_us(phase) / whole_us), format_us(number(phase, "mean_us")),
+                    format_us(number(phase, "p50_us")), format_percent(number(phase, "count") / committed)});
   }
-  table(page, {"phase", "share of their sum", "mean us", "p50 us"}, rows);
+  table(page, {"phase", "share of the time", "mean us", "p50 us", "of transactions"}, rows);
 }
 
 void add_aborts(Page& page, const Json& result) {
@@ -273,7 +277,10 @@ void add_resources(Page& page, const Json& result) {
   const auto add_cache = [&](const std::string& name, const Json& cache) {
     const auto hits = cache.find("hit_ratio");
     if (hits == cache.end() || !hits->is_number()) return;  // nothing was looked up
-    caches.push_back({name, bar(hits->get<double>()), format_percent(hits->get<double>())});
+    const auto least = cache.find("hit_ratio_min");
+    const bool of_nics = least != cache.end() && least->is_number();
+    caches.push_back({name, bar(hits->get<double>()), format_percent(hits->get<double>()),
+                      of_nics ? format_percent(least->get<double>()) : ""});
   };
   for (const Json& resource : resources) {
     const std::string name = escaped(resource.value("name", ""));
@@ -290,7 +297,7 @@ void add_resources(Page& page, const Json& result) {
   table(page, {"resource", "in use", "mean", "fullest"}, used);
   if (caches.empty()) return;
   page.heading("Look-ups that hit");
-  table(page, {"cache", "hits", "share"}, caches);
+  table(page, {"cache", "hits", "share", "least of a NIC"}, caches);
 }
 
 void add_verbs(Page& page, const Json& result) {
@@ -366,8 +373,9 @@ std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, s
   std::vector<std::string> head = {"point"};
   if (!rows.empty())
     for (const auto& [path, value] : rows.front().settings) head.push_back(escaped(short_name(path)));
-  for (const char* column : {"rate per machine", "p50 us", "p99 us"}) head.emplace_back(column);
   const bool operations = !rows.empty() && counts_operations(rows.front().result);
+  head.push_back(fmt::format("rate {}", operations ? operations_where(rows.front().result) : "per machine"));
+  for (const char* column : {"p50 us", "p99 us"}) head.emplace_back(column);
   if (!operations) head.emplace_back("aborts");
   head.emplace_back("limit");
   std::vector<std::vector<std::string>> lines;

@@ -183,6 +183,7 @@ class RankRun {
   std::string cpus_warning_;
   std::optional<Drivers> drivers_;
   std::int64_t stopped_ps_ = 0;
+  std::string failed_event_;
 };
 
 /// Throws where this rank or another one has failed.
@@ -191,6 +192,9 @@ void RankRun::watch(const std::string& phase) {
   if (const std::string failure = drivers_->failure(); !failure.empty()) {
     throw std::runtime_error(fmt::format("{} while {}", failure, phase));
   }
+  // A completion says more than the event that comes with it: it has until the next look.
+  if (!failed_event_.empty()) throw std::runtime_error(fmt::format("{} while {}", failed_event_, phase));
+  failed_event_ = cluster_.failed_event();
 }
 
 std::chrono::milliseconds RankRun::until_window_ends() const {

@@ -201,6 +201,49 @@ TEST(Mechanism, NoLinkCarriesMoreThanItsCapacity) {
   }
 }
 
+/// Nor does a slot of PCIe, whoever writes: links hold back those to whom nobody answers.
+TEST(Mechanism, NoSlotCarriesMoreThanItsCapacity) {
+  NicProfile narrow = nic("connectx-4");
+  narrow.pcie_gbps = 40;
+  const auto writes = [&](const char* transport) {
+    return rate(narrow, host("ideal-host"),
+                {fmt::format("workload.transport={}", transport), "workload.pattern=many_to_one",
+                 "workload.verb=write", "workload.payload_b=4096", "workload.outstanding=32",
+                 "run.warmup_us=500", "run.measure_us=500"});
+  };
+  EXPECT_LT(writes("uc") * 4096 * 8 / 1e9, narrow.pcie_gbps);
+  EXPECT_NEAR(writes("uc") / writes("rc"), 1, 0.02);
+}
+
+/// Each direction of a cable is its own: who is also sent to sends as much, ACKs and completions among it.
+TEST(Mechanism, BothWaysAtOnceAreAsFastAsOneWay) {
+  for (const char* transport : {"rc", "uc"}) {
+    const auto sends = [&](const char* pattern) {
+      return rate(nic("connectx-4"), host("ideal-host"),
+                  {fmt::format("workload.transport={}", transport),
+                   fmt::format("workload.pattern={}", pattern), "cluster.nodes=2", "cluster.threads=2",
+                   "workload.verb=send", "workload.payload_b=2048", "workload.mode=synchronous",
+                   "workload.signal_interval=4", "run.warmup_us=100", "run.measure_us=200"});
+    };
+    EXPECT_GT(sends("symmetric"), 0.93 * sends("one_to_many")) << transport;
+  }
+}
+
+/// Calls that write to a server and read from it: while nothing is full, more clients do as many calls each.
+TEST(Mechanism, WritesAndReadsOfOneServerMeetAsTheyArrive) {
+  const auto calls_each = [&](int machines) {
+    return rate(
+               nic("connectx-4"), host("xeon-e5-2650v4"),
+               {R"(workload={"name":"echo","transport":"rf_rpc","pattern":"many_to_one","issuing_threads":3,)"
+                R"("payload_b":24,"reply_b":32,"process_ns":300})",
+                fmt::format("cluster.nodes={}", machines + 1), "cluster.threads=16", "cluster.coroutines=1",
+                "cluster.device_context=shared", "run.warmup_us=100", "run.measure_us=200"}) /
+           machines;
+  };
+  const double few = calls_each(8);
+  for (const int machines : {15, 17, 20}) EXPECT_GT(calls_each(machines), 0.97 * few) << machines;
+}
+
 /// Those that wait for the engine hold no RECV, or a receiver that is flooded would be left without.
 TEST(Mechanism, AServerThatIsFloodedWithDatagramsTakesAsManyAsItCan) {
   const std::vector<std::string> sends = {"workload.verb=send", "workload.transport=ud",

@@ -29,14 +29,15 @@ constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
 constexpr double kLogarithmicFrom = 32;      // the largest x over the smallest
 constexpr std::size_t kNameCharacters = 32;  // of a curve, as many as leave room for two beside each other
 
-/// In single quotes gnuplot replaces nothing but a doubled quote: no `command`, no @macro.
+/// In single quotes gnuplot replaces nothing but a doubled quote, which it does not know at the beginning: no
+/// `command`, no @macro. A quote becomes an apostrophe.
 std::string in_single_quotes(const std::string& text) {
   std::string out(1, '\'');
   for (const char c : scenarios::for_xml(text)) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
       out += ' ';
     } else {
-      out.append(c == '\'' ? 2 : 1, c);
+      out += c == '\'' ? std::string("\u2019") : std::string(1, c);
     }
   }
   return out + '\'';

@@ -48,9 +48,14 @@ Progress::Progress(std::FILE* terminal, std::size_t width_columns, std::function
     : terminal_(terminal), width_columns_(width_columns), wall_s_(std::move(wall_s)) {}
 
 Progress::~Progress() {
+  erase();
+}
+
+void Progress::erase() {
   if (drawn_s_ < 0) return;
   std::fputs(kEraseLine, terminal_);
   std::fflush(terminal_);
+  drawn_s_ = -1;
 }
 
 void Progress::update(double simulated_us, double total_us, std::uint64_t committed) {

@@ -34,6 +34,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void update(double simulated_us, double total_us, std::uint64_t committed);
+  /// Until the next update: somebody prints. The clock goes on.
+  void erase();
 
   static double monotonic_s();
 

@@ -68,6 +68,19 @@ TEST(Progress, ErasesItself) {
   EXPECT_THAT(terminal.text(), EndsWith("\r\x1b[K"));
 }
 
+/// Whoever prints meanwhile does not make the rest look longer, or shorter.
+TEST(Progress, GoesOnWithItsClockWhenItHasBeenErased) {
+  Terminal terminal;
+  double now_s = 100;
+  Progress progress(terminal.file(), 100, [&] { return now_s; });
+  progress.update(0, 1000, 0);
+  now_s += 5;
+  progress.erase();
+  EXPECT_THAT(terminal.text(), EndsWith("\r\x1b[K"));
+  progress.update(500, 1000, 0);
+  EXPECT_THAT(terminal.text(), EndsWith("ETA 5.00 s  500 of 1,000 us  100 us/s  0 commits/s"));
+}
+
 TEST(Progress, WritesNothingIfNothingHappened) {
   Terminal terminal;
   { const Progress progress(terminal.file(), 80); }

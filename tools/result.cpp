@@ -85,8 +85,8 @@ json phases_json(const TransactionsInput& input, Of&& of) {
     Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
       return of(sample) && sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
     });
-    phases[std::string(input.names->phases[phase])] = {{"p50_us", quantile_us(all, 500)},
-                                                       {"mean_us", mean_us(all)}};
+    phases[std::string(input.names->phases[phase])] = {
+        {"count", all.size()}, {"p50_us", quantile_us(all, 500)}, {"mean_us", mean_us(all)}};
   }
   return phases;
 }
@@ -164,10 +164,9 @@ json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
 /// How much of the window each instance of a resource was in use.
 struct Shares {
   double mean = 0, max = 0;
-  double servers = 0,
-         clients = 0;     // means, where nodes have roles; 0 where instances are not told apart by node
-  double of_most = 0;     // the mean of the role that is busier, of all where there are none
-  double of_fullest = 0;  // the fullest instance; of cores, the machine whose are fullest
+  double servers = 0, clients = 0;      // means, where nodes have roles and instances are told apart by node
+  double of_most = 0;                   // the mean of the role that is busier, of all where there are none
+  double of_fullest = 0;                // the fullest instance; of cores, the machine whose are fullest
   std::string_view role, fullest_role;  // that these two are of; "": they are not told apart
 };
 
@@ -243,6 +242,19 @@ json utilization_json(const std::string& name, const Shares& shares) {
   return entry;
 }
 
+/// Of all NICs, and of the one that misses most.
+json qp_cache_hits(const RunInput& input) {
+  sim::Usage::LookUps all;
+  json least;
+  for (std::size_t nic = 0; nic < input.after->qp_cache.size(); ++nic) {
+    const sim::Usage::LookUps of = input.after->qp_cache[nic] - input.before->qp_cache[nic];
+    if (const json own = hit_ratio(of.hits, of.misses); least.is_null() || (!own.is_null() && own < least))
+      least = own;
+    all = {all.hits + of.hits, all.misses + of.misses};
+  }
+  return {{"hit_ratio", hit_ratio(all.hits, all.misses)}, {"hit_ratio_min", least}};
+}
+
 /// Adds what the parts of resources take, and names the cause of `limit` instead of it where one part makes
 /// up a good share: without it, the resource would not be full.
 std::string add_parts(const RunInput& input, const std::string& limit, double limit_share,
@@ -262,12 +274,10 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
       cause = after.name;
     }
   }
-  const std::uint64_t hits = input.after->qp_cache_hits - input.before->qp_cache_hits;
-  const std::uint64_t misses = input.after->qp_cache_misses - input.before->qp_cache_misses;
   if (input.scenario->backend == "sim") by_name["qp_cache"];  // a real device does not tell
   for (const auto& [name, shares] : by_name) {
-    resources.push_back(utilization_json(name, shares));
-    if (name == "qp_cache") resources.back()["hit_ratio"] = hit_ratio(hits, misses);
+    json& entry = resources.emplace_back(utilization_json(name, shares));
+    if (name == "qp_cache") entry.update(qp_cache_hits(input));
   }
   return cause;
 }

@@ -120,7 +120,7 @@ class Gatherer {
       return std::ranges::find(of_a, resource.first, &Places::value_type::first) == of_a.end();
     });
     for (const auto& [name, place] : all) {
-      for (const char* key : {"utilization_mean", "hit_ratio"})
+      for (const char* key : {"utilization_mean", "hit_ratio", "hit_ratio_min"})
         add(name_of({"resources", name, key}), value(a_, of_a, name, key), value(b_, of_b, name, key));
     }
   }

@@ -77,6 +77,23 @@ TEST(HitRatio, IsOfTheWindow) {
   EXPECT_GT(ratio("1000", "100"), ratio("0", "1100") + 0.02);
 }
 
+/// Nine clients have few queue pairs; their server has more than its NIC holds.
+TEST(HitRatio, OfTheNicThatMissesMost) {
+  const json result = run(R"({
+    "cluster": {"nodes": 10, "threads": 20, "nics_per_node": 1, "nic": "connectx-3"},
+    "workload": {"name": "primitive", "verb": "read", "pattern": "many_to_one", "outstanding": 1},
+    "run": {"measure_us": 100}
+  })",
+                          {});
+  for (const json& resource : result.at("resources")) {
+    if (resource.at("name") != "qp_cache") continue;
+    EXPECT_LT(resource.at("hit_ratio_min"), 0.6) << "78 of 180 contexts are held";
+    EXPECT_GT(resource.at("hit_ratio"), resource.at("hit_ratio_min").get<double>() + 0.2);
+    return;
+  }
+  FAIL() << "no qp_cache";
+}
+
 constexpr const char* kAllOfOneRecord =
     R"(workload={"name":"object_store","reads":64,"updates":64,"objects_per_thread":1})";
 

@@ -113,7 +113,7 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
     }
     ended[number] = result.text;
     for (; reported < points.size() && ended[reported] && !failed && !ended[reported]->empty(); ++reported) {
-      progress.reset();  // the line is somebody else's now
+      if (progress) progress->erase();  // the line is somebody else's now
       finished(reported, json::parse(*ended[reported]));
     }
   };

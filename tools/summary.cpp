@@ -172,13 +172,8 @@ void Summary::throughput() {
       std::max<std::uint64_t>(1, count_of(member(member(result_, "scenario"), "cluster"), "nodes"));
   // The contract gives micro-benchmarks' rate per machine and transactions' rate of the whole cluster.
   const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
-  const bool pairs = member(member(result_, "scenario"), "workload").value("mode", "") == "ping_pong";
-  // Where a rank failed this is what rank 0 counted by itself.
   const bool alone = result_.contains("failure");
-  const char* machine = alone                                ? "at rank 0"
-                        : pairs                              ? "per pair"
-                        : count_of(result_, "machines") == 1 ? "at the one machine"
-                                                             : "per machine";
+  const std::string_view machine = operations_where(result_);
   const std::string rate =
       counts_operations()
           ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
@@ -236,15 +231,16 @@ void Summary::transactions() {
     const std::uint64_t committed = count_of(values, "committed");
     const double share = work() == 0 ? 0.0 : static_cast<double>(committed) / static_cast<double>(work());
     const Json& latency = member(values, "latency_us");
+    const auto time = [&](const char* key) { return committed == 0 ? "-" : format_us(number(latency, key)); };
     line(fmt::format("{:<19}{:>12}{:>9}{:>10}{:>10}", kind, format_count(committed), format_percent(share),
-                     format_us(number(latency, "p50")), format_us(number(latency, "p99"))));
+                     time("p50"), time("p99")));
   }
 }
 
 void Summary::phases() {
   const Json& phases = member(result_, "phases");
   if (phases.empty()) return;
-  heading(fmt::format("{:<20}{:>12}{:>9}", "phase", "p50 us", "mean us"));
+  heading(fmt::format("{:<20}{:>12}{:>9}{:>9}", "phase", "p50 us", "mean us", "had it"));
   // In the order a transaction goes through them, then whatever else a protocol reports.
   std::vector<std::string> names;
   for (const char* name : {"execution", "validation", "logging", "commit"}) {
@@ -256,8 +252,11 @@ void Summary::phases() {
   for (const std::string& name : names) {
     const Json& values = phases.at(name);
     if (values.empty()) continue;
-    line(fmt::format("{:<20}{:>12}{:>9}", name, format_us(number(values, "p50_us")),
-                     format_us(number(values, "mean_us"))));
+    const double count = number(values, "count");
+    if (count == 0) continue;  // nobody had it
+    line(fmt::format("{:<20}{:>12}{:>9}{:>9}", name, format_us(number(values, "p50_us")),
+                     format_us(number(values, "mean_us")),
+                     work() == 0 ? "-" : format_percent(count / static_cast<double>(work()))));
   }
 }
 
@@ -320,8 +319,12 @@ void Summary::resources() {
 void Summary::hits(std::string_view name, const Json& cache) {
   const auto ratio = cache.find("hit_ratio");
   if (ratio == cache.end() || ratio->is_null()) return;  // nothing was looked up
-  line(fmt::format("{:<{}}{} of look-ups hit", name, kLabelColumns,
-                   format_percent(number(cache, "hit_ratio"))));
+  const std::string of_all = format_percent(number(cache, "hit_ratio"));
+  const auto least = cache.find("hit_ratio_min");
+  const std::string of_one =
+      least == cache.end() || !least->is_number() ? of_all : format_percent(least->get<double>());
+  line(fmt::format("{:<{}}{} of look-ups hit{}", name, kLabelColumns, of_all,
+                   of_one == of_all ? "" : fmt::format(", {} on one NIC", of_one)));
 }
 
 void Summary::checks() {
@@ -375,6 +378,12 @@ void Summary::simulator() {
 }
 
 }  // namespace
+
+std::string_view operations_where(const Json& result) {
+  if (result.contains("failure")) return "at rank 0";
+  if (member(member(result, "scenario"), "workload").value("mode", "") == "ping_pong") return "per pair";
+  return count_of(result, "machines") == 1 ? "at the one machine" : "per machine";
+}
 
 std::string render_summary(const Json& result, const SummaryStyle& style) {
   return Summary(result, style).render();

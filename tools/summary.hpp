@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 namespace verbtwin::tools {
 
@@ -27,6 +28,10 @@ struct SummaryStyle {
 /// Ends in a newline. Throws nlohmann::json::exception if a member has another type than the contract gives
 /// it.
 std::string render_summary(const nlohmann::json& result, const SummaryStyle& style);
+
+/// What the rate of a micro-benchmark is of: "per machine", "per pair", "at the one machine", or, where a
+/// rank failed, "at rank 0", which counted by itself.
+std::string_view operations_where(const nlohmann::json& result);
 
 /// A terminal that understands escape sequences: TERM is not "dumb".
 bool is_terminal(int file_descriptor);

@@ -101,6 +101,7 @@ void add_resources(Cells& cells, const json& result) {
     add(cells, name + "_utilization_servers", resource.value("utilization_servers", json()));
     add(cells, name + "_utilization_clients", resource.value("utilization_clients", json()));
     add(cells, name + "_hit_ratio", resource.value("hit_ratio", json()));
+    add(cells, name + "_hit_ratio_min", resource.value("hit_ratio_min", json()));
   }
   add(cells, "bottleneck", value_at(result, "bottleneck.resource"));
 }
@@ -138,16 +139,6 @@ constexpr std::size_t kCellColumns = 13;
 
 std::size_t columns_of(const std::string& path) {
   return std::max(kCellColumns, short_name(path).size());
-}
-
-/// Of a longer text its end, as names that are alike begin alike. Characters (UTF-8) stay whole.
-std::string end_of(const std::string& text, std::size_t columns) {
-  const auto begins_one = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  auto left = static_cast<std::size_t>(std::ranges::count_if(text, begins_one));
-  if (left <= columns) return text;
-  std::size_t at = 0;
-  while (left >= columns || !begins_one(text[at])) left -= begins_one(text[at++]) ? 1 : 0;
-  return fmt::format("~{}", std::string_view(text).substr(at));
 }
 
 }  // namespace
@@ -192,20 +183,20 @@ std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& se
                             "p99 us", "aborts", "limit");
 }
 
-namespace {
-
-/// As the run took it, which a sweep's null does not say.
-std::string resolved_text(const json& result, const std::string& path) {
-  return setting_text(path, value_at(result, "scenario." + path));
+std::string point_text(const SweepRow& row, const std::string& path) {
+  const json& resolved = value_at(row.result, "scenario." + path);
+  const auto setting = std::ranges::find(row.settings, path, &std::pair<std::string, json>::first);
+  if (!resolved.is_object() || setting == row.settings.end()) return setting_text(path, resolved);
+  const json& written = setting->second;
+  const bool is_one_word = written.is_object() && written.size() == 1 && written.front().is_string();
+  return setting_text(path, is_one_word ? written.front() : written);
 }
-
-}  // namespace
 
 std::string sweep_table_line(const SweepRow& row) {
   const json& result = row.result;
   std::string line;
   for (const auto& [path, value] : row.settings) {
-    const std::string text = resolved_text(result, path);
+    const std::string text = point_text(row, path);
     line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);
@@ -243,8 +234,10 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
       continue;
     }
     std::vector<std::string> settings;
-    for (const auto& [path, value] : row.settings)
-      settings.push_back(fmt::format("{}={}", short_name(path), resolved_text(row.result, path)));
+    for (const auto& [path, value] : row.settings) {
+      const std::string text = point_text(row, path);
+      if (!text.empty()) settings.push_back(fmt::format("{}={}", short_name(path), text));
+    }
     const std::string where = fmt::format("{}", fmt::join(settings, ", "));
     all.push_back((where.empty() ? "" : where + ": ") + warning.get<std::string>());
   }

@@ -44,6 +44,9 @@ std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points);
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
 /// The value at `path` as a person reads it: 20e6 of "run.offered_per_s" is "20.0 M".
 std::string setting_text(const std::string& path, const nlohmann::json& value);
+/// A setting of a point as its run took it, which a sweep's null does not say; of an object, in which much is
+/// filled in, what was written, or its one word: {"name": "tatp"} is "tatp".
+std::string point_text(const SweepRow& row, const std::string& path);
 /// "protocol" for protocol.name, "commit.primitive" for protocol.phases.commit.primitive, else the last word.
 std::string short_name(const std::string& path);
 /// What a rate is shared by: the machines that a micro-benchmark counts (1 where the others face one), else

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "tools/text.hpp"
+
 namespace verbtwin::tools {
 
 namespace {
@@ -44,7 +46,9 @@ Axes axes_of(const std::vector<SweepRow>& rows) {
 std::string label_of(const SweepRow& row, const Paths& paths) {
   std::string label;
   for (const std::string& path : paths) {
-    const std::string text = text_of(value_at(row.result.at("scenario"), path));
+    std::string text = point_text(row, path);
+    // A word says what it is, a number does not.
+    if (value_at(row.result.at("scenario"), path).is_number()) text = short_name(path) + " " + text;
     if (!text.empty()) label += (label.empty() ? "" : ", ") + text;
   }
   return label;
@@ -71,10 +75,12 @@ Abscissa numbers_of(const std::vector<SweepRow>& rows, const std::string& path) 
   return abscissa;
 }
 
+constexpr std::size_t kCategoryColumns = 40;  // below an axis, slanted
+
 Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
   Abscissa abscissa{{}, {}, short_name(paths.front())};
   for (const SweepRow& row : rows) {
-    const std::string label = label_of(row, paths);
+    const std::string label = end_of(label_of(row, paths), kCategoryColumns);
     auto found = std::ranges::find(abscissa.categories, label);
     if (found == abscissa.categories.end()) found = abscissa.categories.insert(found, label);
     abscissa.x.push_back(static_cast<double>(found - abscissa.categories.begin()));

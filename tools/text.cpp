@@ -69,6 +69,15 @@ std::string format_bar(double ratio, std::size_t width) {
   return std::string(filled, '#') + std::string(width - filled, '-');
 }
 
+std::string end_of(const std::string& text, std::size_t columns) {
+  const auto begins_one = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  auto left = static_cast<std::size_t>(std::ranges::count_if(text, begins_one));
+  if (left <= columns) return text;
+  std::size_t at = 0;
+  while (left >= columns || !begins_one(text[at])) left -= begins_one(text[at++]) ? 1 : 0;
+  return fmt::format("~{}", std::string_view(text).substr(at));
+}
+
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   std::string lines;
   std::size_t column = indent;

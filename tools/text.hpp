@@ -38,6 +38,9 @@ std::string format_seconds(double value_s);
 /// `ratio` of `width` characters filled: "####------". A ratio outside [0, 1] is clamped.
 std::string format_bar(double ratio, std::size_t width);
 
+/// Of a text that is longer its end, as names that are alike begin alike. Characters (UTF-8) stay whole.
+std::string end_of(const std::string& text, std::size_t columns);
+
 /// Breaks `text` at spaces so that no line is longer than `width` (a longer word keeps its line), with
 /// `indent` spaces before every line but the first, which the caller has already begun with that many
 /// characters.

@@ -70,20 +70,32 @@ double offered_to(const json& result) {
          result.at("window_us").get<double>() / 1e6;
 }
 
-bool keeps_up(const RunInput& input, const json& result) {
-  constexpr double kDeviations = 4, kNothing = 0.001;
+Load load_of(const RunInput& input, const json& result) {
+  constexpr double kDeviations = 4, kNothing = 0.001, kTolerance = 0.05;
   const double per_us = input.scenario->run.offered_per_s / 1e6, mean_us = result.at("latency_us").at("mean");
   // As many are under way as are asked for during a latency; what the warm-up had no time for begins in the
   // window. How many there are at its two ends is chance: each worker has a queue of its own, whose length
   // has a variance of its mean (nobody waits) and up to the mean's square more (one is served, the others
   // wait). But more than a second one waiting for each coroutine is no queue that ends, unless they are next
-  // to nothing of a long window.
+  // to nothing of a long window. Nor is a good share of the load: in a short window chance may hide that.
+  const double offered = offered_to(result), most = kTolerance * offered, nothing = kNothing * offered;
   const double begin = per_us * std::max(mean_us - input.scenario->run.warmup_us, 0.0);
   const double under_way = 1 + std::min(per_us * mean_us, 2 * coroutines_of(input));
-  const double arrivals = result.contains("offered") ? 0 : offered_to(result);  // not counted: chance, too
-  const double variance = 2 * under_way * (1 + under_way / workers_of(input)) + arrivals;
-  const double missing = offered_to(result) - ended_of(result);
-  return missing <= std::max(begin + kDeviations * std::sqrt(variance), kNothing * offered_to(result));
+  const double arrivals = result.contains("offered") ? 0 : offered;  // not counted: chance, too
+  const double chance =
+      kDeviations * std::sqrt(2 * under_way * (1 + under_way / workers_of(input)) + arrivals);
+  const double missing = offered - ended_of(result);
+  if (missing <= std::max(begin + std::min(chance, most), nothing)) return Load::kDone;
+  // Queues that fill keep the first half's; once they are full as many end as are asked for.
+  const double of_second_half = offered / 2 - static_cast<double>(input.finished_late);
+  if (input.finished_late > 0 && of_second_half <= std::max(std::min(chance, most / 2), nothing))
+    return Load::kFilling;
+  return missing <= begin + chance ? Load::kUnclear : Load::kTooMuch;
+}
+
+bool keeps_up(const RunInput& input, const json& result) {
+  const Load load = load_of(input, result);
+  return load == Load::kDone || load == Load::kFilling;
 }
 
 bool does_offered_load(const json& result) {
@@ -92,11 +104,20 @@ bool does_offered_load(const json& result) {
 }
 
 void warn_of_backlog(const RunInput& input, json& result) {
-  if (input.scenario->run.offered_per_s == 0 || input.window_ps == 0 || keeps_up(input, result)) return;
-  result["warning"].push_back(fmt::format(
-      "of the offered load {:.3g} % came to its end: more is asked for than the cluster does, and "
-      "latencies grow with the length of the run",
-      100 * ended_of(result) / offered_to(result)));
+  if (input.scenario->run.offered_per_s == 0 || input.window_ps == 0) return;
+  const Load load = load_of(input, result);
+  if (load == Load::kDone) return;
+  const std::string share = fmt::format("of the offered load {:.3g} % came to its end: ",
+                                        100 * ended_of(result) / offered_to(result));
+  if (load == Load::kFilling) {
+    result["warning"].push_back(share + "queues were still filling; lengthen run.warmup_us");
+  } else if (load == Load::kUnclear) {
+    result["warning"].push_back(
+        share + "the window is too short to tell whether the cluster does the rest; lengthen run.measure_us");
+  } else {
+    result["warning"].push_back(
+        share + "more is asked for than the cluster does, and latencies grow with the length of the run");
+  }
 }
 
 void warn_of_start(const RunInput& input, json& result) {

@@ -3,6 +3,7 @@
 // Pure functions; each adds a sentence to result["warning"], or none.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 
 #include "tools/result.hpp"
@@ -22,12 +23,21 @@ double ended_of(const nlohmann::json& result);
 double offered_to(const nlohmann::json& result);
 
 /// Whether as many as that came to their end in it, but for those under way and chance.
+enum class Load : std::uint8_t {
+  kDone,
+  kFilling,  // those of the second half did: before, queues had not had the time to fill
+  kUnclear,  // a good share is missing, but in a window as short as this it may be chance
+  kTooMuch,
+};
+Load load_of(const RunInput& input, const nlohmann::json& result);
+/// Done, or would be.
 bool keeps_up(const RunInput& input, const nlohmann::json& result);
 
 /// The same of a finished result.
 bool does_offered_load(const nlohmann::json& result);
 
-/// Where it did not, the backlog grows for as long as the run does.
+/// Where it did not, the backlog grows for as long as the run does, unless the warm-up or the window is too
+/// short.
 void warn_of_backlog(const RunInput& input, nlohmann::json& result);
 
 /// A rate of 0 and latencies of 0 mean that nothing was measured, not that nothing takes any time.

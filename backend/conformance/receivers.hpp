@@ -76,6 +76,8 @@ TEST_P(VerbsConformance, WithoutRetriesASendThatFindsNoRecvFails) {
     EXPECT_EQ(ids_of(at_a), range(1, 2));
     EXPECT_EQ(statuses_of(at_a), statuses({WcStatus::kRnrRetryExcErr, WcStatus::kWrFlushErr}));
     EXPECT_EQ(ends.near.state(), QpState::kError);
+    EXPECT_EQ(ends.far.state(), QpState::kRts) << "who had no RECV goes on";
+    post(ends.far, recv(7, b().sge(0, 8)));
     EXPECT_EQ(b().word(0), 0U);
     expect_silence();
   }

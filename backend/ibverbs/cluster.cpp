@@ -272,6 +272,13 @@ void Cluster::start_clock() {
   for (const auto& worker : workers_) worker->cpu().start_clock(now);
 }
 
+std::string Cluster::failed_event() const {
+  for (const auto& worker : workers_) {
+    if (std::string event = worker->context().failed_event(); !event.empty()) return event;
+  }
+  return "";
+}
+
 std::vector<PortDescription> Cluster::descriptions() const {
   std::vector<PortDescription> all;
   for (int nic = 0; nic < shape_.nics_per_node; ++nic) {

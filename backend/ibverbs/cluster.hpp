@@ -88,6 +88,9 @@ class Cluster {
   /// All workers' clocks are 0 now.
   void start_clock();
 
+  /// What a device has reported that ends a run (Context::failed_event); empty: nothing.
+  std::string failed_event() const;
+
   std::vector<PortDescription> descriptions() const;
   const std::string& warning() const { return area_.warning(); }
   /// Where this node's workers have TCP connections; empty: they have none.

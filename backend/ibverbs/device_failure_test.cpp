@@ -2,6 +2,7 @@
 //
 // Runs where there is a device (tools/rxe-vm has one), whose refusals are made up here.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +20,8 @@ namespace {
 
 ibv_cq* cq_that_does_not_grow = nullptr;
 int made_up_error = 0;
+std::vector<ibv_event_type> made_up_events;
+int acknowledged_events = 0;
 ibv_qp_attr modified{};  // what queue pairs were connected with
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
@@ -37,6 +40,16 @@ extern "C" int ibv_resize_cq(ibv_cq* cq, int cqe) {
   if (cq == cq_that_does_not_grow) return made_up_error;
   static const auto original = reinterpret_cast<int (*)(ibv_cq*, int)>(dlsym(RTLD_NEXT, "ibv_resize_cq"));
   return original(cq, cqe);
+}
+
+extern "C" int ibv_get_async_event(ibv_context*, ibv_async_event* event) {
+  if (made_up_events.empty()) return -1;
+  event->event_type = made_up_events.front();
+  made_up_events.erase(made_up_events.begin());
+  return 0;
+}
+extern "C" void ibv_ack_async_event(ibv_async_event*) {
+  ++acknowledged_events;
 }
 
 extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
@@ -70,6 +83,23 @@ class DeviceFailure : public testing::TestWithParam<int> {
   std::unique_ptr<CompletionQueue> send_cq_ = device_.create_cq(16);
   std::unique_ptr<CompletionQueue> recv_cq_ = device_.create_cq(16);
 };
+
+TEST_P(DeviceFailure, AFatalEventIsToldAndOthersAreNot) {
+  acknowledged_events = 0;
+  const Context& context = device_.context();
+  const std::string name = ibv_get_device_name(context.context()->device);
+  EXPECT_EQ(context.failed_event(), "");
+  made_up_events = {IBV_EVENT_COMM_EST, IBV_EVENT_PORT_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR};
+  EXPECT_EQ(context.failed_event(), name + " reports: local catastrophic error");
+  EXPECT_EQ(context.failed_event(), name + " reports: CQ error");
+  EXPECT_EQ(context.failed_event(), "");
+  EXPECT_EQ(acknowledged_events, 4) << "an event that is not acknowledged keeps its queue pair from going";
+}
+
+/// Events are asked for ten times a second by a thread that has more to do.
+TEST_P(DeviceFailure, NobodyWaitsForEvents) {
+  EXPECT_NE(fcntl(device_.context().context()->async_fd, F_GETFL) & O_NONBLOCK, 0);
+}
 
 TEST_P(DeviceFailure, ACompletionQueueThatDoesNotGrowSaysWhy) {
   cq_that_does_not_grow = static_cast<IbvCompletionQueue&>(*recv_cq_).get();

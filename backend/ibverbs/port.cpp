@@ -1,6 +1,7 @@
 #include "backend/ibverbs/port.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -151,6 +152,8 @@ Context::Context(const PortChoice& choice) {
   if (ibv_query_device(context_.get(), &device_attributes_) != 0) {
     throw UserError("", fmt::format("cannot query RDMA device {}{}", name, reason(errno)));
   }
+  // Events are looked for, not waited for (failed_event).
+  fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
   choose_port(choice.port);
   choose_gid(choice.gid_index);
   routes_by_gid_ = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ||
@@ -216,6 +219,25 @@ PortDescription Context::description() const {
   d.mtu = mtu_b();
   d.atomics = has_atomics();
   return d;
+}
+
+std::string Context::failed_event() const {
+  ibv_async_event event{};
+  while (ibv_get_async_event(context_.get(), &event) == 0) {
+    const ibv_event_type type = event.event_type;
+    ibv_ack_async_event(&event);
+    switch (type) {
+      case IBV_EVENT_DEVICE_FATAL:
+      case IBV_EVENT_CQ_ERR:
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR:
+        return fmt::format("{} reports: {}", ibv_get_device_name(context_->device), ibv_event_type_str(type));
+      default:  // a port that goes down may come up again: requests towards it fail if not
+        break;
+    }
+  }
+  return "";
 }
 
 std::string Context::near_cpus() const {

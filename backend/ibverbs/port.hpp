@@ -62,6 +62,9 @@ class Context {
   bool has_atomics() const { return device_attributes_.atomic_cap != IBV_ATOMIC_NONE; }
 
   PortDescription description() const;
+  /// An event (ibv_get_async_event(3)) after which completions may stay away or be flushed without a cause,
+  /// in words with the device's name; empty: none has come. Any thread.
+  std::string failed_event() const;
   /// The CPUs beside the device, as the kernel lists them; empty: it does not say (soft-RoCE is nowhere).
   std::string near_cpus() const;
 

@@ -30,9 +30,11 @@ class Initial final : public InitialValues, public Popularity {
     store_word(value.data(), 1000 + record.key());
     return true;
   }
-  bool popular(RecordId) const override { return false; }
-  std::uint64_t popular_records() const override { return 0; }
-  std::uint64_t records() const override { return kNodes * 128; }
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId) const override { return 0; }
+
+ private:
+  std::vector<RecordClass> classes_{{kSmall, kNodes * 128, 1}};
 };
 
 /// A worker a node and what its coroutines need.
@@ -40,7 +42,7 @@ struct Node {
   Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
        const Initial& initial)
       : store(layout, number, 1, cluster.memory(number), KeepLogged::kBackedUp),
-        cache(options.location_cache_b, options.location_cache_start, initial),
+        cache(options.location_cache_b, options.location_cache_start, initial, kNodes),
         occ{options, cycles, initial, initial, store, cache},
         worker(cluster.port(number),
                UdRpc::completions(cluster.port(number).shape(), kCoroutines, options.rpc) + 1024),

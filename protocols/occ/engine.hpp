@@ -111,7 +111,11 @@ class OccEngine final : public PolledMemory {
     cpu_.charge(Cost::kIndexLookup);
     if (!is_cached(record)) cpu_.charge(Cost::kMemoryMiss, 2);
   }
-  bool is_cached(RecordId record) const { return popular_cached_ && node_.popularity.popular(record); }
+  bool is_cached(RecordId record) const {
+    if (popular_cached_.empty()) return false;
+    const std::size_t its_class = node_.popularity.class_of(record);
+    return its_class < popular_cached_.size() && popular_cached_[its_class];
+  }
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
 
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.
@@ -143,7 +147,7 @@ class OccEngine final : public PolledMemory {
   NodeStore& store_;
   History* history_;  // null: nothing is recorded
   std::uint32_t inline_max_b_;
-  bool popular_cached_;  // the core's last-level cache has room for this node's popular records
+  std::vector<bool> popular_cached_;            // classes whose records are in the core's last-level cache
   NumberMap<std::unique_ptr<RemoteLog>> logs_;  // by node, made on first use
   std::vector<PolledLog> polled_logs_;          // by node; none without LOCK records
   std::vector<std::uint32_t> entry_of_node_;    // while log entries are built: number + 1, by node

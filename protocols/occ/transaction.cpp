@@ -35,17 +35,20 @@ std::string_view to_string(Phase phase) {
 
 namespace {
 
-/// Whether the records of a node that are often asked for, and their part of its index, fit into the cache
-/// that a socket's cores share; every socket's cores ask for all of them.
-bool popular_fit(const OccNode& node, std::uint64_t cache_b) {
+/// The classes of records that are often asked for, if those of a node, with their part of its index, fit
+/// into the cache that a socket's cores share; every socket's cores ask for all of them. Empty: they do not.
+std::vector<bool> popular_cached(const OccNode& node, std::uint64_t cache_b) {
   const StoreLayout& layout = node.store.layout();
-  std::uint64_t record_b = std::numeric_limits<std::uint64_t>::max();  // the smallest: at least so much
-  for (std::uint32_t table = 0; table < layout.tables(); ++table)
-    record_b = std::min<std::uint64_t>(record_b, layout.table(table).record.stride_b);
   const std::uint64_t index_b = ClusterHash::kBucketBytes / ClusterHash::kKeysPerBucket;
-  const std::uint64_t records =
-      node.popularity.popular_records() / static_cast<std::uint64_t>(layout.nodes());
-  return records * (record_b + index_b) <= cache_b;
+  const std::vector<RecordClass>& classes = node.popularity.classes();
+  std::vector<bool> popular = popular_classes(classes);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const std::uint64_t record_b = layout.table(classes[i].table).record.stride_b + index_b;
+    if (popular[i]) bytes += classes[i].records / static_cast<std::uint64_t>(layout.nodes()) * record_b;
+  }
+  if (bytes > cache_b) popular.clear();
+  return popular;
 }
 
 }  // namespace
@@ -58,7 +61,7 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
       store_(node.store),
       history_(history),
       inline_max_b_(worker.port().device().attributes().max_inline_data),
-      popular_cached_(popular_fit(node, cpu_.last_level_cache_b())),
+      popular_cached_(popular_cached(node, cpu_.last_level_cache_b())),
       entry_of_node_(static_cast<std::size_t>(node.store.layout().nodes())) {
   register_handlers();
   if (options().validation.lock != LockKind::kLogRecord) return;

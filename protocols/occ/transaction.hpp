@@ -79,6 +79,11 @@ class Transaction final : public WorkedOn {
   void prefetch_rest() const override;
 
   Task<bool> commit(std::int64_t effect);
+  /// Whether a commit changes the records; false: the run ends transactions before that (truncate_after).
+  bool installs() const {
+    return options().truncate_after == TruncateAfter::kNone ||
+           options().truncate_after == TruncateAfter::kCommitWithoutLogging;
+  }
   void abandon() { release_locks(); }
 
   AbortReason abort_reason() const { return reason_; }

@@ -3,6 +3,8 @@
 #include <tsl/robin_map.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "protocols/spread_bits.hpp"
@@ -15,9 +17,37 @@ struct RecordHash {
   std::size_t operator()(std::uint64_t packed) const { return spread_bits(packed); }
 };
 
-std::uint64_t share(std::uint64_t part, std::uint64_t whole) {
-  if (whole == 0 || part >= whole) return 1ULL << 32;
-  return static_cast<std::uint64_t>(static_cast<double>(part) / static_cast<double>(whole) * 4294967296.0);
+/// What a warm cache holds, and when it forgets.
+struct Warm {
+  double age = std::numeric_limits<double>::infinity();  // what is older is not held
+  double held = 0;                                       // entries
+  double older_per_entry = 0;                            // by how much age falls when one of them goes
+};
+
+Warm warm_start(const std::vector<RecordClass>& classes, double remote_share, double capacity) {
+  const auto held = [&](double age) {
+    double sum = 0;
+    for (const RecordClass& one : classes)
+      sum -= static_cast<double>(one.records) * std::expm1(-one.drawn * age);
+    return sum * remote_share;
+  };
+  double all = 0, least = std::numeric_limits<double>::infinity();
+  for (const RecordClass& one : classes) {
+    if (one.drawn == 0) continue;
+    all += static_cast<double>(one.records) * remote_share;
+    least = std::min(least, one.drawn);
+  }
+  Warm warm{.held = std::min(all, capacity)};
+  if (all <= capacity) return warm;
+  // At the upper end even the rarest is held; a double's bits are used up after 64 halvings.
+  double low = 0, high = 40 / least;
+  for (int i = 0; i < 64; ++i) (held((low + high) / 2) < capacity ? low : high) = (low + high) / 2;
+  warm.age = high;
+  double per_age = 0;
+  for (const RecordClass& one : classes)
+    per_age += static_cast<double>(one.records) * remote_share * one.drawn * std::exp(-one.drawn * warm.age);
+  warm.older_per_entry = per_age > 0 ? 1 / per_age : 0;
+  return warm;
 }
 
 }  // namespace
@@ -34,11 +64,10 @@ struct LocationCache::Shard {
   tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
   std::vector<Entry> entries{1};  // entry 0 holds the list's ends
   std::uint64_t capacity = 0;
-  bool warm = false;            // CacheStart::kWarm
-  std::uint64_t unseen = 0;     // warm entries of unpopular records that nobody has looked up yet
-  double unseen_share = 0;      // an unpopular record whose draw is below this is one of them
-  std::uint64_t unpopular = 0;  // unpopular records that fall to this shard and nobody has looked up yet
-  std::uint64_t popular = 0;    // warm entries of popular records
+  bool warm = false;           // CacheStart::kWarm
+  std::uint64_t unseen = 0;    // warm entries that nobody has looked up yet
+  double age = 0;              // of the oldest of them
+  double older_per_entry = 0;  // by how much that falls when one goes
 
   void unlink(std::uint32_t at) {
     entries[entries[at].previous].next = entries[at].next;
@@ -52,14 +81,13 @@ struct LocationCache::Shard {
   }
   void insert(std::uint64_t record, std::uint64_t slot, bool was_unseen) {
     std::uint32_t at = 0;
-    const std::uint64_t held = entries.size() - 1 + unseen + popular;
+    const std::uint64_t held = entries.size() - 1 + unseen;
     if (was_unseen || held < capacity) {
       at = static_cast<std::uint32_t>(entries.size());
       entries.emplace_back();
     } else if (unseen > 0) {
       --unseen;
-      unseen_share =
-          std::max(0.0, unseen_share - 1.0 / static_cast<double>(std::max<std::uint64_t>(unpopular, 1)));
+      age -= older_per_entry;
       at = static_cast<std::uint32_t>(entries.size());
       entries.emplace_back();
     } else {
@@ -80,23 +108,22 @@ struct LocationCache::Shard {
   }
 };
 
-LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity)
+LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity, int nodes)
     : start_(start), holds_any_(bytes > 0 || start == CacheStart::kFull), popularity_(popularity) {
   const std::uint64_t capacity = bytes / kEntryBytes;
-  const std::uint64_t popular = std::min(capacity, popularity.popular_records());
-  const std::uint64_t unpopular = popularity.records() - popularity.popular_records();
-  const std::uint64_t rest = std::min(capacity - popular, unpopular);
-  popular_share_ = share(popular, popularity.popular_records());
+  Warm warm;
+  if (start_ == CacheStart::kWarm) {
+    const std::vector<RecordClass>& classes = popularity.classes();
+    for (const RecordClass& one : classes) rates_.push_back(one.drawn);
+    warm = warm_start(classes, static_cast<double>(nodes - 1) / nodes, static_cast<double>(capacity));
+  }
   for (auto& shard : shards_) {
     shard = std::make_unique<Shard>();
     shard->capacity = capacity / kShards;
     shard->warm = start_ == CacheStart::kWarm;
-    if (shard->warm) {
-      shard->unseen = rest / kShards;
-      shard->unpopular = unpopular / kShards;
-      shard->unseen_share = unpopular == 0 ? 0.0 : static_cast<double>(rest) / static_cast<double>(unpopular);
-      shard->popular = popular / kShards;
-    }
+    shard->unseen = static_cast<std::uint64_t>(warm.held) / kShards;
+    shard->age = warm.age;
+    shard->older_per_entry = warm.older_per_entry * kShards;
   }
 }
 
@@ -107,9 +134,10 @@ LocationCache::Shard& LocationCache::shard_of(RecordId record) const {
 }
 
 bool LocationCache::starts_cached(const Shard& shard, RecordId record) const {
-  const std::uint64_t draw = spread_bits(record.packed + 1) >> 32;
-  if (popularity_.popular(record)) return draw < popular_share_;
-  return shard.unseen > 0 && static_cast<double>(draw) < shard.unseen_share * 4294967296.0;
+  const std::size_t its_class = popularity_.class_of(record);
+  if (shard.unseen == 0 || its_class == Popularity::kNoClass) return false;
+  const double draw = static_cast<double>(spread_bits(record.packed + 1) >> 32) * 0x1p-32;
+  return -std::log1p(-draw) < rates_[its_class] * shard.age;
 }
 
 std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t initial_slot) {
@@ -124,10 +152,7 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
     return shard.entries[found->second].slot;
   }
   if (start_ == CacheStart::kWarm && starts_cached(shard, record)) {
-    const bool popular = popularity_.popular(record);
-    std::uint64_t& left = popular ? shard.popular : shard.unseen;
-    if (left > 0) --left;
-    if (!popular && shard.unpopular > 0) --shard.unpopular;
+    --shard.unseen;
     shard.insert(record.packed, initial_slot, true);
     return initial_slot;
   }
@@ -143,10 +168,6 @@ void LocationCache::put(RecordId record, std::uint64_t slot) {
     shard.entries[found->second].slot = slot;
     return;
   }
-  // Looked up for the first time, and it was none of the warm entries.
-  const bool first =
-      found == shard.index.end() && start_ == CacheStart::kWarm && !popularity_.popular(record);
-  if (first && shard.unpopular > 0) --shard.unpopular;
   shard.insert(record.packed, slot, false);
 }
 

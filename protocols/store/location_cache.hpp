@@ -4,9 +4,12 @@
 // One per node, shared by its workers: any of them may call it at any time (locked by shard).
 //
 // Start: a run of a millisecond would see the cache of a cluster that has been up for a millisecond. A cache
-// that starts warm holds what one that has long been in use would hold, without being filled: the most
-// popular records as far as they fit, then a share of the rest, picked by a hash of their names. Such an
-// entry is made when it is first looked up; when room is needed, entries nobody has looked up go first.
+// that starts warm holds what one that has long been in use would hold, without being filled. There is an age
+// at which it evicts what nobody has looked up since (Che et al., "Hierarchical Web Caching Systems", JSAC
+// 2002): a record that is looked up at a rate r is held with a probability of 1 - exp(-r age), and the age is
+// the one at which all of them fill the cache. A record's own age comes from a hash of its name. Its entry is
+// made when it is first looked up; when room is needed, the oldest of those nobody has looked up yet go
+// first.
 #pragma once
 
 #include <array>
@@ -14,20 +17,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
-#include "protocols/checks/history.hpp"
+#include "protocols/store/popularity.hpp"
 
 namespace verbtwin::protocols {
-
-/// What a workload knows of its records' popularity: popular are those drawn more than twice as often as the
-/// average, and popular_records() says how many of them popular() names.
-class Popularity {
- public:
-  virtual ~Popularity() = default;
-  virtual bool popular(RecordId record) const = 0;
-  virtual std::uint64_t popular_records() const = 0;  // in the whole cluster
-  virtual std::uint64_t records() const = 0;          // in the whole cluster, the popular ones included
-};
 
 enum class CacheStart : std::uint8_t { kCold, kWarm, kFull };
 
@@ -36,8 +30,9 @@ class LocationCache {
   /// Key, location, recency: what an entry takes of the size given.
   static constexpr std::uint64_t kEntryBytes = 24;
 
-  /// `popularity` is not owned and outlives the cache.
-  LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity);
+  /// `popularity` is not owned and outlives the cache. Of each class of records the nodes have as many each,
+  /// and a node does not look its own up here.
+  LocationCache(std::uint64_t bytes, CacheStart start, const Popularity& popularity, int nodes);
   ~LocationCache();
 
   /// False: it has no room, so that nobody needs to ask.
@@ -56,7 +51,7 @@ class LocationCache {
   CacheStart start_;
   bool holds_any_;
   const Popularity& popularity_;
-  std::uint64_t popular_share_ = 0;  // of 2^32: how much of the popular records a warm cache holds
+  std::vector<double> rates_;  // by class: how often one of its records is looked up
   std::array<std::unique_ptr<Shard>, kShards> shards_;
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <pcg_random.hpp>
 #include <span>
+#include <vector>
 
 #include "protocols/spread_bits.hpp"
 
@@ -112,9 +113,28 @@ class Zipf {
     return static_cast<std::uint64_t>(std::min(rank, count_ - 1));
   }
 
-  /// How many ranks are drawn more than `times` as often as the average.
-  std::uint64_t drawn_more_than(double times) const {
-    return static_cast<std::uint64_t>(std::min(std::pow(count_ / (times * zeta_), 1 / theta_), count_));
+  /// Ranks that are drawn nearly as often as each other, and the share of the draws that they have together.
+  struct Ranks {
+    std::uint64_t count;
+    double share;
+  };
+  /// Four for each power of two, the most often drawn first.
+  std::vector<Ranks> classes() const {
+    std::vector<Ranks> classes;
+    const auto count = static_cast<std::uint64_t>(count_);
+    for (std::uint64_t first = 0, next = 0; first < count; first = next) {
+      const std::uint64_t step = std::max<std::uint64_t>(std::bit_floor(first + 1) / 4, 1);
+      next = std::min(first + step, count);
+      classes.push_back({next - first, (zeta(next, theta_) - zeta(first, theta_)) / zeta_});
+    }
+    return classes;
+  }
+  /// The place of a rank's among them.
+  static std::size_t class_of(std::uint64_t rank) {
+    const std::uint64_t number = rank + 1;
+    const int power = static_cast<int>(std::bit_width(number)) - 1;
+    if (power < 2) return rank;
+    return static_cast<std::size_t>(4 * (power - 2) + 3) + (number >> (power - 2) & 3);
   }
 
  private:

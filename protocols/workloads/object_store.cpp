@@ -48,9 +48,8 @@ class ObjectStore final : public Workload {
     return true;
   }
 
-  bool popular(RecordId) const override { return false; }
-  std::uint64_t popular_records() const override { return 0; }
-  std::uint64_t records() const override { return objects_; }
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId) const override { return 0; }
 
   Request draw(pcg32& random, Client) const override {
     Request request;
@@ -92,6 +91,7 @@ class ObjectStore final : public Workload {
   static std::uint64_t initial_count(RecordId record) { return spread(record.packed) >> 32; }
 
   std::uint64_t nodes_, per_node_, objects_;
+  std::vector<RecordClass> classes_{{0, objects_, 1}};
   std::size_t reads_, updates_;
   std::uint32_t value_b_;
 };

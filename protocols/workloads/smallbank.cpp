@@ -48,6 +48,14 @@ class SmallBank final : public Workload {
             static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))),
         inverted_(parameters.value("hot_set_inverted", false)) {
     if (hot_ + 2 > accounts_) hot_ = accounts_;
+    const double hit = hot_ == accounts_ ? 1 : hot_permille_ / 1000.0, all = static_cast<double>(accounts_);
+    const double hot = static_cast<double>(hot_), cold = std::max(all - hot, 1.0);
+    const double of_hot = inverted_ ? (1 - hit) / hot + hit / all : hit / hot;
+    const double of_cold = inverted_ ? hit / all : (1 - hit) / cold;
+    for (const std::uint32_t table : {kSavings, kChecking}) {
+      classes_.push_back({table, hot_, of_hot});
+      classes_.push_back({table, accounts_ - hot_, of_cold});
+    }
   }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
@@ -66,9 +74,11 @@ class SmallBank final : public Workload {
     return true;
   }
 
-  bool popular(RecordId record) const override { return record.key() * nodes_ + record.partition() < hot_; }
-  std::uint64_t popular_records() const override { return 2 * hot_; }
-  std::uint64_t records() const override { return 2 * accounts_; }
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId record) const override {
+    const bool hot = record.key() * nodes_ + record.partition() < hot_;
+    return 2 * record.table() + (hot ? 0 : 1);
+  }
 
   Request draw(pcg32& random, Client) const override {
     Request request;
@@ -181,6 +191,7 @@ class SmallBank final : public Workload {
   std::uint64_t nodes_, per_node_, accounts_, hot_;
   std::uint32_t hot_permille_;
   bool inverted_;
+  std::vector<RecordClass> classes_;
 };
 
 }  // namespace
@@ -193,7 +204,7 @@ RegistryEntry smallbank_entry() {
       {{"properties",
         {{"accounts_per_thread",
           number(100'000, 2, 100'000'000, "accounts per worker thread; a node holds threads times as many")},
-         {"hot_fraction", real(0.04, 0, 1, "share of the accounts that is hot")},
+         {"hot_fraction", real(0.04, 0, 1, "share of the accounts that is hot; two at least")},
          {"hot_probability",
           real(0.9, 0, 1, "share of the picks that go to hot accounts, to the tenth of a percent")},
          {"hot_set_inverted",

@@ -36,8 +36,6 @@ constexpr std::array<std::uint32_t, 7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
 constexpr std::array<std::uint32_t, kTables> kRowsOfTable = {1, kTypes, kTypes, kTypes* kStarts, 1};
 constexpr std::array<double, kTables> kAccessesOfTable = {35 + 2 + 14, 35, 10 + 2 + 2 + 2,
                                                           10 * (1 + kStarts) / 2.0 + 2 + 2, 14 + 2 + 2};
-constexpr double kRows = 2 + 2 * kTypes + kTypes * kStarts;
-constexpr double kAccesses = 51 + 35 + 16 + 24 + 18;
 
 struct Subscriber {
   std::uint64_t number;
@@ -92,14 +90,16 @@ class Tatp final : public Workload {
         per_node_(parameters.at("subscribers_per_node").get<std::uint64_t>()),
         subscribers_(nodes_ * per_node_),
         places_(subscribers_) {
-    // Who is drawn by x ones of a mask's n bits is drawn 3^x / 2^n as often as the average.
-    const int bits = static_cast<int>(std::bit_width(mask()));
-    for (std::size_t table = 0; table < kTables; ++table) {
-      const double average = kAccesses / kRows, row = kAccessesOfTable[table] / kRowsOfTable[table];
-      int& ones = popular_ones_[table];
-      while (ones <= bits && row * std::pow(3, ones) < 2 * average * std::pow(2, bits)) ++ones;
-      if (subscribers_ <= mask()) ones = bits + 1;  // the draws wrap around, and nobody stands out
-      popular_records_ += kRowsOfTable[table] * with_ones(subscribers_, bits, ones);
+    // Where the draws wrap around nobody stands out.
+    if (subscribers_ > mask()) bits_ = static_cast<int>(std::bit_width(mask()));
+    // Whose number has x ones among a mask's n bits is drawn 3^x / 2^n as often as the average.
+    for (std::uint32_t table = 0; table < kTables; ++table) {
+      const double each = kAccessesOfTable[table] / kRowsOfTable[table] / std::pow(2, bits_);
+      for (int ones = 0; ones <= bits_; ++ones) {
+        const std::uint64_t subscribers =
+            with_ones(subscribers_, bits_, ones) - with_ones(subscribers_, bits_, ones + 1);
+        classes_.push_back({table, kRowsOfTable[table] * subscribers, each * std::pow(3, ones)});
+      }
     }
   }
 
@@ -118,14 +118,12 @@ class Tatp final : public Workload {
 
   bool initial_value(RecordId record, std::span<std::byte> value) const override;
 
-  // A cache that has long been in use holds the rows that are looked at more than twice as often as the
-  // average row: how often follows from the table and from the ones in the subscriber's low bits.
-  bool popular(RecordId record) const override {
-    const std::uint64_t drawn = places_.number_at(place_of(record)) & mask();
-    return std::popcount(drawn) >= popular_ones_[record.table()];
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId record) const override {
+    const std::uint64_t drawn = places_.number_at(place_of(record)) & ((1ULL << bits_) - 1);
+    return record.table() * static_cast<std::size_t>(bits_ + 1) +
+           static_cast<std::size_t>(std::popcount(drawn));
   }
-  std::uint64_t popular_records() const override { return popular_records_; }
-  std::uint64_t records() const override { return subscribers_ * static_cast<std::uint64_t>(kRows); }
 
   Request draw(pcg32& random, Client) const override {
     Request request;
@@ -225,9 +223,9 @@ class Tatp final : public Workload {
   }
 
   std::uint64_t nodes_, per_node_, subscribers_;
-  Permutation places_;  // subscribers' among all partitions'
-  std::array<int, kTables> popular_ones_{};
-  std::uint64_t popular_records_ = 0;
+  Permutation places_;                // subscribers' among all partitions'
+  int bits_ = 0;                      // of the mask
+  std::vector<RecordClass> classes_;  // by table and ones
 };
 
 bool Tatp::initial_value(RecordId record, std::span<std::byte> value) const {

@@ -1,6 +1,7 @@
 #include "protocols/workloads/tpcc.hpp"
 
 #include <bit>
+#include <cmath>
 
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
@@ -20,9 +21,49 @@ std::uint32_t Terminal::item() {
 }
 
 /// Clause 2.6.2.2: of n with the name the one at n / 2, rounded up, counted from 1.
-std::uint32_t Terminal::customer_by_name() {
-  const auto called = data_.customers_called(non_uniform(255, 0, Data::kNames, kNameShift));
+std::uint32_t Terminal::middle_of(std::span<const std::uint32_t> called) {
   return called[(called.size() - 1) / 2];
+}
+
+std::uint32_t Terminal::customer() {
+  return non_uniform(kIdMask, 1, kCustomers, kIdShift);
+}
+std::uint32_t Terminal::customer_by_name() {
+  return middle_of(data_.customers_called(non_uniform(kNameMask, 0, Data::kNames, kNameShift)));
+}
+
+/// Whose low bits are l comes of a number with low bits k, a part of l, by as many draws of the mask as k has
+/// parts: summed over the k there are in each block of numbers.
+std::vector<double> Terminal::shares(std::uint32_t mask, std::uint32_t low, std::uint32_t count,
+                                     std::uint32_t shift) {
+  std::vector<double> shares(count);
+  std::vector<double> ways(mask + 1);
+  for (std::uint32_t block = 0; block < low + count; block += mask + 1) {
+    for (std::uint32_t k = 0; k <= mask; ++k) {
+      const bool is_there = block + k >= low && block + k < low + count;
+      ways[k] = is_there ? std::ldexp(1, std::popcount(k)) : 0;
+    }
+    for (std::uint32_t bit = 1; bit <= mask; bit <<= 1) {
+      for (std::uint32_t l = 0; l <= mask; ++l) ways[l] += (l & bit) != 0 ? ways[l ^ bit] : 0;
+    }
+    for (std::uint32_t l = 0; l <= mask; ++l)
+      shares[(block + l + shift) % count] += ways[l] / ((mask + 1.0) * count);
+  }
+  return shares;
+}
+
+std::vector<double> Terminal::payers(const Data& data) {
+  constexpr double kByName = kByNamePercent / 100.0;
+  std::vector<double> payers = shares(kIdMask, 1, kCustomers, kIdShift);
+  for (double& share : payers) share *= 1 - kByName;
+  const std::vector<double> names = shares(kNameMask, 0, Data::kNames, kNameShift);
+  for (std::uint32_t name = 0; name < names.size(); ++name)
+    payers[middle_of(data.customers_called(name))] += kByName * names[name];
+  return payers;
+}
+
+std::vector<double> Terminal::ordered(const Data& data) {
+  return shares(kItemMask, 1, data.items(), kItemShift);
 }
 
 std::uint32_t Terminal::other_warehouse() {
@@ -55,7 +96,7 @@ class Tpcc final : public Workload {
         threads_(static_cast<std::uint32_t>(threads)),
         full_mix_(parameters::value_of(kFullMix, parameters.at("mix"))),
         remote_line_(per_million(parameters.at("remote_share").get<double>())) {
-    for (std::uint32_t item = 0; item < data_.items(); ++item) popular_items_ += popular_item(item) ? 1U : 0U;
+    classify();
   }
 
   std::span<const std::string_view> transaction_names() const override {
@@ -82,18 +123,19 @@ class Tpcc final : public Workload {
     return data_.initial_value(record, value);
   }
 
-  // What is looked for at other nodes is stock, and items are drawn with more ones in their low bits than
-  // zeros (NURand, clause 2.1.6): a cache that has long been in use holds the stock of those that are drawn
-  // more than twice as often as the average.
-  bool popular(RecordId record) const override {
-    return record.table() == kStock && popular_item(static_cast<std::uint32_t>(record.key() % data_.items()));
-  }
-  std::uint64_t popular_records() const override { return popular_items_ * data_.warehouses(); }
-  std::uint64_t records() const override {
-    // Those of other nodes are asked for by payments alone, with a note on one in ten for their bad credit.
-    const std::uint64_t customers = full_mix_ ? kDistricts * kCustomers : 0;
-    const std::uint64_t noted = customers / 10;
-    return data_.warehouses() * (data_.items() + customers + noted);
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId record) const override {
+    switch (record.table()) {
+      case kStock:
+        return class_of_item_[record.key() % data_.items()];
+      case kCustomer:
+      case kCustomerData:
+        if (!full_mix_) return kNoClass;
+        return class_of_customer_[record.key() % kCustomers] +
+               (record.table() == kCustomerData ? kClasses : 0);
+      default:
+        return kNoClass;
+    }
   }
 
   Request draw(pcg32& random, Client client) const override {
@@ -131,18 +173,53 @@ class Tpcc final : public Workload {
   }
 
  private:
+  static constexpr std::size_t kClasses = 40;  // of a table
   static constexpr std::size_t kDeliveredRows = kDistricts * (4 + kLinesMax);
 
-  bool popular_item(std::uint32_t item) const {
-    const std::uint32_t drawn = (item + data_.items() - Terminal::kItemShift % data_.items()) % data_.items();
-    return std::popcount(drawn & Terminal::kItemMask) >= 8;
+  /// What is looked up at other nodes is the stock of remote lines, and the customers of remote payments,
+  /// with a note on those of bad credit.
+  void classify() {
+    constexpr double kLines = 10;  // of an order, in the mean
+    const double orders = full_mix_ ? kMixPercent[kNewOrderType] / 100.0 : 1;
+    class_of_item_ = add_classes(kStock, Terminal::ordered(data_), data_.warehouses(),
+                                 orders * kLines * remote_line_ / 1e6);
+    if (!full_mix_) return;
+    const double payments = kMixPercent[kPaymentType] / 100.0 * Terminal::kRemotePayments / 1e6;
+    class_of_customer_ =
+        add_classes(kCustomer, Terminal::payers(data_), data_.warehouses() * kDistricts, payments);
+    for (std::size_t i = 0; i < kClasses; ++i) {
+      const RecordClass customers = classes_[class_of_customer_.front() / kClasses * kClasses + i];
+      classes_.push_back({kCustomerData, customers.records / Data::kBadCreditOneIn, customers.drawn});
+    }
+  }
+
+  /// By half powers of two of the share that a row has of those of its warehouse or district, of which there
+  /// are `copies`. Returns each row's class.
+  std::vector<std::size_t> add_classes(std::uint32_t table, const std::vector<double>& shares,
+                                       std::uint64_t copies, double draws) {
+    const std::size_t first = classes_.size();
+    for (std::size_t i = 0; i < kClasses; ++i) classes_.push_back({table, 0, 0});
+    std::vector<std::size_t> class_of;
+    for (const double share : shares) {
+      const double step = share > 0 ? 2 * std::log2(share * static_cast<double>(shares.size())) : -100;
+      const double middle = kClasses / 2;
+      class_of.push_back(
+          first + static_cast<std::size_t>(std::clamp(std::round(step) + middle, 0.0, kClasses - 1.0)));
+      RecordClass& one = classes_[class_of.back()];
+      one.records += copies;
+      one.drawn += share * draws;
+    }
+    for (std::size_t i = first; i < classes_.size(); ++i)
+      classes_[i].drawn /= static_cast<double>(std::max<std::uint64_t>(classes_[i].records, 1));
+    return class_of;
   }
 
   Data data_;
   std::uint32_t threads_;
   bool full_mix_;
   std::uint32_t remote_line_;
-  std::uint64_t popular_items_ = 0;
+  std::vector<RecordClass> classes_;
+  std::vector<std::size_t> class_of_item_, class_of_customer_;  // the same in all warehouses and districts
 };
 
 }  // namespace
@@ -157,7 +234,7 @@ RegistryEntry tpcc_entry() {
                         "new-order alone, or 45 new-order, 43 payment, 4 order-status, 4 delivery, 4 "
                         "stock-level")},
          {"warehouses_per_node",
-          number(24, 1, 4096, "warehouses of a node; its worker t's are t, t + threads, ...")},
+          number(24, 1, 1747, "warehouses of a node; its worker t's are t, t + threads, ...")},
          {"items", number(100'000, 100, 100'000, "items in the catalogue, and stock rows of a warehouse")},
          {"remote_share", real(0.01, 0, 1,
                                "probability that an order line is supplied by another warehouse, any of "

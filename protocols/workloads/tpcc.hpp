@@ -36,18 +36,32 @@ class Terminal {
   std::uint32_t home() const { return home_; }
   pcg32& random() { return random_; }
   std::uint32_t district() { return random_(kDistricts); }
-  std::uint32_t customer() { return non_uniform(1023, 1, kCustomers, 259); }
+  std::uint32_t customer();
   std::uint32_t customer_by_name();
+  /// Clause 2.5.1.2: who pays, or asks for the status of an order, is called by name.
+  bool is_by_name() { return random_(100) < kByNamePercent; }
   std::uint32_t item();
   std::uint32_t other_warehouse();
   bool line_is_remote() { return draw_remote(remote_line_per_million_); }
-  bool payment_is_remote() { return draw_remote(150'000); }
+  bool payment_is_remote() { return draw_remote(kRemotePayments); }
 
+  /// By customer, of a district: its share of the payments there. By item: its share of the orders' lines.
+  static std::vector<double> payers(const Data& data);
+  static std::vector<double> ordered(const Data& data);
+
+  static constexpr std::uint32_t kRemotePayments = 150'000;  // of a million
   static constexpr std::uint32_t kItemMask = 8191, kItemShift = 7911;
   /// C-Run of last names, 65 to 119 from C-Load, which is 0, and neither 96 nor 112 (clause 2.1.6.1).
   static constexpr std::uint32_t kNameShift = 87;
 
  private:
+  static constexpr std::uint32_t kByNamePercent = 60;
+  static constexpr std::uint32_t kIdMask = 1023, kIdShift = 259, kNameMask = 255;
+
+  /// How often non_uniform() draws each number.
+  static std::vector<double> shares(std::uint32_t mask, std::uint32_t low, std::uint32_t count,
+                                    std::uint32_t shift);
+  static std::uint32_t middle_of(std::span<const std::uint32_t> called);
   /// NURand over `count` numbers from `low` on (clause 2.1.6), counted from 0.
   std::uint32_t non_uniform(std::uint32_t mask, std::uint32_t low, std::uint32_t count, std::uint32_t shift);
   bool draw_remote(std::uint32_t per_million);

@@ -96,8 +96,8 @@ bool Data::initial_value(RecordId record, std::span<std::byte> value) const {
     case kDistrict:
       return put(value, District{kDistrictYtdCents, kInitialOrders, mixed(record, 2001), 0, 0});
     case kCustomer:
-      return put(value,
-                 Customer{-1000, 1000, 1, 0, mixed(record, 5001), mixed(record, 10, 1) == 0 ? 1U : 0U});
+      return put(value, Customer{-1000, 1000, 1, 0, mixed(record, 5001),
+                                 mixed(record, kBadCreditOneIn, 1) == 0 ? 1U : 0U});
     case kStock:
       return put(value, Stock{static_cast<std::int32_t>(10 + mixed(record, 91)), 0, 0, 0});
     case kOrder:

@@ -151,6 +151,7 @@ class Data {
   /// The customers of a district that have a last name, ordered by first name: the same in all districts.
   std::span<const std::uint32_t> customers_called(std::uint32_t name) const { return by_name_[name]; }
   static constexpr std::uint32_t kNames = 1000;
+  static constexpr std::uint32_t kBadCreditOneIn = 10;
 
  private:
   RecordId at(Table table, std::uint32_t w, std::uint64_t row, std::uint64_t rows) const {

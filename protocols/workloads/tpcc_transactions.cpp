@@ -121,7 +121,7 @@ Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) 
   const std::uint32_t w = terminal.home(), d = terminal.district();
   const std::uint32_t customer_w = terminal.payment_is_remote() ? terminal.other_warehouse() : w;
   const std::uint32_t customer_d = customer_w == w ? d : terminal.district();
-  const bool by_name = terminal.random()(100) < 60;
+  const bool by_name = terminal.is_by_name();
   const std::uint32_t c = by_name ? terminal.customer_by_name() : terminal.customer();
   const std::uint32_t cents = draw_between(terminal.random(), 100, 500'000);
 
@@ -153,7 +153,7 @@ Task<Outcome> run_payment(const Data& data, Transaction& tx, Terminal terminal) 
 
 Task<Outcome> run_order_status(const Data& data, Transaction& tx, Terminal terminal) {
   const std::uint32_t w = terminal.home(), d = terminal.district();
-  const bool by_name = terminal.random()(100) < 60;
+  const bool by_name = terminal.is_by_name();
   const std::uint32_t c = by_name ? terminal.customer_by_name() : terminal.customer();
   if (by_name) tx.look_up_local(1);
   tx.read(data.customer(w, d, c));

@@ -56,9 +56,8 @@ class Tpce final : public Workload {
 
   bool initial_value(RecordId record, std::span<std::byte> value) const override;
 
-  bool popular(RecordId record) const override { return record.table() == kLastTrade; }
-  std::uint64_t popular_records() const override { return nodes_ * securities_per_node_; }
-  std::uint64_t records() const override { return popular_records(); }
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId record) const override { return record.table() == kLastTrade ? 0 : kNoClass; }
 
   Request draw(pcg32& random, Client client) const override {
     Request request;
@@ -111,6 +110,8 @@ class Tpce final : public Workload {
   }
 
   std::uint64_t nodes_, per_node_, securities_per_node_;
+  std::vector<RecordClass> classes_{
+      {kLastTrade, nodes_* securities_per_node_, 1}};  // all else is of the customer's own node
 };
 
 bool Tpce::initial_value(RecordId record, std::span<std::byte> value) const {

@@ -24,9 +24,11 @@ constexpr auto kMixes = std::to_array<parameters::Word<Mix>>({{"A", {50, 50, 0, 
                                                               {"E", {0, 0, 5, 95, 0}},
                                                               {"F", {50, 0, 0, 0, 50}}});
 
-/// The ordered index that scans use (mix E): leaves of 64 keys in a row, a bit for each that exists. A leaf
-/// is a record like any other, so that what a scan did not find is validated too; it is reached by RPC.
-constexpr std::uint64_t kLeafKeys = 64;
+/// The ordered index that scans use (mix E): leaves of 64 places in a row, a bit for each whose key exists. A
+/// leaf is a record like any other, so that what a scan did not find is validated too; it is reached by RPC.
+/// Between two keys that are loaded there is room for one that is inserted.
+constexpr std::uint64_t kLeafPlaces = 64;
+constexpr std::uint64_t kLoadedPlaces = 0x5555'5555'5555'5555;
 constexpr std::size_t kLeavesMax = 8;  // of a scan, which ends behind them
 struct Leaf {
   std::uint64_t keys;
@@ -46,14 +48,21 @@ class Ycsb final : public Workload {
         zipf_(records_, parameters.at("theta").get<double>()),
         places_(records_),
         threads_(static_cast<std::uint64_t>(threads)),
-        inserts_(nodes_ * threads_) {}
+        inserts_(nodes_ * threads_) {
+    // By rank; of the latest, what was loaded last. What a scan reads behind its first key is of any rank.
+    const double behind = scans() ? (1 + static_cast<double>(kScanMax)) / 2 - 1 : 0;
+    for (const Zipf::Ranks& ranks : zipf_.classes()) {
+      const double each = ranks.share / static_cast<double>(ranks.count);
+      classes_.push_back({kUserTable, ranks.count, each + behind / static_cast<double>(records_)});
+    }
+  }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
   /// The second half of each partition's keys is empty at first.
   std::vector<TableSpec> tables() const override {
     std::vector<TableSpec> tables{{"usertable", value_b_, 2 * per_node_}};
     if (scans()) {
-      const std::uint64_t leaves = 2 * records_ / kLeafKeys + 1;
+      const std::uint64_t leaves = 2 * records_ / kLeafPlaces + 1;
       tables.push_back({"ordered_index", sizeof(Leaf), leaves / nodes_ + 1, false, true});
     }
     return tables;
@@ -64,9 +73,10 @@ class Ycsb final : public Workload {
 
   bool initial_value(RecordId record, std::span<std::byte> value) const override {
     if (record.table() == kOrderedIndex) {
-      const std::uint64_t first = (record.key() * nodes_ + record.partition()) * kLeafKeys;
-      const std::uint64_t there = first < records_ ? std::min(records_ - first, kLeafKeys) : 0;
-      store_word(value.data(), there == kLeafKeys ? ~0ULL : (1ULL << there) - 1);
+      const std::uint64_t first = (record.key() * nodes_ + record.partition()) * kLeafPlaces;
+      const std::uint64_t places = first < 2 * records_ ? std::min(2 * records_ - first, kLeafPlaces) : 0;
+      store_word(value.data(),
+                 places == kLeafPlaces ? kLoadedPlaces : kLoadedPlaces & ((1ULL << places) - 1));
       return true;
     }
     std::ranges::fill(value, static_cast<std::byte>(spread(record.packed)));
@@ -74,15 +84,12 @@ class Ycsb final : public Workload {
     return record.key() < per_node_;
   }
 
-  // A cache that has long been in use holds the records that are drawn more than twice as often as the
-  // average: of scans those they begin at, of the latest what was loaded last.
-  bool popular(RecordId record) const override {
-    if (record.table() != kUserTable || record.key() >= per_node_) return false;
+  const std::vector<RecordClass>& classes() const override { return classes_; }
+  std::size_t class_of(RecordId record) const override {
+    if (record.table() != kUserTable || record.key() >= per_node_) return kNoClass;
     const std::uint64_t number = places_.number_at(record.key() * nodes_ + record.partition());
-    return (latest_ ? records_ - 1 - number : number) < popular_records();
+    return Zipf::class_of(latest_ ? records_ - 1 - number : number);
   }
-  std::uint64_t popular_records() const override { return popular_; }
-  std::uint64_t records() const override { return mix_[kInsert] > 0 ? 2 * records_ : records_; }
 
   Request draw(pcg32& random, Client client) const override {
     Request request;
@@ -108,7 +115,9 @@ class Ycsb final : public Workload {
       store_word(bytes.data(), 0);
       return true;
     };
-    return check_updates(accesses, value_b_, no_leaf, [](RecordId) { return 0; });
+    CheckReport report = check_updates(accesses, value_b_, no_leaf, [](RecordId) { return 0; });
+    if (scans()) check_index(accesses, value, report);
+    return report;
   }
 
  private:
@@ -131,9 +140,31 @@ class Ycsb final : public Workload {
     if (back < own) return insert_key(worker, committed - 1 - back);
     return places_.place_of(records_ - 1 - (back - own));
   }
+  /// Where a key stands in the index, and which one stands there.
+  std::uint64_t place_in_index(std::uint64_t key) const {
+    return key < records_ ? 2 * key : 2 * (key - records_) + 1;
+  }
+  std::uint64_t key_at(std::uint64_t place) const { return place / 2 + (place % 2 == 0 ? 0 : records_); }
   RecordId leaf(std::uint64_t number) const {
     return RecordId::make(kOrderedIndex, static_cast<std::uint32_t>(number % nodes_), number / nodes_);
   }
+
+  /// A key that was inserted is in the index.
+  void check_index(const GroupedAccesses& accesses, const FinalValue& value, CheckReport& report) const {
+    std::vector<std::byte> row(value_b_);
+    for (const RecordId record : accesses.written()) {
+      if (record.table() != kUserTable || record.key() < per_node_ || !value(record, row)) continue;
+      const std::uint64_t number = (record.key() - per_node_) * nodes_ + record.partition();
+      const std::uint64_t place = place_in_index(records_ + number);
+      Leaf keys{};
+      value(leaf(place / kLeafPlaces), std::as_writable_bytes(std::span(&keys, 1)));
+      if ((keys.keys >> place % kLeafPlaces & 1) != 0) continue;
+      if (report.violations++ < kExamplesMax)
+        report.examples.push_back("key " + std::to_string(records_ + number) + " is not in the index");
+    }
+  }
+
+  static constexpr std::uint64_t kExamplesMax = 3;
 
   Task<Outcome> one_record(Transaction& tx, Request request) const;
   Task<Outcome> scan(Transaction& tx, std::uint64_t from, std::uint64_t count) const;
@@ -144,7 +175,7 @@ class Ycsb final : public Workload {
   std::uint32_t value_b_;
   Zipf zipf_;
   Permutation places_;  // of records in the order of their popularity, or of their insertion, among all keys
-  std::uint64_t popular_ = zipf_.drawn_more_than(2);
+  std::vector<RecordClass> classes_;
   std::uint64_t threads_;
   /// How many a worker has drawn, and how many of these are there. Only that worker looks at it.
   struct alignas(64) Inserts {
@@ -158,7 +189,8 @@ Task<Outcome> Ycsb::one_record(Transaction& tx, Request request) const {
   const bool writes = request.type != kRead, inserts = request.type == kInsert;
   const bool into_index = scans() && inserts;
   const int row = writes ? tx.update(record(key)) : tx.read(record(key));
-  const int index = into_index ? tx.update(leaf(key / kLeafKeys)) : 0;
+  const std::uint64_t place = place_in_index(key);
+  const int index = into_index ? tx.update(leaf(place / kLeafPlaces)) : 0;
   auto executing = tx.execute();
   if (!co_await executing) co_return Outcome::kAborted;
   const bool found = writes || tx.exists(row);
@@ -167,24 +199,24 @@ Task<Outcome> Ycsb::one_record(Transaction& tx, Request request) const {
     tx.insert(row);
     ++tx.value<std::uint64_t>(row);
   }
-  if (into_index) tx.value<Leaf>(index).keys |= 1ULL << key % kLeafKeys;
+  if (into_index) tx.value<Leaf>(index).keys |= 1ULL << place % kLeafPlaces;
   auto committing = tx.commit(writes ? 1 : 0);
   if (!co_await committing) co_return Outcome::kAborted;
-  if (inserts) ++inserts_[request.arguments[2]].committed;
+  if (inserts && tx.installs()) ++inserts_[request.arguments[2]].committed;
   co_return found ? Outcome::kCommitted : Outcome::kUserAborted;
 }
 
 /// The next `count` keys that exist: their leaves first, then the records.
 Task<Outcome> Ycsb::scan(Transaction& tx, std::uint64_t from, std::uint64_t count) const {
-  const std::uint64_t last_leaf = (2 * records_ - 1) / kLeafKeys;
+  const std::uint64_t last_leaf = (2 * records_ - 1) / kLeafPlaces;
   std::array<std::uint64_t, kScanMax> keys{};
-  std::uint64_t found = 0, at = from;
+  std::uint64_t found = 0, at = place_in_index(from);
   std::size_t leaves = 0;
-  while (found < count && leaves < kLeavesMax && at / kLeafKeys <= last_leaf) {
-    // As many leaves as would do if all keys existed.
+  while (found < count && leaves < kLeavesMax && at / kLeafPlaces <= last_leaf) {
+    // As many leaves as do where only loaded keys exist.
     const std::size_t first = leaves;
-    const std::uint64_t end = std::min((at + count - found - 1) / kLeafKeys, last_leaf);
-    for (std::uint64_t number = at / kLeafKeys; number <= end && leaves < kLeavesMax; ++number, ++leaves) {
+    const std::uint64_t end = std::min((at + 2 * (count - found - 1)) / kLeafPlaces, last_leaf);
+    for (std::uint64_t number = at / kLeafPlaces; number <= end && leaves < kLeavesMax; ++number, ++leaves) {
       tx.read(leaf(number));
     }
     auto looking = tx.execute();
@@ -192,8 +224,8 @@ Task<Outcome> Ycsb::scan(Transaction& tx, std::uint64_t from, std::uint64_t coun
     for (std::size_t i = first; i < leaves; ++i) {
       const std::uint64_t bits = tx.value<Leaf>(static_cast<int>(i)).keys;
       do {
-        if (found < count && (bits >> at % kLeafKeys & 1) != 0) keys[found++] = at;
-      } while (++at % kLeafKeys != 0);
+        if (found < count && (bits >> at % kLeafPlaces & 1) != 0) keys[found++] = key_at(at);
+      } while (++at % kLeafPlaces != 0);
     }
   }
   for (std::uint64_t i = 0; i < found; ++i) tx.read(record(keys[i]));

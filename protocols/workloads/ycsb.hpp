@@ -10,7 +10,7 @@
 // has inserted, and behind its first one from the last one that was loaded. A read that finds no record (its
 // worker's commits may overtake each other) counts as ended by its own rules. A stripe that is used up is
 // gone through again. E scans an ordered index, whose leaves are reached by RPC: the next keys that exist,
-// and then their records; its inserts enter their key there.
+// and then their records; its inserts enter their key there, between two that were loaded.
 //
 // Who makes it and which thread calls what: workload.hpp.
 #pragma once
