@@ -59,6 +59,19 @@ TEST(HtmlReport, ShowsWhatARunHas) {
     EXPECT_THAT(page, HasSubstr(part));
 }
 
+/// A phase that few transactions have takes little of the time, however long it is.
+TEST(HtmlReport, AShareOfTheTimeIsOverAllTransactions) {
+  json result = transactions();
+  result["committed"] = 1000;
+  result["phases"] = {{"execution", {{"count", 1000}, {"mean_us", 9.0}, {"p50_us", 8.0}}},
+                      {"logging", {{"count", 100}, {"mean_us", 10.0}, {"p50_us", 9.5}}},
+                      {"commit", {{"count", 0}, {"mean_us", 0.0}, {"p50_us", 0.0}}}};
+  const std::string page = html_report(result);
+  EXPECT_THAT(page, HasSubstr("width:90.00%\"></i></div></td><td>9.00</td><td>8.00</td><td>100.0 %<"));
+  EXPECT_THAT(page, HasSubstr("width:10.00%\"></i></div></td><td>10.0</td><td>9.50</td><td>10.0 %<"));
+  EXPECT_THAT(page, Not(HasSubstr("<td>commit</td>"))) << "nobody had it";
+}
+
 TEST(HtmlReport, HasTheLoadThatWasOffered) {
   json result = transactions();
   EXPECT_THAT(html_report(result), Not(HasSubstr("offered")));

@@ -94,6 +94,21 @@ TEST_P(OfferedLoad, AWindowOfFewTransactionsTellsItToo) {
   EXPECT_THAT(result.value("warning", json()).dump(), HasSubstr("more is asked for than the cluster does"));
 }
 
+/// However few there are: what chance could hide is not called done.
+TEST_P(OfferedLoad, AShortWindowDoesNotHideAGoodShareOfTheLoad) {
+  const double offered = most_per_s_ * 1.4;
+  for (int seed = 1; seed <= 5; ++seed) {
+    const json result = run_offered(GetParam(), offered,
+                                    {"run.warmup_us=50", fmt::format("run.measure_us={}", 200e6 / offered),
+                                     fmt::format("run.seed={}", seed)});
+    EXPECT_LT(ended(result), 0.93 * result.at("offered").get<double>()) << "of no use as a test";
+    EXPECT_NE(result.at("bottleneck").at("resource"), "offered_load") << seed;
+    EXPECT_THAT(result.value("warning", json()).dump(),
+                testing::AnyOf(HasSubstr("more is asked for"), HasSubstr("too short to tell")))
+        << seed;
+  }
+}
+
 /// Queues at the window's two ends differ by more than those of independent transactions would.
 TEST_P(OfferedLoad, ALongQueueIsNotBehind) {
   const Overrides alone = {"cluster.coroutines=1", "run.check=none"};

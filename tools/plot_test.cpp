@@ -59,6 +59,18 @@ TEST_F(PlotTest, AUsersNamesAreTextAndNothingElse) {
   EXPECT_THAT(svg, HasSubstr("no character")) << "U+FFFF, which would be no XML";
 }
 
+/// gnuplot does not know a quote that is doubled at the beginning of a text.
+TEST_F(PlotTest, QuotesAreApostrophes) {
+  for (const char* name : {"'quoted' name", "it''s", "'", "''"}) {
+    Panel panel = two_curves();
+    panel.title = panel.curves[0].name = name;
+    const fs::path svg = directory_ / "quoted.svg";
+    EXPECT_EQ(draw(plot_script({panel}), svg), "") << name;
+    EXPECT_TRUE(fs::exists(svg)) << name;
+    fs::remove(svg);
+  }
+}
+
 TEST_F(PlotTest, SaysWhyThereIsNone) {
   EXPECT_THAT(draw("no such command\n", directory_ / "x.svg"), HasSubstr("gnuplot failed (1)"));
   EXPECT_THAT(draw(plot_script({two_curves()}), directory_ / "nowhere" / "x.svg"), HasSubstr("nowhere"));
@@ -119,6 +131,25 @@ TEST(SweepPlot, DrawsBarsWhereNamesVary) {
   ASSERT_EQ(panels[0].curves.size(), 1U);
   EXPECT_THAT(panels[0].curves[0].points, ElementsAre(Pair(0, 1), Pair(1, 2)));
   EXPECT_TRUE(sweep_panels({row("a", 1, 1e3, 5)}).empty());
+}
+
+TEST(SweepPlot, SaysOfANumberWhatItIsAndOfAnObjectWhatWasWritten) {
+  const auto with_workload = [](int nodes, const nlohmann::json& written, const std::string& filled_in) {
+    SweepRow one = row("a", 1, 1e3, 5);
+    one.settings = {{"cluster.nodes", nodes}, {"workload", written}};
+    one.result["scenario"]["cluster"]["nodes"] = nodes;
+    one.result["scenario"]["workload"] = {{"name", written.at("name")}, {"filled_in", filled_in}};
+    return one;
+  };
+  const std::string much(500, 'x');
+  const nlohmann::json tatp = {{"name", "tatp"}}, bank = {{"name", "smallbank"}, {"hot_fraction", 0.1}};
+  const auto panels = sweep_panels({with_workload(3, tatp, much), with_workload(3, bank, much),
+                                    with_workload(4, tatp, much), with_workload(4, bank, much)});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_THAT(panels[0].categories, ElementsAre("tatp", R"({"hot_fraction":0.1,"name":"smallbank"})"));
+  ASSERT_EQ(panels[0].curves.size(), 2U);
+  EXPECT_EQ(panels[0].curves[0].name, "nodes 3");
+  EXPECT_EQ(panels[0].curves[1].name, "nodes 4");
 }
 
 calibration::Experiment experiment(const std::vector<std::pair<std::string, std::string>>& points) {
