@@ -180,10 +180,10 @@ TEST_P(WarmLocationCache, HitsAsOftenAsOneThatHasLongBeenInUse) {
 TEST_P(WarmLocationCache, HasTheMoreRoomTheMoreRecordsAreItsNodesOwn) {
   const auto& [capacity, popular, records] = GetParam();
   const KeyPopularity popularity(popular, records);
-  const auto found = [&](int nodes) {
-    LocationCache cache(bytes_for(capacity), CacheStart::kWarm, popularity, nodes);
+  const auto found = [&, room = capacity, keys = records](int nodes) {
+    LocationCache cache(bytes_for(room), CacheStart::kWarm, popularity, nodes);
     double count = 0;
-    for (std::uint64_t k = 0; k < records; k += 2) {
+    for (std::uint64_t k = 0; k < keys; k += 2) {
       const auto slot = cache.find(key(k), k + 9);
       if (!slot) continue;
       EXPECT_EQ(*slot, k + 9);
