@@ -139,8 +139,7 @@ System::~System() = default;
 /// A transaction's entry names records of all nodes; the coordinator's log is no log of its records' backups.
 KeepLogged System::keep_logged() const {
   if (!parameters_.check) return KeepLogged::kNothing;
-  const bool coordinators = parameters_.options.logging.placement == LogPlacement::kCoordinator;
-  return coordinators ? KeepLogged::kAll : KeepLogged::kBackedUp;
+  return log_writes_of(parameters_.options) == LogWrites::kAreKept ? KeepLogged::kAll : KeepLogged::kBackedUp;
 }
 
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
@@ -196,7 +195,8 @@ LogSpec System::log_spec() {
 struct NodeProgram::Shared {
   Shared(const System& s, int node, NodeMemory& memory)
       : system(s),
-        store(s.layout(), node, s.parameters().shape.threads, memory, s.keep_logged()),
+        store(s.layout(), node, s.parameters().shape.threads, memory, log_writes_of(s.parameters().options),
+              s.keep_logged()),
         cache(s.parameters().options.location_cache_b, s.parameters().options.location_cache_start,
               s.workload(), s.parameters().shape.nodes),
         occ{s.parameters().options, s.cycles(), s.workload(), s.workload(), store, cache} {}

@@ -21,6 +21,7 @@ class FinalStatesTest : public testing::Test {
   FinalStatesTest() {
     for (int node = 0; node < kNodes; ++node)
       stores_.push_back(std::make_unique<protocols::NodeStore>(layout_, node, 1, cluster_.memory(node),
+                                                               protocols::LogWrites::kAreApplied,
                                                                protocols::KeepLogged::kNothing));
   }
 

@@ -42,7 +42,8 @@ ConnectedEchoLayout::ConnectedEchoLayout(const EchoOptions& options, const Clust
     return polled ? static_cast<std::uint32_t>(whole_words(bytes)) + 8 : bytes;
   };
   request_b = on_the_wire(options.payload_b);
-  reply_b = on_the_wire(options.reply_b);
+  // A datagram is found by its completion: nobody looks for its last word.
+  reply_b = options.transport == Transport::kHerd ? options.reply_b : on_the_wire(options.reply_b);
   stride_b = whole_lines(std::max(request_b, reply_b));
   ring = std::bit_ceil(2 * static_cast<std::uint32_t>(coroutines));
   const std::size_t rings_b = static_cast<std::size_t>(shape.nodes) * ring * stride_b;
@@ -87,7 +88,7 @@ void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterSha
   if (layout.reply_b > device.mtu) {
     throw UserError(options.reply_b == options.payload_b ? "/workload/payload_b" : "/workload/reply_b",
                     "a reply of herd is one datagram, and this device's hold " + std::to_string(device.mtu) +
-                        " B: up to " + std::to_string((device.mtu & ~7U) - 8) + " B are allowed");
+                        " B: up to so many are allowed");
   }
   const std::uint32_t replies = replies_max(shape, layout.ring);
   if (replies > device.max_qp_wr) {

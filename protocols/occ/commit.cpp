@@ -28,11 +28,10 @@ void Transaction::record_history(std::int64_t effect) {
 /// Where the coordinator's log holds the transaction, the backups of its records are brought up to date
 /// before the primaries let go of the locks.
 Task<bool> Transaction::update_backups() {
-  if (options().sabotage.skip_backup_update) co_return true;
   RequestBatch batch(engine_.worker_, options().commit, this);
   Acknowledgements acknowledgements(batch.group());
   for (const Item& item : items()) {
-    if (!item.is_write) continue;
+    if (!item.is_write || (options().sabotage.skip_backup_update && item.node == store().node())) continue;
     for (int rank = 1; rank < store().layout().replicas(); ++rank) {
       update_backup(item, store().layout().backup_node(item.node, rank), acknowledgements);
       auto sent = batch.next();

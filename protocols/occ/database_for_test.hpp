@@ -41,7 +41,7 @@ class Initial final : public InitialValues, public Popularity {
 struct Node {
   Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
        const Initial& initial)
-      : store(layout, number, 1, cluster.memory(number), KeepLogged::kBackedUp),
+      : store(layout, number, 1, cluster.memory(number), log_writes_of(options), KeepLogged::kBackedUp),
         cache(options.location_cache_b, options.location_cache_start, initial, kNodes),
         occ{options, cycles, initial, initial, store, cache},
         worker(cluster.port(number),

@@ -32,6 +32,12 @@ class InitialValues {
   virtual bool initial_value(RecordId record, std::span<std::byte> value) const = 0;
 };
 
+/// With the log at the coordinator backups are told of what changes by RPC, before the primary.
+inline LogWrites log_writes_of(const OccOptions& options) {
+  return options.logging.placement == LogPlacement::kCoordinator ? LogWrites::kAreKept
+                                                                 : LogWrites::kAreApplied;
+}
+
 /// What all workers of a node share.
 struct OccNode {
   const OccOptions& options;
@@ -110,6 +116,11 @@ class OccEngine final : public PolledMemory {
   void charge_look_up(RecordId record) {
     cpu_.charge(Cost::kIndexLookup);
     if (!is_cached(record)) cpu_.charge(Cost::kMemoryMiss, 2);
+  }
+  /// A primary's record that a transaction elsewhere has read before: by RPC it is in a cache; a NIC leaves
+  /// it where it was.
+  bool was_read_here(RecordId record) const {
+    return options().execution.primitive == Primitive::kRpc || is_cached(record);
   }
   bool is_cached(RecordId record) const {
     if (popular_cached_.empty()) return false;

@@ -65,6 +65,7 @@ void OccEngine::serve_lock(const RpcCall& call) {
   cpu_.charge(Cost::kLocalAtomic);
   cpu_.charge_cycles(node_.cycles.validation);
   std::byte* record = store_.primary_record(RecordId{lock.record}.table(), lock.slot);
+  if (!was_read_here(RecordId{lock.record})) cpu_.charge(Cost::kMemoryMiss);
   const OccOptions::Sabotage& sabotage = options().sabotage;
   if (!sabotage.skip_lock && !try_lock(record, lock.owner)) return answer(call, Verdict::kLocked);
   const std::uint64_t version = atomic_word(record + 8).load(std::memory_order_acquire);

@@ -82,7 +82,7 @@ struct OccOptions {
     bool skip_version_bump = false;
     bool skip_log = false;
     bool accept_torn = false;
-    bool skip_backup_update = false;      // coordinator logs: the backups keep what they had
+    bool skip_backup_update = false;      // coordinator logs: backups of its own records keep theirs
     bool read_backup = false;             // a record read alone comes from the copy that this node backs up
     bool truncate_before_commit = false;  // log space is given back before the transaction is certain
   } sabotage;

@@ -103,7 +103,7 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
   // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there. They are
   // fetched together, their buckets before them, and updated one by one.
   cpu_.charge(Cost::kRpcReceive, done.entries);
-  cpu_.charge(Cost::kMemoryMiss, 2 * done.entries);
+  cpu_.charge(Cost::kMemoryMiss, 2 * done.applied);
   charge_backup_update(done.records);
   cpu_.charge(Cost::kCopyBlock, done.lines);
   return done.head;
@@ -115,6 +115,11 @@ Verdict OccEngine::lock_entry(std::byte* entry, std::uint64_t owner) {
   const std::span<const std::byte> writes = log_writes(log_entry_body(entry));
   Verdict verdict = Verdict::kPassed;
   std::size_t locked = 0;
+  bool all_here = true;  // else they are waited for together
+  for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte>) {
+    all_here = all_here && was_read_here(RecordId{logged.record});
+  });
+  if (!all_here) cpu_.charge(Cost::kMemoryMiss);
   for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte>) {
     if (verdict != Verdict::kPassed) return;
     cpu_.charge(Cost::kLocalAtomic);

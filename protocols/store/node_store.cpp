@@ -7,13 +7,14 @@
 namespace verbtwin::protocols {
 
 NodeStore::NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory,
-                     KeepLogged keep_logged)
+                     LogWrites log_writes, KeepLogged keep_logged)
     : layout_(layout),
       node_(node),
       threads_(threads),
       node_memory_(memory),
       memory_(memory.local()),
       lkey_(memory.lkey()),
+      log_writes_(log_writes),
       keep_logged_(keep_logged),
       readers_(static_cast<std::size_t>(threads)) {
   assert(memory_.size() >= layout.total_bytes());
@@ -45,7 +46,9 @@ NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std:
   while (reader.head() < certain) {
     const auto body = reader.next(layout_.log(), log);
     if (!body) break;  // not all of it is here yet
-    done.records += apply(*body);
+    const std::uint64_t records = apply(*body);
+    done.records += records;
+    done.applied += records > 0 ? 1 : 0;
     ++done.entries;
     done.lines += (body->size() + kCacheLineBytes - 1) / kCacheLineBytes;
   }
@@ -75,6 +78,7 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
                          static_cast<std::uint32_t>(node_)});
     });
   }
+  if (log_writes_ == LogWrites::kAreKept) return 0;
   std::uint64_t records = 0;
   const auto for_each_own = [&](const auto& visit) {
     for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {

@@ -22,10 +22,15 @@ namespace verbtwin::protocols {
 /// What a node remembers of what its logs held, for the checks: of the records that it backs up, or of all.
 enum class KeepLogged : std::uint8_t { kNothing, kBackedUp, kAll };
 
+/// What becomes of a log's writes: those of records that the log's node backs up are applied there, or it is
+/// a coordinator's log, whose records' backups are brought up to date by themselves.
+enum class LogWrites : std::uint8_t { kAreApplied, kAreKept };
+
 class NodeStore {
  public:
   /// `layout` and `memory` are not owned and outlive the store.
-  NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, KeepLogged keep_logged);
+  NodeStore(const StoreLayout& layout, int node, int threads, NodeMemory& memory, LogWrites log_writes,
+            KeepLogged keep_logged);
 
   const StoreLayout& layout() const { return layout_; }
   int node() const { return node_; }
@@ -54,7 +59,8 @@ class NodeStore {
   struct Reclaimed {
     std::uint64_t head = 0;
     std::uint64_t entries = 0;
-    std::uint64_t records = 0;  // of them, that this node backs up
+    std::uint64_t applied = 0;  // of them, with records that this node backs up
+    std::uint64_t records = 0;  // those
     std::uint64_t lines = 0;    // of 64 B, of the entries
   };
   /// Applies a sender's entries up to position `certain`.
@@ -72,6 +78,7 @@ class NodeStore {
   NodeMemory& node_memory_;
   std::span<std::byte> memory_;  // the records aside
   std::uint32_t lkey_;
+  LogWrites log_writes_;
   KeepLogged keep_logged_;
   /// By the sender's thread, then its node. Workers ask their peers of the same index, so that each map is
   /// one worker's.

@@ -57,7 +57,7 @@ class NodeStoreTest : public testing::Test {
 
   StoreLayout layout{{{"table", 8, 16}}, {1024, 512}, 3, 1, 2, 4096};
   FakeCluster cluster{ClusterShape{.nodes = 3}, layout.total_bytes()};
-  NodeStore store{layout, 1, 1, cluster.memory(1), KeepLogged::kBackedUp};
+  NodeStore store{layout, 1, 1, cluster.memory(1), LogWrites::kAreApplied, KeepLogged::kBackedUp};
   LogWriter writer{layout.log()};
 };
 
@@ -123,7 +123,21 @@ TEST_F(NodeStoreTest, WhatTellsAPrimaryIsPassedOver) {
   EXPECT_EQ(done.head, writer.certain());
   EXPECT_EQ(done.entries, 2U);
   EXPECT_EQ(done.records, 1U) << "of COMMIT-BACKUP";
+  EXPECT_EQ(done.applied, 1U);
   EXPECT_EQ(store.logged().size(), 1U);
+}
+
+/// Its records' backups are told by themselves, the node of the log among them or not.
+TEST_F(NodeStoreTest, ACoordinatorsLogIsKeptAndNotApplied) {
+  NodeStore keeps{layout, 1, 1, cluster.memory(1), LogWrites::kAreKept, KeepLogged::kAll};
+  append(LogKind::kBackup, {kOwn, kBackedUp, kElsewhere});
+  const NodeStore::Reclaimed done = keeps.reclaim(0, 0, writer.certain());
+  EXPECT_EQ(done.head, writer.certain());
+  EXPECT_EQ(done.entries, 1U);
+  EXPECT_EQ(done.applied, 0U);
+  EXPECT_EQ(done.records, 0U);
+  EXPECT_EQ(version(), 0U);
+  EXPECT_EQ(keeps.logged().size(), 3U) << "for the checks";
 }
 
 TEST_F(NodeStoreTest, NothingIsAppliedThatIsNotCertain) {
