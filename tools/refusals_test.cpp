@@ -312,7 +312,7 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
   EXPECT_THAT(refused(micro + "echo-ud.json", {two_k, "workload.payload_b=4000"}),
               says("/workload/payload_b", "hold 2048 B: up to 2032 B are allowed"));
   EXPECT_THAT(refused(micro + "echo-herd.json", {two_k, "workload.payload_b=4000"}),
-              says("/workload/payload_b", "hold 2048 B: up to 2040 B are allowed"));
+              says("/workload/payload_b", "hold 2048 B: up to 2048 B are allowed"));
   EXPECT_THAT(refused(micro + "echo-herd.json", {"cluster.coroutines=1024"}),
               says("/cluster/coroutines", "32768 requests: fewer coroutines or nodes are allowed"));
   EXPECT_THAT(refused(micro + "multi-object-rpc-read.json", {two_k, "workload.payload_b=4000"}),

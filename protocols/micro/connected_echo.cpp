@@ -88,7 +88,7 @@ void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterSha
   if (layout.reply_b > device.mtu) {
     throw UserError(options.reply_b == options.payload_b ? "/workload/payload_b" : "/workload/reply_b",
                     "a reply of herd is one datagram, and this device's hold " + std::to_string(device.mtu) +
-                        " B: up to so many are allowed");
+                        " B: up to " + std::to_string(device.mtu) + " B are allowed");
   }
   const std::uint32_t replies = replies_max(shape, layout.ring);
   if (replies > device.max_qp_wr) {
