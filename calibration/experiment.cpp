@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
@@ -27,16 +29,38 @@ constexpr const char* kLeftOutFile = "left-out.json";
 /// By row ("x.csv:7") that has been met: which of its numbers nothing accounts for so far.
 using Unaccounted = std::map<std::string, std::set<std::size_t>>;
 
+json map_of(json values) {
+  return {{"type", "object"}, {"additionalProperties", std::move(values)}};
+}
+
+/// By column: text, a number, texts of which one holds, or a range.
+json where_schema() {
+  using namespace scenarios::json_schema;
+  json is = {{"type", {"string", "number", "array", "object"}}};
+  is["items"] = text(0);
+  is["properties"] = {{"min", {{"type", "number"}}}, {"max", {{"type", "number"}}}};
+  is["additionalProperties"] = false;
+  return map_of(std::move(is));
+}
+
+/// By path: any JSON, or what stands for a cell of the row.
+json set_schema() {
+  using namespace scenarios::json_schema;
+  json value;
+  value["properties"] = {{"text", text()}, {"column", text()}, {"times", {{"type", "number"}}}};
+  return map_of(std::move(value));
+}
+
 const json& experiment_schema() {
   using namespace scenarios::json_schema;
-  static const json any_object = {{"type", "object"}};
+  const json where = where_schema(), set = set_schema();
   static const json schema = object(
       {{"format", exactly("verbtwin-experiment")},
        {"version", exactly(1)},
        {"name", text()},
        {"description", text()},
        {"data", text()},
-       {"rows", any_object},
+       {"rows", where},
        {"machine", object({{"nic", text()}, {"host", text()}})},
        {"series", list_of(text())},
        {"x", text()},
@@ -44,12 +68,12 @@ const json& experiment_schema() {
        {"unit", text()},
        {"result", object({{"pointer", text()}, {"scale", positive()}})},
        {"assumptions", list_of(text())},
-       {"scenario", any_object},
-       {"rules", list_of(object({{"where", any_object}, {"set", any_object}}, {"set"}))},
-       {"best_over", list_of(any_object)},
-       {"limits", list_of(object({{"where", any_object}, {"resources", list_of(text())}, {"source", text()}},
+       {"scenario", {{"type", "object"}}},
+       {"rules", list_of(object({{"where", where}, {"set", set}}, {"set"}))},
+       {"best_over", list_of(set)},
+       {"limits", list_of(object({{"where", where}, {"resources", list_of(text())}, {"source", text()}},
                                  {"resources", "source"}))},
-       {"missing", list_of(object({{"where", any_object}, {"mechanism", text()}}))}},
+       {"missing", list_of(object({{"where", where}, {"mechanism", text()}}))}},
       {"format", "version", "name", "description", "data", "machine", "series", "x", "value", "unit",
        "result", "assumptions", "scenario", "rules"});
   return schema;
@@ -88,11 +112,15 @@ json value_for(const CsvTable& table, const CsvRow& row, const json& value) {
   return number_json(table.number(row, value.at("column")) * value.value("times", 1.0));
 }
 
-/// Sets "workload.verb" in a scenario.
-void set_path(json& scenario, const std::string& path, json value) {
-  std::string pointer = "/" + path;
-  std::replace(pointer.begin(), pointer.end(), '.', '/');
-  scenario[json::json_pointer(pointer)] = std::move(value);
+/// Sets "workload.verb" in a scenario; false where what it is in is no object.
+bool set_path(json& scenario, std::string_view path, json value) {
+  json* at = &scenario;
+  for (std::size_t dot; (dot = path.find('.')) != path.npos; path.remove_prefix(dot + 1)) {
+    at = &(*at)[std::string(path.substr(0, dot))];
+    if (!at->is_null() && !at->is_object()) return false;
+  }
+  (*at)[std::string(path)] = std::move(value);
+  return true;
 }
 
 class Reader {
@@ -102,6 +130,11 @@ class Reader {
         root_(scenarios::require(document_, experiment_schema())),
         catalog_(catalog) {
     check_pointer();
+    if (const std::string name = root_.at("name"); !scenarios::is_plain_name(name)) {
+      refuse(
+          document_, "/name",
+          scenarios::in_quotes(name) + " is a picture's file too; allowed: letters, digits, '_', '-', '.'");
+    }
     const std::string data = root_.at("data");
     if (fs::path(data).filename() != data) {
       refuse(document_, "/data", "a file of the fitted set by its name is allowed");
@@ -156,6 +189,16 @@ class Reader {
     entry->second.erase(part);
   }
 
+  /// Of what stands at POINTER.
+  void set_all(json& scenario, const json& values, const CsvRow& row, const std::string& pointer) const {
+    for (const auto& [path, value] : values.items()) {
+      if (set_path(scenario, path, value_for(table_, row, value))) continue;
+      refuse(document_, pointer,
+             fmt::format("{} is in no object of the scenario; allowed: a path such as \"workload.verb\"",
+                         scenarios::in_quotes(path)));
+    }
+  }
+
   Point point(const CsvRow& row, std::size_t part) {
     Point p;
     for (const std::string column : root_.at("series")) {
@@ -174,16 +217,18 @@ class Reader {
       if (matches(table_, row, missing.at("where"))) p.missing = missing.at("mechanism");
     }
     json scenario = root_.at("scenario");
-    set_path(scenario, "cluster.nic", root_.at("machine").at("nic"));
-    set_path(scenario, "cluster.host", root_.at("machine").at("host"));
-    for (const json& rule : root_.at("rules")) {
+    const json& machine = root_.at("machine");
+    set_all(scenario, {{"cluster.nic", machine.at("nic")}, {"cluster.host", machine.at("host")}}, row,
+            "/scenario");
+    for (std::size_t r = 0; r < root_.at("rules").size(); ++r) {
+      const json& rule = root_.at("rules")[r];
       if (!matches(table_, row, rule.value("where", json::object()))) continue;
-      for (const auto& [path, value] : rule.at("set").items())
-        set_path(scenario, path, value_for(table_, row, value));
+      set_all(scenario, rule.at("set"), row, fmt::format("/rules/{}/set", r));
     }
-    for (const json& variant : root_.value("best_over", json::array({json::object()}))) {
+    const json variants = root_.value("best_over", json::array({json::object()}));
+    for (std::size_t v = 0; v < variants.size(); ++v) {
       json one = scenario;
-      for (const auto& [path, value] : variant.items()) set_path(one, path, value_for(table_, row, value));
+      set_all(one, variants[v], row, fmt::format("/best_over/{}", v));
       const std::string label = fmt::format("{} (for {})", document_.label(), p.place);
       p.variants.push_back(scenarios::load_scenario(Document::parse(label, one.dump(2)), {}, catalog_));
     }
@@ -201,9 +246,9 @@ class Reader {
 std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published,
                                    Unaccounted& unaccounted) {
   using namespace scenarios::json_schema;
-  const json schema = list_of(
-      object({{"data", text()}, {"rows", {{"type", "object"}}}, {"part", whole(0)}, {"reason", text()}},
-             {"data", "rows", "reason"}));
+  const json schema =
+      list_of(object({{"data", text()}, {"rows", where_schema()}, {"part", whole(0)}, {"reason", text()}},
+                     {"data", "rows", "reason"}));
   std::vector<LeftOut> all;
   for (const json& entry : scenarios::require(Document::read(file), schema)) {
     const std::string data = entry.at("data");
@@ -246,7 +291,13 @@ ExperimentSet load_experiments(const fs::path& experiments, const fs::path& publ
   Unaccounted unaccounted;
   for (const fs::path& file : scenarios::files_in(experiments, ".json")) {
     if (file.filename() == kLeftOutFile) continue;
-    set.experiments.push_back(Reader(Document::read(file), published, catalog).read(unaccounted));
+    Reader reader(Document::read(file), published, catalog);
+    Experiment read = reader.read(unaccounted);
+    if (std::ranges::find(set.experiments, read.name, &Experiment::name) != set.experiments.end()) {
+      throw UserError("", fmt::format("{}: {} is another file's name; allowed: one of its own",
+                                      reader.place("/name"), scenarios::in_quotes(read.name)));
+    }
+    set.experiments.push_back(std::move(read));
   }
   set.left_out = read_left_out(experiments / kLeftOutFile, published, unaccounted);
   require_every_number(published, unaccounted);

@@ -170,6 +170,36 @@ TEST_F(Experiments, MistakesAreToldWithTheirPlace) {
   EXPECT_THAT(refusal(), HasSubstr("/result/pointer: \"operations_per_s\" is no JSON pointer; allowed: "));
 }
 
+TEST_F(Experiments, ANameIsAFilesAndOneExperiments) {
+  for (const char* name : {"../raw", "a/b", "", ".raw", "r\u00e4w"}) {
+    experiment_["name"] = name;
+    EXPECT_THAT(refusal(), HasSubstr("raw.json:")) << name;
+    EXPECT_THAT(refusal(), HasSubstr("/name: ")) << name;
+  }
+  experiment_["name"] = "raw";
+  write("experiments/again.json", experiment_.dump(2));
+  EXPECT_THAT(refusal(), testing::ContainsRegex("raw.json:[0-9]+:[0-9]+: \"raw\" is another file's name"));
+}
+
+TEST_F(Experiments, WhatARuleSetsIsInsideAnObject) {
+  const json right = experiment_;
+  experiment_["rules"][0]["set"]["workload.name.x"] = 3;
+  EXPECT_THAT(refusal(),
+              testing::ContainsRegex("raw.json:[0-9]+:[0-9]+: /rules/0/set: \"workload.name.x\" is in "
+                                     "no object"));
+  experiment_ = right;
+  experiment_["best_over"] = {{{"cluster.nic.x", 1}}};
+  EXPECT_THAT(refusal(), HasSubstr("/best_over/0: \"cluster.nic.x\" is in no object"));
+  experiment_ = right;
+  experiment_["rules"][0]["set"]["workload.payload_b"]["times"] = "two";
+  EXPECT_THAT(refusal(), HasSubstr("/rules/0/set/workload.payload_b/times: wrong type: string"));
+  experiment_ = right;
+  experiment_["rules"][2]["where"]["payload_b"] = {{"min", "few"}};
+  EXPECT_THAT(refusal(), HasSubstr("/rules/2/where/payload_b/min: wrong type: string"));
+  experiment_["rules"][2]["where"]["payload_b"] = true;
+  EXPECT_THAT(refusal(), HasSubstr("/rules/2/where/payload_b: wrong type: boolean"));
+}
+
 TEST_F(Experiments, WhatComesFirstInTheFileIsToldFirst) {
   write("experiments/raw.json", "{\n\"version\": 2,\n\"format\": \"x\"}");
   EXPECT_THAT(refusal_of_files(), HasSubstr("raw.json:2:12: /version: unknown value 2"));

@@ -372,7 +372,7 @@ class Fit {
       const FitVariable& v = variables_[i];
       std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
       source += names;
-      if (!determinations[i].determined) source += "; not determined by these, its range is its uncertainty";
+      if (!determinations[i].determined) source.append("; ").append(kNotDetermined);
       if (best_[i] == start_[i]) source += "; the fit left it where it began";
       constexpr double kAtEnd = 0.005;
       if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";

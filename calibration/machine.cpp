@@ -131,10 +131,15 @@ std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<st
       document,
       list_of(object({{"name", text()}, {"machines", list_of(text())}, {"rounds", whole(0, 1000)}})));
   std::vector<MachineGroup> all;
+  std::set<std::string> grouped;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     all.push_back({groups[g].at("name"), groups[g].at("machines"), groups[g].at("rounds")});
     for (std::size_t m = 0; m < all.back().machines.size(); ++m) {
       const std::string& name = all.back().machines[m];
+      if (!grouped.insert(name).second) {
+        refuse(document, fmt::format("/{}/machines/{}", g, m),
+               fmt::format("{} stands twice; allowed: in one group, once", scenarios::in_quotes(name)));
+      }
       if (std::ranges::find(known, name) != known.end()) continue;
       refuse(document, fmt::format("/{}/machines/{}", g, m),
              fmt::format("no machine {}; allowed: {}{}", scenarios::in_quotes(name), scenarios::listed(known),
@@ -142,9 +147,7 @@ std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<st
     }
   }
   for (const std::string& name : known) {
-    if (std::ranges::none_of(all, [&](const MachineGroup& group) {
-          return std::ranges::find(group.machines, name) != group.machines.end();
-        })) {
+    if (!grouped.contains(name)) {
       refuse(document, "",
              "no group has the machine " + scenarios::in_quotes(name) + "; allowed: each in one");
     }
@@ -160,7 +163,16 @@ Machines Machines::read(const fs::path& directory) {
   for (const fs::path& file : scenarios::files_in(directory, ".json")) {
     if (file.filename() == kGroupsFile) continue;
     Document document = read_machine(file);
-    names.push_back(document.root().at("name"));
+    const std::string name = document.root().at("name");
+    if (!scenarios::is_plain_name(name)) {
+      refuse(
+          document, "/name",
+          scenarios::in_quotes(name) + " is a profile's file too; allowed: letters, digits, '_', '-', '.'");
+    }
+    if (all.machines_.contains(name))
+      refuse(document, "/name",
+             scenarios::in_quotes(name) + " is another file's; allowed: a name of its own");
+    names.push_back(name);
     all.add(std::move(document));
   }
   all.groups_ = read_groups(directory / kGroupsFile, names);
@@ -214,8 +226,13 @@ void Machines::build_parameters(Machine& machine) {
   const std::string from = machine.wanted().value("from", "");
   if (!from.empty()) {
     const auto base = machines_.find(from);
-    if (base == machines_.end() || base->second.document.is_null()) {
+    if (base == machines_.end() || &base->second == &machine || base->second.document.is_null()) {
       refuse(*machine.file, "/from", scenarios::in_quotes(from) + " is no machine of an earlier group");
+    }
+    if (base->second.kind != machine.kind) {
+      refuse(*machine.file, "/from",
+             fmt::format("{} is a {}; allowed: a {}", scenarios::in_quotes(from),
+                         to_string(base->second.kind), to_string(machine.kind)));
     }
     parameters = base->second.document.at("parameters");
     for (auto& item : parameters) {

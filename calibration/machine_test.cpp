@@ -131,8 +131,20 @@ TEST_F(MachinesTest, MistakesAreToldWithTheirPlace) {
   nic_["parameters"]["send_wqe_n"] = nic_["parameters"]["mtu_b"];
   EXPECT_THAT(refusal(), HasSubstr("did you mean \"send_wqe_ns\"?"));
   nic_ = machine("nic", "nic", models::nic_parameters());
-  newer_["from"] = "later";
-  EXPECT_THAT(refusal(), HasSubstr("newer.json:18:10: /from: \"later\" is no machine of an earlier group"));
+  const json right = newer_;
+  for (const char* none : {"later", "newer"}) {
+    newer_["from"] = none;
+    EXPECT_THAT(refusal(), HasSubstr(std::string("newer.json:18:10: /from: \"") + none +
+                                     "\" is no machine of an earlier group"));
+  }
+  newer_["from"] = "nic";
+  EXPECT_THAT(refusal(), HasSubstr("/from: \"nic\" is a NIC; allowed: a host"));
+  newer_ = right;
+  newer_["name"] = "host";
+  EXPECT_THAT(refusal(), HasSubstr("/name: \"host\" is another file's; allowed: a name of its own"));
+  newer_["name"] = "../host";
+  EXPECT_THAT(refusal(), HasSubstr("newer.json:"));
+  EXPECT_THAT(refusal(), HasSubstr("/name: "));
 }
 
 TEST_F(MachinesTest, WhatIsNoMachineIsTold) {
@@ -182,6 +194,8 @@ TEST_F(MachinesTest, MistakesOfAGroupAreTold) {
   groups_[0]["rounds"] = 2;
   groups_[0]["machines"] = {"nic", "hots"};
   EXPECT_THAT(refusal(), HasSubstr("/0/machines/1: no machine \"hots\"; allowed: host, newer, nic"));
+  groups_[0]["machines"] = {"nic", "host", "nic"};
+  EXPECT_THAT(refusal(), HasSubstr("/0/machines/2: \"nic\" stands twice; allowed: in one group, once"));
   groups_[0]["machines"] = {"nic", "host"};
   EXPECT_THAT(refusal(), HasSubstr("groups.json:1:1: no group has the machine \"newer\""));
 }

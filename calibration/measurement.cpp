@@ -84,7 +84,7 @@ void describe_ends(const json& ends, Measurement& m) {
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
 }
 
-/// What tells a point from the others of its verb, beside the payload.
+/// What tells a point from the others of its verb, beside the payload (and inlining, which goes with it).
 std::string series_of(const PrimitivePoint& p) {
   std::string text;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
@@ -92,6 +92,8 @@ std::string series_of(const PrimitivePoint& p) {
   if (!p.is_alone()) add(fmt::format("window {}", p.outstanding));
   if (p.doorbell_batch > 1) add(fmt::format("{} a doorbell", p.doorbell_batch));
   if (p.queue_pairs > 1) add(fmt::format("{} queue pairs", p.queue_pairs));
+  if (p.signal_interval > 1) add(fmt::format("1 of {} signalled", p.signal_interval));
+  if (p.mode != "pipelined") add(p.mode);
   return text;
 }
 
@@ -115,13 +117,13 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
   json scenario = scenario_of(measured.what, window_us / 4, window_us);
   scenario["cluster"]["nic"] = nic;
   scenario["cluster"]["host"] = host;
+  constexpr const char* kLabel = "its scenario";
   try {
-    p.variants.push_back(
-        scenarios::load_scenario(Document::parse("its scenario", scenario.dump()), {}, catalog));
+    p.variants.push_back(scenarios::load_scenario(Document::parse(kLabel, scenario.dump()), {}, catalog));
   } catch (const UserError& error) {  // a place in that scenario is none that the user could see
-    const std::string_view what = error.what();
-    throw UserError("", fmt::format("{} cannot be simulated: {}", measured.place,
-                                    what.substr(what.find('/') < what.size() ? what.find('/') : 0)));
+    std::string_view what = error.what();
+    what.remove_prefix(what.starts_with(kLabel) ? what.find(": ") + 2 : 0);
+    throw UserError("", fmt::format("{} cannot be simulated: {}", measured.place, what));
   }
   return p;
 }
@@ -187,11 +189,18 @@ Measurement read_measurement(const std::filesystem::path& file) {
     measured.what = point_from(point);
     if (point.contains("operations_per_s")) measured.operations_per_s = point.at("operations_per_s");
     if (point.contains("latency_us")) measured.latency_p50_us = point.at("latency_us").at("p50");
-    measured.place = fmt::format("{}: point {}", document.label(), i + 1);
+    const std::string pointer = fmt::format("/points/{}", i);
+    measured.place = fmt::format("{}: point {}", document.place(pointer), i + 1);
     if (!measured.operations_per_s && !measured.tells_latency()) {
-      scenarios::refuse(document, fmt::format("/points/{}", i),
+      scenarios::refuse(document, pointer,
                         "missing: operations_per_s; allowed without it: one request at a time, with its "
                         "latency_us");
+    }
+    if (const double gbps = measured.operations_per_s.value_or(0) * measured.what.payload_b * 8 / 1e9;
+        gbps > kLinkRounding * m.link_gbps && !m.one_machine) {
+      scenarios::refuse(document, pointer + "/operations_per_s",
+                        fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
+                                    measured.what.payload_b, gbps, m.link_gbps));
     }
   }
   return m;

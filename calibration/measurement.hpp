@@ -26,6 +26,9 @@
 
 namespace verbtwin::calibration {
 
+/// A rate that is rounded up a little is none beyond its link.
+inline constexpr double kLinkRounding = 1.02;
+
 /// What is measured at one point: the parameters of a `primitive` workload, as the scenario names them.
 struct PrimitivePoint {
   std::string verb, transport;
@@ -46,7 +49,7 @@ nlohmann::json scenario_of(const PrimitivePoint& point, double warmup_us, double
 struct MeasuredPoint {
   PrimitivePoint what;
   std::optional<double> operations_per_s, latency_p50_us;  // at least what is compared
-  std::string place;                                       // "file: point 3"
+  std::string place;                                       // "file:7:3: point 3"
 
   /// What is compared: the latency, or the rate.
   bool tells_latency() const { return what.is_alone() && latency_p50_us; }

@@ -61,18 +61,20 @@ struct Run {
   std::string verb;
   bool is_latency = false, is_datagram = false;
   std::int64_t queue_pairs = 1, outstanding = 1, doorbell_batch = 1, signal_interval = 1, inline_b = 0;
+  std::int64_t reads_outstanding = 0;  // READs and atomics of a queue pair that its device sends; 0: others
   json device;
 };
 
 /// What cannot be told apart afterwards from how fast the device is.
 void refuse_conditions(const PerftestSource& source, const PerftestFields& info) {
-  constexpr std::array<std::pair<const char*, std::string_view>, 6> kConditions = {{
+  constexpr std::array<std::pair<const char*, std::string_view>, 7> kConditions = {{
       {"Transport_type", "IB"},
       {"Dual_port", "OFF"},
       {"Using_SRQ", "OFF"},
       {"Test_with_events", "OFF"},
       {"Use_ROCm_memory", "OFF"},
       {"cuda_device", "OFF"},
+      {kGpuMemory, "OFF"},
   }};
   for (const auto& [name, allowed] : kConditions) {
     const auto found = info.find(name);
@@ -132,6 +134,7 @@ Run run_of(const PerftestSource& source, const PerftestRun& test) {
     run.signal_interval = count("CQ_Moderation", kHeader);
     if (test.info.contains("Post_List")) run.doorbell_batch = count("Post_List", kHeader);
   }
+  if (test.info.contains("Outstand_reads")) run.reads_outstanding = count("Outstand_reads", kHeader);
   if (run.verb == "write" || run.verb == "send") run.inline_b = count("Max_inline_data", kHeader, 0);
   const PerftestField& link = field("Link_type", kHeader);
   if (link.value != "IB" && link.value != "Ethernet")
@@ -148,6 +151,13 @@ std::string why_skipped(const Run& run, int payload_b) {
     return "half a round trip of two SENDs, where verbtwin has the time to a SEND's completion";
   if (run.is_latency && run.verb == "write" && payload_b < 8)
     return fmt::format("a WRITE's latency, of {} B; that of 8 B or more can be simulated", payload_b);
+  // perftest says neither whether -o or the device set it: a profile must not take the one for the other.
+  constexpr std::int64_t kReadsOutstanding = 16;  // of profiles, at most
+  if (run.reads_outstanding > 0 &&
+      run.reads_outstanding < std::min(kReadsOutstanding, run.outstanding / run.queue_pairs)) {
+    return fmt::format("{} READs or atomics outstanding on a queue pair (-o); from {} on it can be simulated",
+                       run.reads_outstanding, kReadsOutstanding);
+  }
   struct Limit {
     const char* what;
     std::int64_t value, most;
@@ -167,13 +177,11 @@ std::string why_skipped(const Run& run, int payload_b) {
   return "";
 }
 
-/// More than the link carries: it is another link, or client and server are one machine. A rate that is
-/// rounded up a little is none.
+/// More than the link carries: it is another link, or client and server are one machine.
 void refuse_faster_than_link(const PerftestSource& source, const PerftestField& rate, double operations_per_s,
                              int payload_b, double link_gbps) {
-  constexpr double kRounding = 1.02;
   const double gbps = operations_per_s * payload_b * 8 / 1e9;
-  if (gbps <= kRounding * link_gbps) return;
+  if (gbps <= kLinkRounding * link_gbps) return;
   source.refuse(rate.at, fmt::format("MsgRate is {} of {} B, which are {:.0f} Gb/s; allowed: at most the "
                                      "{:g} Gb/s of --link-gbps",
                                      rate.value, payload_b, gbps, link_gbps));

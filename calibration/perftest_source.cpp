@@ -51,6 +51,11 @@ std::string underscored(std::string_view name) {
   return all;
 }
 
+/// Whether perftest says in it that its buffers are a GPU's, above or below its header.
+bool tells_of_gpu(std::string_view line) {
+  return line.find("CUDA") != line.npos || line.find("ROCm") != line.npos;
+}
+
 /// A line of the header: one or two of "name : value".
 void add_fields(std::string_view line, PerftestFields& fields) {
   if (trimmed(line).starts_with("Test with events")) fields.insert({"Test_with_events", {"ON", line}});
@@ -97,6 +102,7 @@ PerftestResult result_of(const PerftestSource& source, const std::vector<std::st
 std::vector<PerftestRun> printed_runs(const PerftestSource& source, bool& partial) {
   std::vector<PerftestRun> runs;
   std::vector<std::string> columns;  // of the table that the lines are in
+  std::string_view gpu;              // the line that says so of the next table
   std::size_t number = 0, results = 0;
   for (std::string_view rest = source.all(); !rest.empty();) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
@@ -105,6 +111,7 @@ std::vector<PerftestRun> printed_runs(const PerftestSource& source, bool& partia
     ++number;
     std::string_view words = line;
     const std::string_view first = next_word(words);
+    if (columns.empty() && tells_of_gpu(line)) gpu = line;
     if (const std::string_view title = trimmed(line); title.ends_with(" Test")) {
       partial = partial || !columns.empty();
       columns.clear();
@@ -115,6 +122,7 @@ std::vector<PerftestRun> printed_runs(const PerftestSource& source, bool& partia
       if (runs.empty())
         source.refuse(first, "a table without the header above it; allowed: all of what perftest printed");
       columns = columns_of(line);
+      if (!gpu.empty()) runs.back().info[kGpuMemory] = {"ON", std::exchange(gpu, {})};
     } else if (runs.empty()) {
       continue;
     } else if (first.starts_with("-----")) {

@@ -15,6 +15,8 @@
 namespace verbtwin::calibration {
 
 inline constexpr std::size_t kPerftestResultsMax = 10'000;  // as a measurement may have points
+/// The field of a run, "ON", whose buffers perftest says to be a GPU's in a line that is no field.
+inline constexpr const char* kGpuMemory = "GPU_memory";
 
 class PerftestSource {
  public:

@@ -222,6 +222,13 @@ TEST_F(Perftest, WhatCannotBeSimulatedIsLeftOutAndSaid) {
   EXPECT_THAT(refusal(replaced(rates, "qps   : 4", "qps   : 64")),
               HasSubstr("8192 requests in flight; up to 4096 can be simulated"));
   EXPECT_THAT(refusal(replaced(rates, "RC", "UD")), HasSubstr("4 queue pairs; up to 1"));
+  const std::string reads = output("bw_read_a.txt"), most = "Outstand reads  : 128";  // of 128 in flight
+  EXPECT_THAT(refusal(replaced(reads, most, "Outstand reads  : 15")),
+              HasSubstr("15 READs or atomics outstanding on a queue pair (-o); from 16 on"));
+  EXPECT_EQ(refusal(replaced(reads, most, "Outstand reads  : 16")), "nothing");
+  EXPECT_EQ(refusal(replaced(replaced(reads, most, "Outstand reads  : 8"), "TX depth        : 128",
+                             "TX depth        : 8")),
+            "nothing");
 }
 
 TEST_F(Perftest, WhatIsNoMeasurementIsRefusedWithItsPlace) {
@@ -256,6 +263,10 @@ TEST_F(Perftest, WhatIsNoMeasurementIsRefusedWithItsPlace) {
   EXPECT_THAT(changed("Connection type : RC", "Connection type : DC"), HasSubstr("allowed: RC, UD"));
   EXPECT_THAT(changed("Test\n", "Test\n Test with events. Using rxe0_comp0\n"),
               HasSubstr("3:1: Test_with_events"));
+  EXPECT_THAT(changed("Test\n", "Test\n Using ROCm Device with ID: 0\n"),
+              HasSubstr("3:1: GPU_memory is \"ON\"; allowed: OFF"));
+  EXPECT_THAT(refusal("initializing CUDA\n" + writes), HasSubstr("1:1: GPU_memory"));
+  EXPECT_EQ(refusal(writes + "CUDA is another program's here\n"), "nothing");
   EXPECT_THAT(changed("Mtu             : 1024", "Mtu             : 9000"),
               HasSubstr("Mtu is \"9000[B]\"; allowed: a whole number, 256 to 4096"));
   EXPECT_THAT(changed("RDMA_Write BW Test", ""), HasSubstr("a table without the header above it"));

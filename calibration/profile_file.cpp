@@ -81,13 +81,6 @@ Profile profile_of(const json& document, std::span<const models::Parameter<Profi
   return profile;
 }
 
-/// The document of a profile that `name_or_path` stands for, in which nothing is wrong.
-json read_profile(const std::string& name_or_path, ProfileKind kind, const fs::path& directory) {
-  const Document document = Document::read(find_profile(name_or_path, kind, directory));
-  check_header(document, kind);  // another kind or version: its parameters are no errors of their own
-  return scenarios::require(document, profile_schema(kind));
-}
-
 /// Where a profile's values come from, in a few words. Parameters are not checked here.
 std::string provenance_of(const json& root) {
   std::size_t fitted = 0, all = 0;
@@ -96,7 +89,9 @@ std::string provenance_of(const json& root) {
   for (const json& item : *parameters) {
     const json source = item.is_object() ? item.value("source", json()) : json();
     ++all;
-    if (source.is_string() && source.get<std::string>().starts_with("fitted")) ++fitted;
+    if (!source.is_string()) continue;
+    const std::string_view from = source.get_ref<const std::string&>();
+    if (from.starts_with("fitted") && from.find(kNotDetermined) == from.npos) ++fitted;
   }
   if (fitted == 0) return "not fitted";
   return std::to_string(fitted) + " of " + std::to_string(all) + " parameters fitted";
@@ -147,6 +142,12 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const fs::path&
                           "a path ending in .json" + scenarios::did_you_mean(name, known));
 }
 
+json load_profile(const std::string& name_or_path, ProfileKind kind, const fs::path& directory) {
+  const Document document = Document::read(find_profile(name_or_path, kind, directory));
+  check_header(document, kind);  // another kind or version: its parameters are no errors of their own
+  return scenarios::require(document, profile_schema(kind));
+}
+
 models::NicProfile nic_profile_of(const json& document) {
   return profile_of(document, models::nic_parameters());
 }
@@ -156,15 +157,15 @@ models::HostProfile host_profile_of(const json& document) {
 }
 
 models::NicProfile load_nic_profile(const std::string& name_or_path, const fs::path& directory) {
-  return nic_profile_of(read_profile(name_or_path, ProfileKind::kNic, directory));
+  return nic_profile_of(load_profile(name_or_path, ProfileKind::kNic, directory));
 }
 
 models::HostProfile load_host_profile(const std::string& name_or_path, const fs::path& directory) {
-  return host_profile_of(read_profile(name_or_path, ProfileKind::kHost, directory));
+  return host_profile_of(load_profile(name_or_path, ProfileKind::kHost, directory));
 }
 
 models::SocketProfile load_socket_profile(const std::string& name_or_path, const fs::path& directory) {
-  return profile_of(read_profile(name_or_path, ProfileKind::kSocket, directory), models::socket_parameters());
+  return profile_of(load_profile(name_or_path, ProfileKind::kSocket, directory), models::socket_parameters());
 }
 
 std::vector<ProfileInfo> list_profiles(const fs::path& directory) {

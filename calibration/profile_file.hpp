@@ -23,6 +23,8 @@ namespace verbtwin::calibration {
 
 /// The largest relative uncertainty that a profile may state.
 inline constexpr double kUncertaintyMax = 10;
+/// In the source of a fitted value about which the data say nothing.
+inline constexpr const char* kNotDetermined = "not determined by these, its range is its uncertainty";
 
 enum class ProfileKind { kNic, kHost, kSocket };
 /// "NIC", "host", "socket".
@@ -51,6 +53,10 @@ models::HostProfile load_host_profile(const std::string& name_or_path,
                                       const std::filesystem::path& directory = profile_directory());
 models::SocketProfile load_socket_profile(const std::string& name_or_path,
                                           const std::filesystem::path& directory = profile_directory());
+
+/// The document of such a profile.
+nlohmann::json load_profile(const std::string& name_or_path, ProfileKind kind,
+                            const std::filesystem::path& directory = profile_directory());
 
 /// The profile that a document holds in which nothing is wrong.
 models::NicProfile nic_profile_of(const nlohmann::json& document);

@@ -9,6 +9,7 @@
 
 #include "calibration/csv_table.hpp"
 #include "calibration/shape.hpp"
+#include "scenarios/text.hpp"
 
 namespace verbtwin::calibration {
 
@@ -51,6 +52,14 @@ Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
 /// The simulated value as it is shown: four digits.
 double shown(double value) {
   return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr);
+}
+
+/// Text of a profile, which may be a user's, as a paragraph or a cell of a table.
+std::string table_cell(const std::string& text) {
+  std::string cell;
+  for (const char c : scenarios::one_line(text, text.size()))
+    cell += c == '|' ? std::string("\\|") : std::string(1, c);
+  return cell;
 }
 
 std::string x_and_series(const Point& point) {
@@ -179,11 +188,11 @@ std::string parameters_section(const ReportInput& input) {
     text += fmt::format(
         "\n## {}\n\n{}\n\n| parameter | value | unit | uncertainty | source |\n| --- | ---: | --- | ---: | "
         "--- |\n",
-        profile.at("name").get<std::string>(), profile.at("description").get<std::string>());
+        table_cell(profile.at("name")), table_cell(profile.at("description")));
     for (const auto& [name, item] : profile.at("parameters").items()) {
       text += fmt::format("| {} | {} | {} | {:.0f} % | {} |\n", name, item.at("value").get<double>(),
                           item.at("unit").get<std::string>(), item.at("uncertainty").get<double>() * 100,
-                          item.at("source").get<std::string>());
+                          table_cell(item.at("source")));
     }
   }
   return text;

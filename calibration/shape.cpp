@@ -53,8 +53,11 @@ std::vector<Pair> ordered_pairs(const Experiment& experiment) {
 std::vector<Knee> knees(const Experiment& experiment, const std::vector<Prediction>& predictions) {
   std::vector<Knee> all;
   for (const auto& series : by_series(experiment)) {
-    const auto& points = series.second;
-    if (points.size() < 3 || !number_of(experiment.points[points[0]].x)) continue;
+    std::vector<std::size_t> points = series.second;
+    const auto x = [&](std::size_t p) { return number_of(experiment.points[p].x); };
+    const auto has_number = [&](std::size_t p) { return x(p).has_value(); };
+    if (points.size() < 3 || !std::ranges::all_of(points, has_number)) continue;
+    std::ranges::stable_sort(points, {}, x);  // a user's points come in any order
     const auto largest = [&](const auto& value_of) {
       std::pair<double, std::string> best{0, "none"};
       for (std::size_t i = 0; i + 1 < points.size(); ++i) {

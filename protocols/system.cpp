@@ -121,6 +121,13 @@ void System::check_device(const DeviceAttributes& device) const {
   }
   if (packet_min_b_ > device.mtu)
     refuse("/cluster/nic", "a packet of messages", packet_min_b_, "no smaller ones");
+  constexpr std::uint32_t kLockBytes = 8;
+  if (parameters_.options.commit.primitive != Primitive::kRpc && device.max_inline_data < kLockBytes) {
+    throw UserError("/protocol/phases/commit/primitive",
+                    "a lock is freed by a WRITE of " + std::to_string(kLockBytes) +
+                        " B inline, and this device's carry " + std::to_string(device.max_inline_data) +
+                        " B: allowed are \"rpc\" or a NIC that carries more");
+  }
   UdRpc::check_device(parameters_.shape, parameters_.coroutines, parameters_.options.rpc, device);
   Worker::check_device(device, completions());
 }

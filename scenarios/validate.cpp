@@ -163,23 +163,25 @@ std::string members(const json& schema) {
 
 void check_members(std::vector<Finding>& findings, json& object, const json& schema,
                    const std::string& pointer) {
-  const json* properties = keyword(schema, "properties");
-  if (!properties) return;
-  const bool closed = schema.value("additionalProperties", json(true)) == json(false);
+  static const json none = json::object();
+  const json *named = keyword(schema, "properties"), *others = keyword(schema, "additionalProperties");
+  const json& properties = named ? *named : none;
   for (auto& [key, member] : object.items()) {
     if (findings.size() >= kFindingsMax) return;
-    const auto known = properties->find(key);
-    if (known != properties->end()) {
+    const auto known = properties.find(key);
+    if (known != properties.end()) {
       check_into(findings, member, *known, child_pointer(pointer, key));
-    } else if (closed) {
+    } else if (others && others->is_object()) {
+      check_into(findings, member, *others, child_pointer(pointer, key));
+    } else if (others && *others == json(false)) {
       findings.push_back(unknown_key(schema, pointer, key));
     }
   }
   for (const json& name : schema.value("required", json::array())) {
     const auto key = name.get<std::string>();
     if (object.contains(key)) continue;
-    const json property = properties->value(key, json::object());
-    std::string takes = properties->contains(key) ? "; allowed: " + allowed(property) : "";
+    const json property = properties.value(key, json::object());
+    std::string takes = properties.contains(key) ? "; allowed: " + allowed(property) : "";
     const json* examples = keyword(property, "examples");
     takes += examples ? ", such as " + examples->front().dump() : members(property);
     findings.push_back({pointer, "missing key " + in_quotes(key) + takes, Anchor::kValue, true});

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -32,12 +33,7 @@ constexpr const char* kHostFile = "host.json";
 
 /// Adds the profile that the fit begins with; its name.
 std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
-  if (kind == ProfileKind::kNic) {
-    calibration::load_nic_profile(name_or_path);  // for what is wrong in it
-  } else {
-    calibration::load_host_profile(name_or_path);
-  }
-  const json profile = scenarios::Document::read(calibration::find_profile(name_or_path, kind)).root();
+  const json profile = calibration::load_profile(name_or_path, kind);
   machines.add_profile(kind, profile);
   return profile.at("name");
 }
@@ -69,16 +65,19 @@ int calibrate_measured(const MeasuredOptions& options) {
   Machines machines;
   const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
   const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
-  if (base_nic == base_host) {
-    throw UserError("",
-                    fmt::format("--nic and --host: both profiles have the name \"{}\"; allowed: two names",
-                                scenarios::one_line(base_nic)));
-  }
   std::string nic = base_nic, host = base_host;
   calibration::MachineGroup group;
   if (!options.evaluate) {
     nic += "-measured";
     host += "-measured";
+  }
+  if (std::set<std::string>{base_nic, base_host, nic, host}.size() < (options.evaluate ? 2 : 4)) {
+    throw UserError("",
+                    fmt::format("--nic and --host: profiles of the names {} and {}; allowed: two names, {}",
+                                scenarios::in_quotes(base_nic), scenarios::in_quotes(base_host),
+                                "neither the other's with \"-measured\" behind it"));
+  }
+  if (!options.evaluate) {
     group = calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);
   }
   const calibration::ExperimentSet set{

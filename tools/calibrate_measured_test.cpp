@@ -266,6 +266,10 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
                              "1e-300; allowed: number, 0.01 to 1000000000"));
   EXPECT_THAT(error_of("/points/0/operations_per_s", 1e-300), HasSubstr("allowed: number, 0.001 to "));
   EXPECT_THAT(error_of("/points/0/operations_per_s", 1e12), HasSubstr("/points/0/operations_per_s"));
+  EXPECT_THAT(
+      error_of("/points/0/operations_per_s", 1.7e9),
+      testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/operations_per_s: of 8 B each, 109 "
+                             "Gb/s; allowed: at most the 100 Gb/s of link_gbps"));
   EXPECT_THAT(error_of("/points/0/verb", "raed"), HasSubstr("did you mean \"read\"?"));
   EXPECT_THAT(error_of("/points/0/outstanding", 0), HasSubstr("/points/0/outstanding"));
   EXPECT_THAT(error_of("/points/0/threads", 257), HasSubstr("/points/0/threads"));
@@ -302,12 +306,18 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
   refused({"--measured", in("deep.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
            in("fitted")},
           "point 1 cannot be simulated: /workload/outstanding: out of range: 5000");
+  json profile = calibration::load_profile("xeon-e5-2650v4", calibration::ProfileKind::kHost);
+  profile["name"] = "connectx-4-measured";
+  write(in("host.json"), profile);
+  refused({"--measured", in("measurement.json"), "--nic", "connectx-4", "--host", in("host.json"), "--out",
+           in("fitted")},
+          "neither the other's with \"-measured\" behind it");
   // A point that the machine cannot do: nothing is left that looks like a result.
   PrimitivePoint datagram{"send", "ud", 8192};
   write(in("measurement.json"), measurement_of(json::array({measured(datagram, 4e5, 2.5)})));
   ChildProcess run = calibrate();
   EXPECT_EQ(run.wait(), 2);
-  EXPECT_THAT(run.err(), HasSubstr("measurement.json: point 1"));
+  EXPECT_THAT(run.err(), testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: point 1"));
   EXPECT_FALSE(fs::exists(in("fitted/nic.json")));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <limits>
 
 #include "tools/text.hpp"
 #include "tools/worker_cpus.hpp"
@@ -22,9 +23,11 @@ constexpr std::int64_t kIdleBeforeYield_ps = 10'000'000;
 /// A worker without work for so long (a server whose clients are slow) sleeps between looks, a quarter of the
 /// time it has been idle for. Where workers share CPUs, soon: others may need the one it spins on. One with a
 /// CPU of its own keeps nobody waiting, and a nap that falls into a run under load delays its peers: on
-/// emulated CPUs round trips take 0.4 ms and more.
+/// emulated CPUs round trips take 0.4 ms and more. Nor does it nap under an open loop, of which low loads are
+/// measured: whoever calls it would wait for its nap.
 constexpr std::int64_t kIdleBeforeNap_ps = 400'000'000;
 constexpr std::int64_t kIdleBeforeNapOnOwnCpu_ps = 20'000'000'000;
+constexpr std::int64_t kNever_ps = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kNapMax_ps = 5'000'000'000;
 constexpr int kAnyCpu = -1;
 
@@ -47,8 +50,8 @@ std::string text_of(const ibverbs::Failure& failure) {
 }  // namespace
 
 Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
-                 const std::atomic<bool>& stop, const std::vector<int>& cpus)
-    : cluster_(cluster), program_(program), window_(window), stop_(stop) {
+                 const std::atomic<bool>& stop, const std::vector<int>& cpus, bool open_loop)
+    : cluster_(cluster), program_(program), window_(window), stop_(stop), open_loop_(open_loop) {
   for (int i = 0; i < program.threads(); ++i) threads_.push_back(std::make_unique<Thread>());
   for (int i = 0; i < program.threads(); ++i) {
     const auto index = static_cast<std::size_t>(i);
@@ -70,7 +73,8 @@ void Drivers::join() {
 
 void Drivers::drive(int index, int cpu) {
   if (cpu != kAnyCpu) pin_this_thread(cpu);
-  const std::int64_t idle_before_nap_ps = cpu == kAnyCpu ? kIdleBeforeNap_ps : kIdleBeforeNapOnOwnCpu_ps;
+  std::int64_t idle_before_nap_ps = kIdleBeforeNap_ps;
+  if (cpu != kAnyCpu) idle_before_nap_ps = open_loop_ ? kNever_ps : kIdleBeforeNapOnOwnCpu_ps;
   Thread& self = *threads_[static_cast<std::size_t>(index)];
   try {
     work(index, idle_before_nap_ps);

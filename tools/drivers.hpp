@@ -20,9 +20,9 @@ namespace verbtwin::tools {
 class Drivers {
  public:
   /// Starts the threads, each on its CPU of `cpus`; none there: they are not pinned. `cluster`, `program`,
-  /// `window` and `stop` outlive them.
+  /// `window` and `stop` outlive them. In an open loop, those with CPUs of their own do not sleep.
   Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const protocols::Window& window,
-          const std::atomic<bool>& stop, const std::vector<int>& cpus);
+          const std::atomic<bool>& stop, const std::vector<int>& cpus, bool open_loop);
   ~Drivers();
 
   /// The window is over or stopped, and all that was begun has ended; the workers go on serving others. (A
@@ -79,6 +79,7 @@ class Drivers {
   protocols::Program& program_;
   const protocols::Window& window_;
   const std::atomic<bool>& stop_;
+  const bool open_loop_;
   std::atomic<Stage> stage_{Stage::kRun};
   std::vector<std::unique_ptr<Thread>> threads_;
 };

@@ -111,6 +111,9 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
   return machine;
 }
 
+constexpr const char* kNapsWarning =
+    "workers have no CPUs of their own and sleep while nothing comes: latencies at low loads contain that";
+
 /// One rank's run, from its devices to its part of the result.
 class RankRun {
  public:
@@ -131,6 +134,7 @@ class RankRun {
     program_ = &job_->make_node(options.rank, cluster_.memory(), ports_);
   }
   ~RankRun() {
+    rendezvous_.while_waiting({});
     drivers_.reset();
     cluster_.disconnect();
     job_.reset();  // before the cluster, whose devices its program uses
@@ -144,9 +148,11 @@ class RankRun {
 
  private:
   int threads() const { return scenario_.cluster.threads; }
+  bool is_open_loop() const { return scenario_.run.offered_per_s > 0; }
   std::chrono::milliseconds until_window_ends() const;
   std::chrono::milliseconds until_next_look() const;
   void watch(const std::string& phase);
+  void look_at_drivers(std::string_view phase) const;
   /// By a signal here, or at another rank.
   bool told_to_stop() const {
     return rendezvous_.told_to_stop() ||
@@ -189,12 +195,15 @@ class RankRun {
 /// Throws where this rank or another one has failed.
 void RankRun::watch(const std::string& phase) {
   rendezvous_.check(phase);
-  if (const std::string failure = drivers_->failure(); !failure.empty()) {
-    throw std::runtime_error(fmt::format("{} while {}", failure, phase));
-  }
+  look_at_drivers(phase);
   // A completion says more than the event that comes with it: it has until the next look.
   if (!failed_event_.empty()) throw std::runtime_error(fmt::format("{} while {}", failed_event_, phase));
   failed_event_ = cluster_.failed_event();
+}
+
+void RankRun::look_at_drivers(std::string_view phase) const {
+  if (const std::string failure = drivers_->failure(); !failure.empty())
+    throw std::runtime_error(fmt::format("{} while {}", failure, phase));
 }
 
 std::chrono::milliseconds RankRun::until_window_ends() const {
@@ -250,7 +259,8 @@ void RankRun::run() {
   beside_.reset();
   place_workers();
   cluster_.start_clock();
-  drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_);
+  drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_, is_open_loop());
+  rendezvous_.while_waiting([this](std::string_view phase) { look_at_drivers(phase); });
   const auto window = std::chrono::milliseconds(window_.end_ps / 1'000'000'000 + 1);
   wait_for(
       "measuring", window + kDrainTimeout, [&] { return until_window_ends() <= 0ms && drivers_->finished(); },
@@ -305,7 +315,8 @@ std::string RankRun::report() {
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
   const std::vector<std::string> warnings = {cluster_.warning(), sockets_warning_,
-                                             nics_warning(cluster_, options_.devices), cpus_warning_};
+                                             nics_warning(cluster_, options_.devices), cpus_warning_,
+                                             is_open_loop() && worker_cpus_.empty() ? kNapsWarning : ""};
   to.put_text(machine_json(cluster_, warnings, worker_cpus_).dump());
   to.put_text(job_->report());
   return to.take();

@@ -121,6 +121,8 @@ class Rank {
     stopped_early_ = killed_by_ == number;
     if (stopped_early_) exit_code_ = kExitSignal + number;
   }
+  /// The run was over and this rank did not end.
+  void outlives_rank_0() { outlived_ = true; }
   /// What ended was ssh or a shell, not a rank.
   bool never_ran() const { return never_ran_; }
   const std::string& host() const { return host_; }
@@ -129,6 +131,9 @@ class Rank {
   void tell() const {
     if (stopped_early_) {
       print_error(fmt::format("verbtwin: rank {} was stopped before it had begun\n", number_));
+    } else if (outlived_) {
+      print_error(fmt::format(
+          "verbtwin: rank {} did not end after the run, and was ended; the result is whole\n", number_));
     } else if (killed()) {
       print_error(fmt::format("verbtwin: rank {} was killed by signal {}\n", number_, killed_by_));
     } else if (never_ran() && !host_.empty()) {
@@ -193,7 +198,7 @@ class Rank {
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
-  bool never_ran_ = false, stopped_early_ = false;
+  bool never_ran_ = false, stopped_early_ = false, outlived_ = false;
 };
 
 std::string quoted(const std::string& word) {
@@ -214,7 +219,7 @@ void wait_for_any(const Ranks& ranks) {
 
 /// Waits for all; returns the first that failed, or one that was killed, or null. Ends the others if they do
 /// not end by themselves.
-Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
+Rank* wait_for_all(Ranks& ranks, const StopSignals& signals, std::chrono::milliseconds teardown) {
   Rank* failed = nullptr;
   Clock::time_point end_at = Clock::time_point::max();
   int ended_with = 0;
@@ -231,6 +236,8 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
         const bool is_the_cause =
             failed == nullptr || (ended_with == 0 && rank->killed() && !failed->killed());
         if (is_the_cause) failed = rank.get();
+      } else if (rank == ranks.front()) {
+        end_at = std::min(end_at, Clock::now() + teardown);  // it has all that the others had to tell
       }
     }
     if (!any) return failed;
@@ -242,6 +249,7 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals) {
       ended_with = ended_with == 0 ? SIGTERM : SIGKILL;
       end_at = Clock::now() + kTermGrace;
       for (const auto& rank : ranks) {
+        if (failed == nullptr && rank->running()) rank->outlives_rank_0();
         if (ended_with == SIGTERM) {
           rank->ask_to_end(SIGTERM);
         } else {
@@ -320,12 +328,12 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
 }
 
 int launch_ranks(const std::vector<RankCommand>& commands, const std::string& token,
-                 const StopSignals& signals) {
+                 const StopSignals& signals, std::chrono::milliseconds teardown) {
   Ranks ranks;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     ranks.push_back(std::make_unique<Rank>(static_cast<int>(i), commands[i], token));
   }
-  const Rank* failed = wait_for_all(ranks, signals);
+  const Rank* failed = wait_for_all(ranks, signals, teardown);
   if (signals.stop().load()) {
     for (const auto& rank : ranks) rank->was_stopped_by(signals.signal_number());
   }

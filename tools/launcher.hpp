@@ -7,6 +7,7 @@
 // reached no rank or found nothing to run there, that is the one line that is shown, with rank and host.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -40,7 +41,9 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
 
 /// One process for each rank, VERBTWIN_TOKEN in the environment of all. Returns rank 0's exit code, or the
 /// first other one that is not 0; a rank that a signal killed or that never began counts as 1, unless it was
-/// the user's signal, which kills a rank that does not listen for it yet: 128 and its number.
-int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals);
+/// the user's signal, which kills a rank that does not listen for it yet: 128 and its number. Who has not
+/// ended `teardown` after rank 0 is ended, and counts as 1: giving back the memory of a large run takes long.
+int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals,
+                 std::chrono::milliseconds teardown = std::chrono::seconds(60));
 
 }  // namespace verbtwin::tools

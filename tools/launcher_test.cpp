@@ -58,6 +58,17 @@ TEST_F(LauncherTest, TheExitCodeIsRankZerosElseTheFirstThatFailed) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 was killed by signal 9\n");
 }
 
+TEST_F(LauncherTest, ARankThatDoesNotEndAfterRankZeroIsEnded) {
+  const auto begin = std::chrono::steady_clock::now();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("exit 0"), shell("exec sleep 600")}, "t", signals_, std::chrono::seconds(1)),
+            1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "verbtwin: rank 1 did not end after the run, and was ended; the result is whole\n");
+  EXPECT_EQ(launch_ranks({shell("exit 0"), shell("sleep 0.5")}, "t", signals_, std::chrono::seconds(10)), 0);
+}
+
 TEST_F(LauncherTest, RanksThatDoNotListenForTheSignalYetAreStoppedByIt) {
   const std::string up = (directory_ / "up").string();
   std::thread user([&] {

@@ -39,6 +39,14 @@ std::vector<std::string> readers() {
   return names;
 }
 
+/// Those that install values and free locks by WRITE.
+std::vector<std::string> installers() {
+  std::vector<std::string> names = family();
+  std::erase_if(names,
+                [](const auto& name) { return preset_of(name, "commit", "primitive") != "one_sided"; });
+  return names;
+}
+
 /// 3 nodes x 2 threads x 4 coroutines on little data.
 constexpr const char* kContended = R"({
   "name": "contended",
@@ -192,6 +200,19 @@ TEST_P(ReaderFaults, StaleReadsAreCaught) {
       "protocol.location_cache.start=full"};
   EXPECT_TRUE(caught(&Sabotage::read_backup, "serializable", one_record_each));
 }
+
+class InstallerFaults : public FamilyFaults {};
+
+/// Between the two a lock, which is free, may be taken. A value of 800 B is long enough on its way for that.
+TEST_P(InstallerFaults, LocksFreedBeforeTheValueAreCaught) {
+  const Overrides long_values = {
+      R"(workload={"name":"object_store","reads":4,"updates":2,"objects_per_thread":2,"value_b":800})",
+      "cluster.replicas=1", "protocol.log.ring_kib=64", "protocol.phases.validation.lock=cas"};
+  EXPECT_TRUE(caught(&Sabotage::unlock_first, "serializable", long_values, 50));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InstallerFaults, testing::ValuesIn(installers()),
+                         [](const auto& test) { return identifier(test.param); });
 
 INSTANTIATE_TEST_SUITE_P(All, ReaderFaults, testing::ValuesIn(readers()),
                          [](const auto& test) { return identifier(test.param); });

@@ -138,7 +138,7 @@ void run_rank(const scenarios::Scenario& scenario, int rank, std::uint16_t port,
     node.start(window_of(rank), stop);
     rendezvous.share("starting", "", 30s);
     cluster.start_clock();
-    Drivers drivers(cluster, node, window_of(rank), stop, {});
+    Drivers drivers(cluster, node, window_of(rank), stop, {}, false);
     const auto limit = std::chrono::steady_clock::now() + 60s;
     while (rank == 0 && record.count < kRequests && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(5ms);

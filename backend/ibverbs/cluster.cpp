@@ -41,7 +41,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       : cluster_(cluster),
         thread_(thread),
         device_(choice),
-        region_(device_.register_memory(cluster.area_.bytes(), kAccessAll)) {
+        region_(device_.register_memory(cluster.area_.bytes(), device_.context().access_all())) {
     device_.set_node_memory_key(region_->lkey());
     const auto nodes = static_cast<std::size_t>(shape().nodes);
     ud_of_.resize(nodes * static_cast<std::size_t>(shape().threads));
@@ -168,6 +168,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   }
 
   const Context& context() const { return device_.context(); }
+  Context& context() { return device_.context(); }
   void disconnect() { queue_pairs_.clear(); }
 
  private:
@@ -272,7 +273,7 @@ void Cluster::start_clock() {
   for (const auto& worker : workers_) worker->cpu().start_clock(now);
 }
 
-std::string Cluster::failed_event() const {
+std::string Cluster::failed_event() {
   for (const auto& worker : workers_) {
     if (std::string event = worker->context().failed_event(); !event.empty()) return event;
   }

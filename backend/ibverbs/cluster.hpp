@@ -89,7 +89,7 @@ class Cluster {
   void start_clock();
 
   /// What a device has reported that ends a run (Context::failed_event); empty: nothing.
-  std::string failed_event() const;
+  std::string failed_event();
 
   std::vector<PortDescription> descriptions() const;
   const std::string& warning() const { return area_.warning(); }

@@ -38,19 +38,19 @@ WcOpcode opcode_of(ibv_wc_opcode opcode) {
   }
 }
 
-/// libibverbs does not tell the limit: it is tried out.
-std::uint32_t probe_inline(const Context& context) {
+/// libibverbs does not tell the limit: it is tried out. Drivers refuse what is too much, or give less.
+std::uint32_t probe_inline(const Context& context, ibv_qp_type type) {
   const std::unique_ptr<ibv_cq, Freer<ibv_destroy_cq>> cq(
       ibv_create_cq(context.context(), 1, nullptr, nullptr, 0));
   if (!cq) return 0;
   for (std::uint32_t bytes : {kInlineMax, 128U, 96U, 60U, 28U}) {
     ibv_qp_init_attr attributes{};
-    attributes.qp_type = IBV_QPT_UD;
+    attributes.qp_type = type;
     attributes.send_cq = attributes.recv_cq = cq.get();
     attributes.cap = {1, 1, 1, 1, bytes};
     if (ibv_qp* qp = ibv_create_qp(context.pd(), &attributes)) {
       ibv_destroy_qp(qp);
-      return bytes;
+      return std::min(bytes, attributes.cap.max_inline_data);
     }
   }
   return 0;
@@ -83,7 +83,8 @@ ibv_ah_attr path_to(const Context& context, const QpAddress& peer) {
 
 IbvDevice::IbvDevice(const PortChoice& choice) : context_(choice) {
   const ibv_device_attr& device = context_.device_attributes();
-  attributes_.max_inline_data = probe_inline(context_);
+  attributes_.max_inline_data =
+      std::min(probe_inline(context_, IBV_QPT_RC), probe_inline(context_, IBV_QPT_UD));
   attributes_.max_qp_wr = static_cast<std::uint32_t>(device.max_qp_wr) - IbvQueuePair::kExtraSlots;
   attributes_.max_cqe = static_cast<std::uint32_t>(device.max_cqe);
   attributes_.max_qp_rd_atom =

@@ -58,6 +58,7 @@ class IbvDevice final : public Device {
   std::uint32_t key_of(std::uint32_t lkey) const { return lkey == kNodeMemoryKey ? node_memory_key_ : lkey; }
 
   const Context& context() const { return context_; }
+  Context& context() { return context_; }
   VerbCounts& counts() { return counts_; }
   const VerbCounts& counts() const { return counts_; }
   const Failure& first_failure() const { return first_failure_; }

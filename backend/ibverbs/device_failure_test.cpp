@@ -23,6 +23,9 @@ int made_up_error = 0;
 std::vector<ibv_event_type> made_up_events;
 int acknowledged_events = 0;
 ibv_qp_attr modified{};  // what queue pairs were connected with
+ibv_qp* last_modified = nullptr;
+std::uint32_t inline_of_rc_b =
+    UINT32_MAX;  // what RC queue pairs are said to have got, whatever was asked for
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -45,6 +48,7 @@ extern "C" int ibv_resize_cq(ibv_cq* cq, int cqe) {
 extern "C" int ibv_get_async_event(ibv_context*, ibv_async_event* event) {
   if (made_up_events.empty()) return -1;
   event->event_type = made_up_events.front();
+  event->element.port_num = 1;
   made_up_events.erase(made_up_events.begin());
   return 0;
 }
@@ -52,7 +56,17 @@ extern "C" void ibv_ack_async_event(ibv_async_event*) {
   ++acknowledged_events;
 }
 
+extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  static const auto original =
+      reinterpret_cast<ibv_qp* (*)(ibv_pd*, ibv_qp_init_attr*)>(dlsym(RTLD_NEXT, "ibv_create_qp"));
+  ibv_qp* made = original(pd, attributes);
+  if (attributes->qp_type == IBV_QPT_RC)
+    attributes->cap.max_inline_data = std::min(attributes->cap.max_inline_data, inline_of_rc_b);
+  return made;
+}
+
 extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  last_modified = qp;
   if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
   static const auto original =
@@ -86,7 +100,7 @@ class DeviceFailure : public testing::TestWithParam<int> {
 
 TEST_P(DeviceFailure, AFatalEventIsToldAndOthersAreNot) {
   acknowledged_events = 0;
-  const Context& context = device_.context();
+  Context& context = device_.context();
   const std::string name = ibv_get_device_name(context.context()->device);
   EXPECT_EQ(context.failed_event(), "");
   made_up_events = {IBV_EVENT_COMM_EST, IBV_EVENT_PORT_ERR, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR};
@@ -94,6 +108,23 @@ TEST_P(DeviceFailure, AFatalEventIsToldAndOthersAreNot) {
   EXPECT_EQ(context.failed_event(), name + " reports: CQ error");
   EXPECT_EQ(context.failed_event(), "");
   EXPECT_EQ(acknowledged_events, 4) << "an event that is not acknowledged keeps its queue pair from going";
+}
+
+TEST_P(DeviceFailure, APortThatStaysDownIsTold) {
+  Context& context = device_.context();
+  const std::string down =
+      std::string(ibv_get_device_name(context.context()->device)) + " reports: port 1 is down";
+  const auto begin = std::chrono::steady_clock::now();
+  const auto at_s = [&](int s) { return context.failed_event(begin + std::chrono::seconds(s)); };
+  made_up_events = {IBV_EVENT_PORT_ERR};
+  EXPECT_EQ(at_s(0), "");
+  EXPECT_EQ(at_s(9), "");
+  made_up_events = {IBV_EVENT_PORT_ACTIVE};
+  EXPECT_EQ(at_s(11), "") << "it came up again";
+  made_up_events = {IBV_EVENT_PORT_ERR};
+  EXPECT_EQ(at_s(12), "");
+  EXPECT_EQ(at_s(21), "");
+  EXPECT_EQ(at_s(22), down);
 }
 
 /// Events are asked for ten times a second by a thread that has more to do.
@@ -140,6 +171,23 @@ TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
   made->connect(peer);
   EXPECT_EQ(modified.path_mtu, IBV_MTU_256);
   EXPECT_EQ(modified.max_rd_atomic, 2);
+}
+
+/// Drivers make queue pairs that carry less than was asked for, and say so.
+TEST_P(DeviceFailure, InlineIsWhatADeviceGives) {
+  ASSERT_GE(device_.attributes().max_inline_data, 60U);
+  inline_of_rc_b = 12;
+  EXPECT_EQ(IbvDevice(PortChoice{}).attributes().max_inline_data, 12U);
+  QpInitAttributes wanted;
+  wanted.max_inline_data = 60;
+  try {
+    make(wanted);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("carries 12 B inline, 60 B were asked for"));
+  }
+  inline_of_rc_b = UINT32_MAX;
+  EXPECT_NO_THROW(make(wanted));
 }
 
 TEST_P(DeviceFailure, AQueuePairThatCannotBeMadeTakesNoRoom) {
@@ -195,6 +243,24 @@ TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {
   }
   EXPECT_EQ(device_.first_failure().what, "the device takes no requests" + why());
   EXPECT_EQ(device_.first_failure().peer, 7);
+  made_up_error = EINVAL;  // as some drivers say of a queue pair that has failed
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kFailed);
+  EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kFailed);
+}
+
+TEST_P(DeviceFailure, AFailedQueuePairThatTakesNothingIsNoFaultOfTheRequest) {
+  const auto made = make();
+  auto& queue_pair = static_cast<IbvQueuePair&>(*made);
+  queue_pair.connect(queue_pair.address());
+  ibv_qp_attr failed{};
+  failed.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(last_modified, &failed, IBV_QP_STATE), 0);
+  device_.context().context()->ops.post_send = refuse_to_send;
+  made_up_error = EINVAL;
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kFailed);
+  EXPECT_THAT(device_.first_failure().what, HasSubstr("the device takes no requests"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ibverbs, DeviceFailure, testing::Values(EIO, ENODEV),

@@ -221,11 +221,17 @@ PortDescription Context::description() const {
   return d;
 }
 
-std::string Context::failed_event() const {
+std::string Context::failed_event(std::chrono::steady_clock::time_point now) {
+  // Long enough for requests to fail, which say towards whom, and for a port that comes up again.
+  constexpr std::chrono::seconds kDownMax{10};
   ibv_async_event event{};
   while (ibv_get_async_event(context_.get(), &event) == 0) {
     const ibv_event_type type = event.event_type;
+    const bool is_of_port =
+        (type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE) && event.element.port_num == port_;
     ibv_ack_async_event(&event);
+    if (is_of_port && type == IBV_EVENT_PORT_ACTIVE) down_since_.reset();
+    if (is_of_port && type == IBV_EVENT_PORT_ERR && !down_since_) down_since_ = now;
     switch (type) {
       case IBV_EVENT_DEVICE_FATAL:
       case IBV_EVENT_CQ_ERR:
@@ -233,10 +239,12 @@ std::string Context::failed_event() const {
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR:
         return fmt::format("{} reports: {}", ibv_get_device_name(context_->device), ibv_event_type_str(type));
-      default:  // a port that goes down may come up again: requests towards it fail if not
+      default:
         break;
     }
   }
+  if (down_since_ && now - *down_since_ >= kDownMax)
+    return fmt::format("{} reports: port {} is down", ibv_get_device_name(context_->device), port_);
   return "";
 }
 

@@ -8,9 +8,13 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "backend/verbs.hpp"
 
 namespace verbtwin::ibverbs {
 
@@ -61,10 +65,14 @@ class Context {
 
   bool has_atomics() const { return device_attributes_.atomic_cap != IBV_ATOMIC_NONE; }
 
+  /// All access (verbs.hpp) that there can be: drivers refuse atomics on devices that have none.
+  unsigned access_all() const { return has_atomics() ? kAccessAll : kAccessAll & ~kAccessRemoteAtomic; }
+
   PortDescription description() const;
   /// An event (ibv_get_async_event(3)) after which completions may stay away or be flushed without a cause,
-  /// in words with the device's name; empty: none has come. Any thread.
-  std::string failed_event() const;
+  /// or that the port has been down for a while: datagrams to it vanish. In words with the device's name;
+  /// empty: none has come. By one thread, any.
+  std::string failed_event(std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now());
   /// The CPUs beside the device, as the kernel lists them; empty: it does not say (soft-RoCE is nowhere).
   std::string near_cpus() const;
 
@@ -80,6 +88,7 @@ class Context {
   std::uint8_t port_ = 1;
   std::uint8_t gid_index_ = 0;
   bool routes_by_gid_ = false;
+  std::optional<std::chrono::steady_clock::time_point> down_since_;
 };
 
 /// " (Cannot allocate memory)" and, where it helps, what to do about it: for messages about a verbs call that

@@ -72,6 +72,11 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
                                     to_string(attributes.type), device.context().device_attributes().max_qp,
                                     reason(errno)));
   }
+  if (init.cap.max_inline_data < attributes.max_inline_data) {
+    throw UserError(
+        "", fmt::format("a {} queue pair carries {} B inline, {} B were asked for",
+                        to_string(attributes.type), init.cap.max_inline_data, attributes.max_inline_data));
+  }
   send_slots_.resize(std::bit_ceil(attributes_.max_send_wr + kExtraSlots));
   recv_slots_.resize(std::bit_ceil(attributes_.max_recv_wr));
   new_life();
@@ -146,7 +151,8 @@ void IbvQueuePair::to_init() {
     mask |= IBV_QP_QKEY;
   } else {
     const bool reliable = attributes_.type == QpType::kRc;
-    attributes.qp_access_flags = reliable ? kAccessAll : kAccessLocalWrite | kAccessRemoteWrite;
+    attributes.qp_access_flags =
+        reliable ? device_.context().access_all() : kAccessLocalWrite | kAccessRemoteWrite;
     mask |= IBV_QP_ACCESS_FLAGS;
   }
   modify(attributes, mask, "INIT");
@@ -268,7 +274,9 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
 
 PostError IbvQueuePair::refused_with(int error) {
   if (error == ENOMEM) return PostError::kQueueFull;
-  if (error == EINVAL) return PostError::kInvalid;
+  // Some drivers say so too of a queue pair that has failed, which is no fault of the request.
+  const bool works = device_.first_failure().what.empty() && state() != QpState::kError;
+  if (error == EINVAL && works) return PostError::kInvalid;
   device_.note_failure({peer_node_, "the device takes no requests" + reason(error)});
   return PostError::kFailed;
 }

@@ -105,6 +105,7 @@ void Rendezvous::await_frames(std::string_view phase, std::chrono::milliseconds 
   Links& links = *links_;
   const auto all_here = [&] {
     take_news(phase);
+    if (look_) look_(phase);
     return links.all([](const Link& link) { return !link.inbox().empty(); });
   };
   if (links.wait_while_moving(all_here, patience)) return;

@@ -21,10 +21,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace verbtwin::ibverbs {
@@ -73,6 +75,9 @@ class Rendezvous {
   /// The same, and where the run is told to stop: for what else belongs to the meeting.
   void check_meeting(std::string_view phase);
 
+  /// Called again and again by exchanges that wait, with their phase: what it throws ends them.
+  void while_waiting(std::function<void(std::string_view phase)> look) { look_ = std::move(look); }
+
   /// This rank stops early; from rank 0 the others hear of it. Does not wait.
   void tell_to_stop();
   /// Another rank does, as check() or an exchange has heard.
@@ -95,6 +100,7 @@ class Rendezvous {
   std::unique_ptr<Links> links_;
   std::string listened_at_;  // by rank 0
   bool told_to_stop_ = false;
+  std::function<void(std::string_view)> look_;
 };
 
 }  // namespace verbtwin::ibverbs

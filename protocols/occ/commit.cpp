@@ -1,5 +1,6 @@
 // Commit: install the updates at the primaries and unlock. The transaction is certain before it begins.
 #include <algorithm>
+#include <utility>
 
 #include "protocols/occ/transaction.hpp"
 
@@ -123,7 +124,6 @@ void Transaction::commit_by_write(Item& item, WaitGroup& group) {
   SendWr write =
       record_request(item, channel, Opcode::kRdmaWrite, 8, item.image + 8, layout(item).image_b - 8);
   if (write.sge.length <= engine_.inline_max_b_) write.flags = kInline;
-  engine_.worker_.stage(channel, write, nullptr);
 
   // A passive commit waits for nothing, but a value that the NIC reads from this transaction's buffer must be
   // out before the buffer is used again: the next attempt takes other ones, and the one after it waits.
@@ -135,6 +135,8 @@ void Transaction::commit_by_write(Item& item, WaitGroup& group) {
   }
   SendWr free = record_request(item, channel, Opcode::kRdmaWrite, 0, item.image, 8);
   free.flags = kInline;
+  if (options().sabotage.unlock_first) std::swap(write, free);
+  engine_.worker_.stage(channel, write, nullptr);
   engine_.worker_.stage(channel, free, waits);
 }
 

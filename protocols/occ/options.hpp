@@ -80,6 +80,7 @@ struct OccOptions {
     bool skip_validation = false;
     bool keep_locks = false;  // whoever aborts does not give its locks back
     bool skip_version_bump = false;
+    bool unlock_first = false;  // WRITEs of the commit the other way round
     bool skip_log = false;
     bool accept_torn = false;
     bool skip_backup_update = false;      // coordinator logs: backups of its own records keep theirs
