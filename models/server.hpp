@@ -23,22 +23,23 @@ class Server {
  public:
   /// When a job that stands in front of the server at `ready` and takes `service_ps` is done.
   Moment serve(Moment ready, std::int64_t service_ps) {
-    if (ready.queue_ps > latest_ps_) {
-      backlog_ps_ = std::max<std::int64_t>(0, backlog_ps_ - (ready.queue_ps - latest_ps_));
-      latest_ps_ = ready.queue_ps;
-    }
+    advance(ready.queue_ps);
     const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + service_ps;
     owe(service_ps);
     return {done_ps, ready.delay_ps, ready.held_ps};
   }
 
   /// The same of a message: the server begins with its first packet, is done with the last no sooner than the
-  /// last can be, and hands on each when it is done with it. (Packets of others that pass in between are
-  /// left out: the message stands in the queue as a whole.)
+  /// last can be, and hands on each when it is done with it. Jobs of one packet that come while it arrives
+  /// pass before those that are not here yet; other messages stand behind it as a whole.
   Moment serve(Moment ready, std::int64_t service_ps, Packets packets) {
     if (packets.is_one()) return serve(ready, service_ps);
     const std::int64_t packet_ps = packets.each_ps(service_ps);
-    Moment done = serve(ready.first(), service_ps);
+    const Moment first = ready.first();
+    advance(first.queue_ps);
+    Moment done{first.queue_ps + backlog_before_ps(first) + service_ps, first.delay_ps, first.held_ps};
+    owe(service_ps);
+    if (ready.spread_ps > 0) arriving_ = {ready.queue_ps, ready.spread_ps, service_ps};
     const std::int64_t first_ps = done.queue_ps - service_ps + packet_ps;
     done.queue_ps = std::max(done.queue_ps, ready.queue_ps + packet_ps);
     done.spread_ps = done.queue_ps - first_ps;
@@ -51,17 +52,41 @@ class Server {
     busy_ps_ += service_ps;
   }
 
-  /// How long a job that comes at `ready` waits for those in front of it. What was done while it was held
-  /// back elsewhere does not stand there.
+  /// How long a job of one packet that comes at `ready` waits for those in front of it. What was done while
+  /// it was held back elsewhere does not stand there, nor do packets that have yet to come.
   std::int64_t wait_ps(Moment ready) const {
-    const std::int64_t passed_ps = std::max<std::int64_t>(0, ready.queue_ps - latest_ps_);
-    return std::max<std::int64_t>(0, backlog_ps_ - passed_ps - ready.held_ps);
+    const std::int64_t all_ps = backlog_before_ps(ready);
+    if (ready.queue_ps >= arriving_.last_ps || all_ps == 0) return all_ps;
+    return std::max<std::int64_t>(0, all_ps - arriving_.rest_ps(ready.queue_ps));
   }
 
   /// Total time of all jobs so far, those that wait included.
   std::int64_t busy_ps() const { return busy_ps_; }
 
  private:
+  /// The last message of several packets.
+  struct Arriving {
+    std::int64_t last_ps = 0, spread_ps = 1;  // when its last packet comes, and how much earlier its first
+    std::int64_t service_ps = 0;
+
+    /// What the packets take that come after `at_ps`.
+    std::int64_t rest_ps(std::int64_t at_ps) const {
+      const auto share = static_cast<double>(last_ps - at_ps) / static_cast<double>(spread_ps);
+      return static_cast<std::int64_t>(static_cast<double>(service_ps) * std::min(share, 1.0));
+    }
+  };
+
+  void advance(std::int64_t to_ps) {
+    if (to_ps <= latest_ps_) return;
+    backlog_ps_ = std::max<std::int64_t>(0, backlog_ps_ - (to_ps - latest_ps_));
+    latest_ps_ = to_ps;
+  }
+  std::int64_t backlog_before_ps(const Moment& ready) const {
+    const std::int64_t passed_ps = std::max<std::int64_t>(0, ready.queue_ps - latest_ps_);
+    return std::max<std::int64_t>(0, backlog_ps_ - passed_ps - ready.held_ps);
+  }
+
+  Arriving arriving_;
   std::int64_t latest_ps_ = 0;   // of the ready times so far
   std::int64_t backlog_ps_ = 0;  // work not done at latest_ps_
   std::int64_t busy_ps_ = 0;

@@ -88,8 +88,22 @@ TEST(Server, APacketIsHandedOnBeforeTheNextIsHere) {
   EXPECT_EQ(waited.at(), 250 + 2000 + 10);
   EXPECT_EQ(waited.first().at(), 750 + 10);
   EXPECT_EQ(fast.serve(waited, 400, kFour).at(), 2250 + 100 + 10) << "the last packet comes no earlier";
-  EXPECT_EQ(fast.serve({0, 0, 0}, 400, Packets{}).at(), 400 + 400)
-      << "and the next message meets the work, no gaps";
+  EXPECT_EQ(fast.serve({0, 0, 0}, 400, kFour).at(), 400 + 400) << "and the next meets the work, no gaps";
+}
+
+/// A completion that is written while a long message comes in waits for the packets that are here.
+TEST(Server, AJobOfOnePacketPassesBeforePacketsThatHaveYetToCome) {
+  constexpr Packets kFour{.bytes = 4 * 1024, .mtu_b = 1024};
+  const Moment arrives{8000, 0, 0, 6000};  // its packets at 2000, 4000, 6000, 8000
+  Server fast;                             // 1000 for each
+  EXPECT_EQ(fast.serve(arrives, 4000, kFour).at(), 9000);
+  EXPECT_EQ(done_ps(fast, 5000, 10), 5010);
+  Server slow;  // 3000 for each
+  EXPECT_EQ(slow.serve(arrives, 12'000, kFour).at(), 14'000);
+  EXPECT_EQ(done_ps(slow, 5000, 10), 5000 + 6000 - 3000 + 10) << "half is here, of which 3000 is done";
+  EXPECT_EQ(slow.serve({5000, 0, 0}, 400, kFour).at(), 14'000 + 10 + 400) << "another message has no turn";
+  EXPECT_EQ(done_ps(slow, 8000, 10), 14'000 + 10 + 400 + 10) << "all of it is here";
+  EXPECT_EQ(slow.busy_ps(), 12'000 + 10 + 400 + 10);
 }
 
 TEST(Server, APipelineOfIdleServersIsAsOneOfPackets) {

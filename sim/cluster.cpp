@@ -164,10 +164,14 @@ std::vector<CpuPrices> prices_by_socket(const ClusterParameters& p) {
 /// Machines have two sockets, or as many as the workers fill.
 int cores_of(const ClusterParameters& p) {
   const int each = cores_per_socket(p.host);
-  return each * std::max(2, (p.shape.threads + each - 1) / each);
+  return std::max(cores_of_host(p.host), each * ((p.shape.threads + each - 1) / each));
 }
 
 }  // namespace
+
+int cores_of_host(const models::HostProfile& host) {
+  return 2 * cores_per_socket(host);
+}
 
 Cluster::Cluster(const ClusterParameters& p)
     : shape_(p.shape),

@@ -29,6 +29,9 @@
 
 namespace verbtwin::sim {
 
+/// Of its two sockets. (With more threads than that, a simulated machine has as many sockets as they fill.)
+int cores_of_host(const models::HostProfile& host);
+
 struct ClusterParameters {
   ClusterShape shape;
   models::NicProfile nic;

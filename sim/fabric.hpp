@@ -84,21 +84,23 @@ class Fabric {
     tail.spread_ps = packets.is_one() ? 0 : std::max<std::int64_t>(0, tail.at() - head.at() - packet_ps);
     return {left, tail, hop};
   }
-  /// What carries no payload (an ACK, the request of a READ) takes its time from the links and waits for
-  /// none: packets take turns, so that it would wait for one, not for the messages in front of it. (Behind
-  /// those it also met some that come after it: they are told of up to a microsecond before they stand
-  /// there.)
+  /// What carries no payload (an ACK, the request of a READ) takes its time from the links and waits there
+  /// for others of its kind alone: packets take turns, so that it would wait for one, not for the messages in
+  /// front of it. (Behind those it also met some that come after it: they are told of up to a microsecond
+  /// before they stand there.)
   Crossing slip_through(Path path, std::uint32_t bytes, models::Moment ready) {
-    std::int64_t latency_ps = 0, slowest_ps = 0, first_ps = 0;
+    std::int64_t latency_ps = 0, slowest_ps = 0;
+    models::Moment left = ready;
     for (std::uint32_t hop = 0; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       const std::int64_t service_ps = l.service_ps(bytes);
       l.server.owe(service_ps);
-      if (hop == 0) first_ps = service_ps;
+      if (l.is_shared) ready.queue_ps = l.slips.serve(ready.whole(), service_ps).queue_ps - service_ps;
+      if (hop == 0) left = ready.plus_delay(service_ps);
       slowest_ps = std::max(slowest_ps, service_ps);
       latency_ps += l.latency_ps;
     }
-    return {ready.plus_delay(first_ps), ready.plus_delay(latency_ps + slowest_ps), path.count};
+    return {left, ready.plus_delay(latency_ps + slowest_ps), path.count};
   }
   /// When a message that stopped behind `crossed` links goes on: in the order in which they left the last.
   std::int64_t put_off(Path path, std::uint32_t crossed, models::Moment there, std::int64_t now_ps) {
@@ -125,7 +127,7 @@ class Fabric {
 
  private:
   struct Link {
-    models::Server server;
+    models::Server server, slips;  // all that crosses it; of that, what slips through
     double ps_per_byte;
     std::int64_t latency_ps;
     bool is_shared;

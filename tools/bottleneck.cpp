@@ -105,10 +105,11 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
   }
   if (resource == "locks") {
     return fmt::format(
-        "Conflicts are the limit: too many attempts fail ({}). To go faster, spread the accesses over more "
+        "Conflicts are the limit: {} of the transactions' time goes into attempts that fail and waits before "
+        "the next ({}). To go faster, spread the accesses over more "
         "records or hold locks for less time; with fewer coroutines fewer attempts fail and latency is "
         "shorter. `verbtwin explain` tries what else would help.",
-        most);
+        format_percent(bottleneck.value("retry_share", 0.0)), most);
   }
   if (resource == "offered_load") {
     return fmt::format(

@@ -107,7 +107,7 @@ class Explainer {
     }
     const Profiles profiles(options_.out);
     for (const Part& part : parts()) add_trial(part, profiles);
-    add_other_seed();
+    add_other_seeds();
     bool violated = false;
     std::vector<Trial> trials;
     json result;
@@ -188,14 +188,18 @@ class Explainer {
     whats_.emplace_back(part.name);
   }
 
-  void add_other_seed() {
+  void add_other_seeds() {
     constexpr auto kSeedMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    const std::uint64_t own = base().run.seed, seed = own < kSeedMost ? own + 1 : own - 1;
-    points_.push_back(
-        {{{"run.seed", seed}},
-         with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
-                       catalog_)});
-    whats_.emplace_back(kOtherSeed);
+    std::uint64_t seed = base().run.seed;
+    const bool up = seed < kSeedMost - 1;
+    for (const char* what : {kOtherSeed, kThirdSeed}) {
+      seed += up ? 1 : -1;
+      points_.push_back(
+          {{{"run.seed", seed}},
+           with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
+                         catalog_)});
+      whats_.emplace_back(what);
+    }
   }
 
   std::vector<std::string> cut_off() const {

@@ -133,7 +133,20 @@ TEST_F(CommandOutputs, TwoCommandsDoNotWriteToOneDirectoryAtOnce) {
       "--out DIR/made: another verbtwin is writing there; give another directory, or wait until it ends");
   first.signal(SIGINT);
   EXPECT_EQ(first.wait(), 130) << first.err();
-  EXPECT_EQ(verbtwin({"run", scenario_, "--out", in("made")}).exit_code, 0);
+  EXPECT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+}
+
+TEST_F(CommandOutputs, ARunAndASweepDoNotMix) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  EXPECT_EQ(verbtwin({"run", scenario_, "--out", in("of_run")}).exit_code, 0);
+  EXPECT_EQ(verbtwin({"run", sweep, "--out", in("of_sweep")}).exit_code, 0);
+  const std::string before = read_text(in("of_sweep/report.html"));
+  EXPECT_EQ(refusal({"run", scenario_, "--out", in("of_sweep")}),
+            "--out DIR/of_sweep: has the results of a sweep (points.csv); allowed: another directory");
+  EXPECT_EQ(read_text(in("of_sweep/report.html")), before);
+  EXPECT_EQ(refusal({"run", sweep, "--out", in("of_run")}),
+            "--out DIR/of_run: has the results of a run (result.json); allowed: another directory");
+  EXPECT_FALSE(fs::exists(in("of_run/points")));
 }
 
 TEST_F(CommandOutputs, ATraceIsThereInWholeOrNotAtAll) {

@@ -121,6 +121,14 @@ std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Sc
   }
 }
 
+/// One of a run and one of a sweep in one directory would pass for a single one.
+void refuse_mixture(const std::filesystem::path& directory, const char* other_file, const char* other) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(directory / other_file, ignored)) return;
+  throw UserError("", fmt::format("--out {}: has the results of a {} ({}); allowed: another directory",
+                                  scenarios::one_line(directory.string()), other, other_file));
+}
+
 /// The result, first of all, and what shows it.
 void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
   write_file_whole(directory / kResultFile, result.dump(2) + "\n");
@@ -137,8 +145,10 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   const scenarios::Scenario& scenario = points.front().scenario;
   const StopSignals signals;
   std::optional<OutputDirectory> directory;
-  if (options.out && gets_results(options, scenario))
+  if (options.out && gets_results(options, scenario)) {
     directory.emplace(*options.out, result_files(), inputs_of(options.scenario, points));
+    refuse_mixture(*options.out, kPointsFile, "sweep");
+  }
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
   nlohmann::json result;
   try {
@@ -213,7 +223,10 @@ class SweepOutput {
  public:
   explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
       : options_(options), points_(points), directory_(options.out.value_or("")) {
-    if (options_.out) lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
+    if (options_.out) {
+      lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
+      refuse_mixture(directory_, kResultFile, "run");
+    }
     if (table()) print(sweep_table_head(points_.front().settings));
   }
 

@@ -187,8 +187,10 @@ std::vector<SimulatedPoint> simulated_points(const calibration::CsvTable& table)
   for (const char* column : {"protocol.name", "workload.name", "cluster.nodes", "cluster.coroutines",
                              "committed_per_s", "latency_p50_us"}) {
     if (!table.has_column(column)) {
-      throw UserError("", fmt::format("{}: has no column \"{}\"; expected the points.csv of a sweep",
-                                      table.name(), column));
+      throw UserError("",
+                      fmt::format("{}: nothing of it is published: no column \"{}\"; allowed: the points.csv "
+                                  "of a sweep over published systems",
+                                  table.name(), column));
     }
   }
   std::vector<SimulatedPoint> points;

@@ -61,11 +61,16 @@ bool moves_nothing(const json& base, const Trial& trial) {
          latency_us(trial.result, "p99") == latency_us(base, "p99");
 }
 
+bool has_warning(const json& result) {
+  return !value_at(result, "warning").is_null();
+}
+
 /// What a gain is of comes first, then the latencies.
 std::string line(const std::string& what, const std::string& change, const json& result, bool in_latency) {
-  return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}\n", what, change,
+  return fmt::format("{:<22}{:>10}{:>10}{:>10}{:>10}{}\n", what, change,
                      in_latency ? format_us(latency_us(result, "mean")) : format_si(rate_per_s(result)),
-                     format_us(latency_us(result, "p50")), format_us(latency_us(result, "p99")));
+                     format_us(latency_us(result, "p50")), format_us(latency_us(result, "p99")),
+                     has_warning(result) ? " *" : "");
 }
 
 /// "receive engines (+31.2 %), cores (+10.1 %)"
@@ -96,16 +101,17 @@ std::vector<std::string> that_do_the_load(const json& base, const std::vector<Tr
   const json& offered_per_s = value_at(base, "scenario.run.offered_per_s");
   if (!offered_per_s.is_number() || offered_per_s == 0 || does_offered_load(base)) return enough;
   for (const Trial& trial : trials)
-    if (trial.what != kOtherSeed && does_offered_load(trial.result)) enough.push_back(trial.what);
+    if (!is_seed(trial.what) && does_offered_load(trial.result)) enough.push_back(trial.what);
   return enough;
 }
 
-std::string verdict(const json& base, const std::vector<Trial>& trials) {
+std::string verdict(const Explanation& explanation) {
+  const auto& [base, trials, not_tried, cut_off] = explanation;
   double chance = 0;
   std::vector<std::pair<double, std::string>> gains;
   for (const Trial& trial : trials) {
-    if (trial.what == kOtherSeed) {
-      chance = std::abs(gain(base, trial.result));
+    if (is_seed(trial.what)) {
+      chance = std::max(chance, std::abs(gain(base, trial.result)));
     } else {
       gains.emplace_back(gain(base, trial.result), trial.what);
     }
@@ -115,9 +121,11 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
   const double least = std::max(kWorthSaying, 2 * chance);
   const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
   const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
+  const bool all = not_tried.empty() && cut_off.empty();
   const std::string others =
-      fmt::format("{} alone brings more than {}{}", worth.empty() ? "Nothing" : "Nothing else",
-                  format_percent(least), least > kWorthSaying ? " (twice what another seed changes)" : "");
+      fmt::format("{}{} alone brings more than {}{}", worth.empty() ? "Nothing" : "Nothing else",
+                  all ? "" : " that was tried", format_percent(least),
+                  least > kWorthSaying ? " (twice what another seed changes)" : "");
   if (does_offered_load(base)) {
     return worth.empty() ? others + ": the time of a transaction is made of many small parts."
                          : fmt::format(
@@ -131,6 +139,7 @@ std::string verdict(const json& base, const std::vector<Trial>& trials) {
         "good by itself: {}.",
         fmt::join(enough, ", "));
   }
+  if (worth.empty() && !all) return others + ": what was not may hold it back.";
   if (worth.empty()) {
     return others + ": several parts hold it back in turn, or its own waiting does (conflicts, think time).";
   }
@@ -236,7 +245,7 @@ json explanation_json(const Explanation& explanation) {
               {"not_tried", explanation.not_tried},
               {"cut_off", explanation.cut_off}};
   for (const Trial& trial : explanation.trials) {
-    all["trials"].push_back({{"twice_as_good", trial.what == kOtherSeed ? json() : json(trial.what)},
+    all["trials"].push_back({{"twice_as_good", is_seed(trial.what) ? json() : json(trial.what)},
                              {"seed", trial.result.at("seed")},
                              {"gain", gain(base, trial.result)},
                              {"result", trial.result}});
@@ -263,9 +272,11 @@ std::string render_explanation(const Explanation& explanation) {
                            [&](const Trial* trial) { return gain(base, trial->result); });
   for (const Trial* trial : moved)
     text += line(trial->what, signed_percent(gain(base, trial->result)), trial->result, in_latency);
+  if (std::ranges::any_of(moved, [](const Trial* trial) { return has_warning(trial->result); }))
+    text += "* with a warning, which explanation.json has (--out): a longer run may say otherwise\n";
   text += names("no difference", unmoved) + names("not tried", explanation.not_tried) +
           names("cut off", explanation.cut_off);
-  text += fmt::format("\n{:<13}{}\n", "limit", wrap(verdict(base, explanation.trials), 13, 78));
+  text += fmt::format("\n{:<13}{}\n", "limit", wrap(verdict(explanation), 13, 78));
   if (!explanation.cut_off.empty())
     text += fmt::format("PARTIAL: {} not run, and the verdict is of the others\n",
                         explanation.cut_off.size() == 1 ? "one was" : "some were");

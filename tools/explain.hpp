@@ -41,10 +41,15 @@ nlohmann::json improved(nlohmann::json profile, calibration::ProfileKind kind,
 nlohmann::json improved_field(const nlohmann::json& resolved, std::string_view field);
 
 struct Trial {
-  std::string what;  // the part; of the run with another seed: kOtherSeed
+  std::string what;  // the part; of the runs with other seeds: kOtherSeed, kThirdSeed
   nlohmann::json result;
 };
 inline constexpr const char* kOtherSeed = "another seed";
+inline constexpr const char* kThirdSeed = "a third seed";
+/// Whether a trial's name is that of a run with another seed: what it changes is chance.
+inline bool is_seed(std::string_view what) {
+  return what == kOtherSeed || what == kThirdSeed;
+}
 
 /// What `gain` is of: "rate", or "latency" where the base does all the load that it is offered.
 const char* gains_in(const nlohmann::json& base);

@@ -99,6 +99,35 @@ TEST(Explain, WhatAnotherSeedMakesIsChance) {
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
 }
 
+TEST(Explain, ChanceIsTheLargerOfTwoSeeds) {
+  const std::string text = render_explanation(
+      {result_with(100),
+       {{"cores", result_with(108)}, {kOtherSeed, result_with(100)}, {kThirdSeed, result_with(95)}}});
+  EXPECT_THAT(text, HasSubstr("Nothing alone brings more than 10.0 %"));
+}
+
+/// A limit may be among what was not tried.
+TEST(Explain, OnlyWhatWasTriedIsJudged) {
+  Explanation explanation{result_with(100), {{"cores", result_with(102)}}, {"links (the platform file's)"}};
+  EXPECT_THAT(render_explanation(explanation),
+              testing::ContainsRegex(
+                  "Nothing that was tried alone brings more than 3.0 %: what was not[ \n]+may hold"));
+  explanation.trials[0].result = result_with(150);
+  explanation.not_tried.clear();
+  explanation.cut_off = {"links"};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("Nothing else that was tried"));
+}
+
+TEST(Explain, ATrialWithAWarningIsMarked) {
+  json warned = result_with(60);
+  warned["warning"] = {"the rate is not steady"};
+  const std::string text =
+      render_explanation({result_with(100), {{"cores", warned}, {"links", result_with(101)}}});
+  EXPECT_THAT(text, testing::ContainsRegex("cores [^\n]* \\*\n"));
+  EXPECT_THAT(text, HasSubstr("\n* with a warning, which explanation.json has"));
+  EXPECT_THAT(text, Not(testing::ContainsRegex("links [^\n]* \\*\n")));
+}
+
 TEST(Explain, NothingTriedIsNothingKnown) {
   Explanation explanation{result_with(100), {}};
   explanation.cut_off = {"links"};

@@ -250,6 +250,22 @@ TEST_F(Plan, ALatencyIsOfAClusterThatDoesTheLoad) {
             "             with 99, 99.0 % of the offered load is done\n");
 }
 
+/// All of the load is done, of which by chance a little less came than is asked for.
+TEST_F(Plan, ARateBelowTheGoalIsAllThatCame) {
+  goals_ = {parse_goal("committed_per_s>=895")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 256), {}};
+  while (const std::optional<int> nodes = alternative.search.next()) {
+    json result = result_of_load(1000, 10 * *nodes);
+    if (*nodes >= 100) result["committed_per_s"] = 890;
+    alternative.results.emplace(*nodes, result);
+    alternative.search.add(*nodes, result);
+  }
+  alternatives_.push_back(alternative);
+  EXPECT_THAT(
+      render_plan(alternatives_, goals_, 3, 256),
+      testing::StartsWith("smallest     100 machines: committed_per_s 890/s (all that came), limited by\n"));
+}
+
 TEST_F(Plan, ARateMayBeLessThanTheLoad) {
   goals_ = {parse_goal("committed_per_s>=360")};
   Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};

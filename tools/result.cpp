@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/verbs.hpp"
+#include "tools/conflicts.hpp"
 #include "tools/warnings.hpp"
 
 namespace verbtwin::tools {
@@ -282,30 +283,11 @@ std::string add_parts(const RunInput& input, const std::string& limit, double li
   return cause;
 }
 
-/// Attempts that failed because another transaction was at their records, of all; 0 for a micro-benchmark.
-double conflict_share(const json& result) {
-  const json aborts = result.value("aborts", json::object());
-  double failed = 0;
-  for (const auto& [reason, count] : aborts.items()) {
-    if (reason != "verb_failed") failed += count.get<double>();
-  }
-  const double attempts = result.value("committed", 0.0) + result.value("user_aborts", 0.0) +
-                          result.value("aborted_attempts", 0.0);
-  return attempts == 0 ? 0 : failed / attempts;
-}
-
 bool nothing_ended(const json& result) {
   double ended = 0;
   for (const char* key : {"committed", "user_aborts", "aborted_attempts", "operations", "operations_failed"})
     ended += result.value(key, 0.0);
   return ended == 0;
-}
-
-/// Where most attempts fail, most of what keeps a resource busy is in vain: conflicts are the limit, whatever
-/// is full. Where nothing is full, a third of the attempts is enough: without conflicts half again as much
-/// would commit, and twice the coroutines bring no more than that.
-bool conflicts_limit(const json& result, bool saturated) {
-  return conflict_share(result) > (saturated ? 1.0 / 2 : 1.0 / 3);
 }
 
 /// A resource as what may limit a run.
@@ -371,7 +353,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   const char* const lock =
       input.scenario->cluster.threads_per_queue_pair > 1 ? "queue_pair_lock" : "doorbell";
   if (cores_hold_it && waiting > 0.2 * core_share && core_share + waiting >= kSaturated) limit = lock;
-  if (conflicts_limit(result, limit != "round_trips")) limit = "locks";
+  if (conflicts_limit(input, result, limit != "round_trips")) limit = "locks";
   if (input.scenario->run.offered_per_s > 0 && keeps_up(input, result)) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
   const auto as_limit = [&](const Shares& shares) {
@@ -382,6 +364,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;
+  if (limit == "locks") bottleneck["retry_share"] = retry_share(input, result);
   if (limit == lock) bottleneck["waiting_share"] = waiting;
   if (!busiest.role.empty()) bottleneck["role"] = busiest.role;
 }

@@ -34,6 +34,38 @@ TEST(Limit, IsTheConflictsWhereMostAttemptsFail) {
   EXPECT_NE(limit(run(kSmallBank, {"workload.accounts_per_thread=10000"})), "locks");
 }
 
+/// Attempts that fail early cost little: twice as fast cores bring more than no conflicts would.
+TEST(Limit, IsTheCoresWhereMostAttemptsFailButMostOfTheTimeIsNotTheirs) {
+  const char* const kTpcc = R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":8,"items":1000})";
+  const json result =
+      run(kSmallBank, {kTpcc, "cluster.threads=4", "cluster.coroutines=4", "protocol.log.ring_kib=64",
+                       "run.warmup_us=500", "run.measure_us=3000"});
+  EXPECT_GT(result.at("abort_ratio"), 0.5) << "of no use as a test";
+  EXPECT_EQ(limit(result), "core") << result.at("bottleneck");
+  EXPECT_FALSE(result.at("bottleneck").contains("retry_share"));
+}
+
+/// Of few attempts that fail, those at one record fail again and again, with waits in between.
+TEST(Limit, IsTheConflictsWhereCoroutinesWaitToTryAgain) {
+  const json result = run(kSmallBank, {R"(workload={"name":"ycsb","mix":"B","records_per_node":100000})",
+                                       "cluster.nodes=8", "cluster.coroutines=4", "run.warmup_us=3000"});
+  EXPECT_LT(result.at("abort_ratio"), 1.0 / 3) << "of no use as a test";
+  EXPECT_EQ(limit(result), "locks") << result.at("bottleneck");
+  EXPECT_GT(result.at("bottleneck").at("retry_share"), 1.0 / 3);
+}
+
+TEST(Limit, OfMoreThreadsThanAMachineHasCoresIsAWhatIf) {
+  const auto warning = [](const char* threads) {
+    return run(kSmallBank,
+               {"workload.accounts_per_thread=1000", "cluster.nodes=3", threads, "run.measure_us=20"})
+        .value("warning", json())
+        .dump();
+  };
+  EXPECT_THAT(warning("cluster.threads=26"),
+              testing::HasSubstr("26 threads, where a machine of xeon-e5-2650v4 has 24 cores"));
+  EXPECT_THAT(warning("cluster.threads=24"), testing::Not(testing::HasSubstr("cores")));
+}
+
 TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
   const auto skewed = [](const char* coroutines) {
     return run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "F"})",

@@ -1,4 +1,5 @@
 #include "tools/simulate.hpp"
+#include "scenarios/text.hpp"
 
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
@@ -18,6 +19,7 @@
 #include "calibration/profile_file.hpp"
 #include "protocols/checks/history.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/text.hpp"
 #include "sim/cluster.hpp"
 #include "tools/job.hpp"
 #include "tools/stop_signals.hpp"
@@ -106,6 +108,7 @@ class Simulation {
       : scenario_(scenario), control_(control), job_(make_job(scenario, control)), cluster_([&] {
           sim::ClusterParameters p = cluster_parameters(scenario, control);
           p.node_memory_b = job_->node_memory_bytes();
+          host_cores_ = sim::cores_of_host(p.host);
           return p;
         }()) {}
 
@@ -265,6 +268,7 @@ class Simulation {
   const scenarios::Scenario& scenario_;
   const RunControl& control_;
   std::unique_ptr<Job> job_;
+  int host_cores_ = 0;
   sim::Cluster cluster_;
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
@@ -289,6 +293,11 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   if (unchecked_) {
     result["warning"].push_back(
         "a signal ended the run before its last transactions had ended: nothing is checked");
+  }
+  if (scenario_.cluster.threads > host_cores_) {
+    result["warning"].push_back(
+        fmt::format("{} threads, where a machine of {} has {} cores: simulated with more sockets than it has",
+                    scenario_.cluster.threads, scenarios::one_line(scenario_.cluster.host), host_cores_));
   }
   const double wall_s = seconds_since(begun);
   rusage usage{};

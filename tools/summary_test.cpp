@@ -248,9 +248,11 @@ TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
 
 TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
   EXPECT_THAT(
-      describe_bottleneck({{"resource", "locks"}, {"utilization", 0.97}, {"busiest", "core"}}),
-      HasSubstr("Conflicts are the limit: too many attempts fail (the busiest resource, core, is 97.0 % "
-                "in use). To go faster, spread"));
+      describe_bottleneck(
+          {{"resource", "locks"}, {"retry_share", 0.61}, {"utilization", 0.97}, {"busiest", "core"}}),
+      HasSubstr(
+          "Conflicts are the limit: 61.0 % of the transactions' time goes into attempts that fail and waits "
+          "before the next (the busiest resource, core, is 97.0 % in use). To go faster, spread"));
   EXPECT_THAT(describe_bottleneck({{"resource", "none"}}), HasSubstr("Nothing was measured"));
 }
 

@@ -121,7 +121,8 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   const json scenario = result.value("scenario", json::object());
   for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
   for (const auto& [path, value] : row.settings) {
-    if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
+    if (std::ranges::find(kIdentity, path) == std::end(kIdentity))
+      cells.emplace_back(path, text_of(value_at(scenario, path)));  // null too: another value of the sweep
   }
   add(cells, "window_us", value_at(result, "window_us"));
   add_numbers(cells, result);
