@@ -63,11 +63,14 @@ void choose_family(json& schema, const std::string& family) {
 void leave_out_protocol(json& schema) {
   json& properties = schema["properties"];
   properties.erase("protocol");
-  schema["required"].erase(std::find(schema["required"].begin(), schema["required"].end(), "protocol"));
   properties["cluster"]["properties"]["replicas"]["default"] = 1;
   json& check = properties["run"]["properties"]["check"];
   check["enum"] = {"none"};
   check["default"] = "none";
+}
+
+void require_protocol(json& schema) {
+  schema["required"].push_back("protocol");
 }
 
 /// The same as a condition, for the schema of every scenario.
@@ -76,8 +79,7 @@ void require_protocol_of_transactions(json& schema, const Catalog& catalog) {
   for (const CatalogEntry& entry : catalog.workloads) {
     if (entry.family.empty()) without.push_back(entry.name);
   }
-  if (without.empty()) return;
-  schema["required"].erase(std::find(schema["required"].begin(), schema["required"].end(), "protocol"));
+  if (without.empty()) return require_protocol(schema);
   const json named = {{"properties", {{"name", {{"enum", without}}}}}, {"required", {"name"}}};
   schema["if"] = {{"properties", {{"workload", named}}}};
   schema["then"] = {{"not", {{"required", {"protocol"}}}}};
@@ -143,6 +145,7 @@ json schema_for(const Catalog& catalog, const std::string& protocol, const std::
   choose(properties["workload"], catalog.workloads, workload);
   if (needs_protocol(catalog, workload)) {
     choose(properties["protocol"], catalog.protocols, protocol);
+    require_protocol(schema);
     choose_family(schema, family_of(catalog.protocols, protocol));
   } else {
     leave_out_protocol(schema);

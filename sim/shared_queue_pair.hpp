@@ -26,7 +26,6 @@ class SharedQueuePair {
   SharedQueuePair(SimQueuePair& queue_pair, int threads, const models::SpinLock::Prices& prices);
 
   SimQueuePair& queue_pair() { return queue_pair_; }
-  std::int64_t lock_busy_ps() const { return lock_.busy_ps(); }
 
   // What the queue pair asks and tells.
   /// How many requests the share that posts may add.

@@ -20,7 +20,8 @@ struct Limit {
 
 constexpr Limit kLimits[] = {
     {"core", "The workers' cores are the limit",
-     "add threads, batch more requests per doorbell and message, or let one-sided verbs take work from the "
+     "add threads where cores are left, batch more requests per doorbell and message, or let one-sided verbs "
+     "take work from the "
      "CPU"},
     {"nic_send", "The NICs' send engines are the limit",
      "send fewer requests per transaction (coalesce, use one-sided verbs less often per record) or add a "
@@ -105,11 +106,14 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
   }
   if (resource == "locks") {
     return fmt::format(
-        "Conflicts are the limit: {} of the transactions' time goes into attempts that fail and waits before "
-        "the next ({}). To go faster, spread the accesses over more "
+        "Conflicts are the limit: {} ({}). To go faster, spread the accesses over more "
         "records or hold locks for less time; with fewer coroutines fewer attempts fail and latency is "
         "shorter. `verbtwin explain` tries what else would help.",
-        format_percent(bottleneck.value("retry_share", 0.0)), most);
+        bottleneck.contains("retry_share")
+            ? fmt::format("{} of the coroutines' time goes into attempts that fail and waits before the next",
+                          format_percent(bottleneck.value("retry_share", 0.0)))
+            : "too many attempts fail",
+        most);
   }
   if (resource == "offered_load") {
     return fmt::format(

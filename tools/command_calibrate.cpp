@@ -132,7 +132,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
     print(
         "left out of the report: whole transactions beside published ones, which were of the former "
         "profiles.\n"
-        "To have them again, for each scenario of scenarios/osdi18 and scenarios/ramp: verbtwin run SCENARIO "
+        "To have them again, for each scenario that compare-published --help names: verbtwin run SCENARIO "
         "--out DIR, verbtwin compare-published DIR --report\n");
   }
   write_report_files(c.directory, std::move(input), end_to_end);

@@ -34,8 +34,15 @@ Compared read_compared(const std::string& given) {
   std::error_code ignored;  // what is no directory is read, and refused in words there
   if (fs::is_directory(path, ignored)) {
     const bool sweep = fs::exists(path / "points.csv", ignored);
+    const bool run = fs::exists(path / "result.json", ignored);
+    if (!sweep && !run && fs::is_directory(path / "points", ignored)) {
+      throw UserError(
+          "", fmt::format("{}: has points of a sweep that did not come to its end; allowed: a points.csv or "
+                          "result.json in it",
+                          scenarios::one_line(given)));
+    }
     if (!sweep) return scenarios::Document::read(path / "result.json");
-    if (!fs::exists(path / "result.json", ignored)) return read_saved_sweep(path);
+    if (!run) return read_saved_sweep(path);
     throw UserError("", fmt::format("{}: has a sweep and a result; allowed: its points.csv or result.json",
                                     scenarios::one_line(given)));
   }

@@ -248,7 +248,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
       "Some twenty runs: one as the scenario is, one with each part of the cluster twice as good (times\n"
-      "halved, rates and numbers doubled), and one with another seed, which says what is chance. Of a load\n"
+      "halved, rates and numbers doubled), and two with other seeds, which say what is chance. Of a load\n"
       "(run.offered_per_s) that is all done it finds what makes the latency.");
   command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
 }

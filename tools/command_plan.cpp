@@ -240,7 +240,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->required()
       ->allow_extra_args(false)
       ->type_name("NAME>=VALUE");
-  command->add_option("--from", options->low, "Fewest machines to try; without it as many as replicas")
+  command
+      ->add_option("--from", options->low,
+                   "Fewest machines to try; without it as many as replicas, 2 at least")
       ->type_name("N")
       ->check(CLI::Range(2, 4096));
   command->add_option("--to", options->high, "Most machines to try")
@@ -256,7 +258,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
-      "'latency_us.p99<=40'\n"
+      "'latency_us.p99<=60'\n"
       "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found.\n"
       "Exit code 1: no cluster meets the goals.");
   command->callback([options, &exit_code] { exit_code = plan(*options); });

@@ -177,11 +177,6 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   return exit_code_of(result, signals.signal_number());
 }
 
-/// The directory of a point's result.
-std::string point_name(std::size_t number) {
-  return fmt::format("{:03}", number);
-}
-
 /// The number of the point whose directory is called so; none: no point's.
 std::optional<std::size_t> number_of_point(const std::string& name) {
   std::size_t number = 0;
@@ -387,10 +382,13 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
   constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
   command
-      ->add_option("--rank", options->rank.rank, "This process's number; from Slurm or Open MPI where absent")
+      ->add_option("--rank", options->rank.rank,
+                   "This process's number; from Slurm's, Open MPI's or MPICH's environment where absent")
       ->type_name("R")
       ->group(kGroup);
-  command->add_option("--ranks", options->rank.ranks, "How many there are: the scenario's nodes")
+  command
+      ->add_option("--ranks", options->rank.ranks,
+                   "How many there are: the scenario's nodes; from the environment where absent")
       ->type_name("N")
       ->group(kGroup);
   command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens and the others find it")

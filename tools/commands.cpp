@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "scenarios/text.hpp"
+#include "tools/sweep.hpp"
 
 namespace verbtwin::tools {
 
@@ -59,11 +60,7 @@ int exit_code_of_stop(int signal_number) {
 }
 
 int exit_code_of(const nlohmann::json& result, int signal_number) {
-  const nlohmann::json checks = result.value("checks", nlohmann::json::array());
-  const bool violated = std::any_of(checks.begin(), checks.end(), [](const nlohmann::json& check) {
-    return check.value("violations", std::uint64_t{0}) > 0;
-  });
-  if (violated) return kExitCheckFailed;
+  if (violations_of(result) > 0) return kExitCheckFailed;
   if (!result.value("partial", false)) return kExitDone;
   return exit_code_of_stop(signal_number);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/sweep.hpp"
+#include "tools/warnings.hpp"
 
 namespace verbtwin::tools {
 
@@ -26,19 +26,21 @@ double conflict_share(const json& result) {
 
 }  // namespace
 
-double retry_share(const RunInput& input, const json& result) {
-  const double time_us = result.value("committed", 0.0) * value_at(result, "latency_us.mean").get<double>();
-  if (input.scenario->run.offered_per_s > 0 || time_us == 0) return conflict_share(result);
+std::optional<double> retry_share(const RunInput& input, const json& result) {
+  const double committed = result.value("committed", 0.0);
+  if (input.scenario->run.offered_per_s > 0 || committed == 0) return std::nullopt;
   double phases_us = 0;
   for (const json& phase : result.at("phases"))
     phases_us += phase.at("count").get<double>() * phase.at("mean_us").get<double>();
-  return std::max(1 - phases_us / time_us, 0.0);
+  const double ended = committed + result.value("user_aborts", 0.0);  // these take about as long
+  const double time_us = coroutines_of(input) * static_cast<double>(input.window_ps) / 1e6;
+  return std::max(1 - phases_us * ended / committed / time_us, 0.0);
 }
 
 bool conflicts_limit(const RunInput& input, const json& result, bool saturated) {
   const double attempts = conflict_share(result);
   if (attempts < kFew) return false;
-  const double time = retry_share(input, result);
+  const double time = retry_share(input, result).value_or(attempts);
   return saturated ? std::min(attempts, time) > 1.0 / 2 : std::max(attempts, time) > 1.0 / 3;
 }
 

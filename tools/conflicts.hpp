@@ -4,15 +4,15 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/result.hpp"
 
 namespace verbtwin::tools {
 
-/// Of the transactions' time, what goes into attempts that fail and the waits behind them: what the phases of
-/// those that commit leave. Where loads are offered, latencies have the wait for a coroutine too: as
-/// attempts.
-double retry_share(const RunInput& input, const nlohmann::json& result);
+/// Of the coroutines' time, what goes into attempts that fail and the waits behind them: what the phases of
+/// those that commit leave. Nothing where loads are offered: coroutines wait for transactions too.
+std::optional<double> retry_share(const RunInput& input, const nlohmann::json& result);
 
 /// Where most attempts fail and most of the time is theirs, most of what keeps a resource busy is in vain:
 /// conflicts are the limit, whatever is full. Where nothing is full, a third of either is enough: without

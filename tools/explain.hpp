@@ -2,7 +2,7 @@
 // the run is done again: what the rate gains says how much that part held it back. A run that does all the
 // load it is offered has no other rate: there it is the mean latency that gets shorter.
 //
-// Chosen: whole runs of changed profiles, one part at a time, and one with another seed, which says what is
+// Chosen: whole runs of changed profiles, one part at a time, and two with other seeds, which say what is
 // chance. Rejected: shares of use (`bottleneck` in every result, at no cost: a resource may be busy with what
 // another one causes, or wait in a queue that moves elsewhere), and derivatives (a few percent drown in
 // chance where runs are short; twice is what a next generation brings).

@@ -120,9 +120,9 @@ class Page {
   }
   void raw(std::string_view html) { out_ += html; }
 
-  std::string end(const Json& scenario) {
-    out_ += fmt::format("<details><summary>Scenario</summary><pre>{}</pre></details>\n</body>\n</html>\n",
-                        escaped(scenario.dump(2)));
+  std::string end(const Json& scenario, std::string_view of = "") {
+    out_ += fmt::format("<details><summary>Scenario{}</summary><pre>{}</pre></details>\n</body>\n</html>\n",
+                        of, escaped(scenario.dump(2)));
     return std::move(out_);
   }
 
@@ -236,14 +236,9 @@ void add_phases(Page& page, const Json& result) {
   const auto committed = number(result, "committed");
   // Attempts before it and waiting for a coroutine are no phases: a mean latency may be many times as long.
   page.heading("Where the time of the attempt that commits goes");
-  // In the order in which a transaction goes through them.
-  std::vector<std::string> names = {"execution", "validation", "logging", "get", "prepare", "commit"};
-  for (const auto& [name, phase] : phases.items()) {
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
   std::vector<std::vector<std::string>> rows;
-  for (const std::string& name : names) {
-    if (!phases.contains(name) || time_us(phases.at(name)) == 0) continue;
+  for (const std::string& name : phases_in_order(phases)) {
+    if (time_us(phases.at(name)) == 0) continue;
     const Json& phase = phases.at(name);
     rows.push_back({escaped(name), bar(time_us(phase) / whole_us), format_us(number(phase, "mean_us")),
                     format_us(number(phase, "p50_us")), format_percent(number(phase, "count") / committed)});
@@ -381,7 +376,7 @@ std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, s
   std::vector<std::vector<std::string>> lines;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& result = rows[i].result;
-    const std::string name = fmt::format("{:03}", rows[i].number.value_or(i));
+    const std::string name = point_name(rows[i].number.value_or(i));
     std::vector<std::string> cells = {fmt::format("<a href=\"points/{0}/report.html\">{0}</a>", name)};
     for (const auto& [path, value] : rows[i].settings) cells.push_back(escaped(setting_text(path, value)));
     const Json& latency = member(result, "latency_us");
@@ -395,7 +390,7 @@ std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, s
   for (const std::string& warning : sweep_warnings(rows)) page.box("warning", "Warning: " + warning);
   page.heading("Points");
   table(page, head, lines);
-  return page.end(scenario);
+  return page.end(scenario, " of the first point");
 }
 
 std::string percentile_file(const Json& result) {

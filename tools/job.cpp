@@ -151,6 +151,7 @@ const char* what_is_run(const scenarios::Scenario& scenario) {
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
   auto p = common_parameters<protocols::RampParameters>(scenario, control);
   p.servers = scenario.cluster.servers;
+  p.one_clock = scenario.backend == "sim";
   p.options = protocols::RampOptions::from_json(scenario.protocol);
   p.options.sabotage = control.ramp_sabotage;
   return p;

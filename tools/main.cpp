@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -219,6 +220,10 @@ int main(int argc, char** argv) {
     print_error_line(error.pointer().empty() ? verbtwin::scenarios::one_line(error.what(), kLineLengthMax)
                                              : verbtwin::scenarios::format_error("verbtwin", error));
     return kExitUserError;
+  } catch (const std::bad_alloc&) {
+    print_error_line(
+        "verbtwin: this takes more memory than there is: use fewer machines, threads, records or versions");
+    return kExitFailure;
   } catch (const std::exception& error) {
     print_error_line(fmt::format("verbtwin: {}", verbtwin::scenarios::one_line(error.what())));
     return kExitFailure;

@@ -3,7 +3,10 @@
 // Pure functions; callable from any thread.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 namespace verbtwin::tools {
 
@@ -12,6 +15,17 @@ inline const nlohmann::json& member(const nlohmann::json& object, const char* ke
   static const nlohmann::json kNothing = nlohmann::json::object();
   const auto found = object.find(key);
   return found == object.end() || !found->is_object() ? kNothing : *found;
+}
+
+/// Names of a result's phases in the order in which a transaction goes through them, then whatever else a
+/// protocol reports.
+inline std::vector<std::string> phases_in_order(const nlohmann::json& phases) {
+  std::vector<std::string> names;
+  for (const char* name : {"execution", "validation", "logging", "get", "prepare", "commit"})
+    if (phases.contains(name)) names.emplace_back(name);
+  for (const auto& [name, phase] : phases.items())
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  return names;
 }
 
 inline double number(const nlohmann::json& object, const char* key) {

@@ -80,6 +80,7 @@ void pack(ByteWriter& to, const protocols::RampHistory& history) {
     const protocols::RampHistory::Transaction transaction = history[i];
     to.put(transaction.timestamp);
     to.put(transaction.committed);
+    to.put(transaction.when);
     to.put_all(transaction.reads);
     to.put_all(transaction.writes);
   }
@@ -90,8 +91,9 @@ protocols::RampHistory unpack_ramp_history(ByteReader& from) {
   for (auto n = from.get<std::uint64_t>(); n > 0; --n) {
     const auto timestamp = from.get<std::uint64_t>();
     const bool committed = from.get<bool>();
+    const auto when = from.get<protocols::Interval>();
     const auto reads = from.get_all<protocols::RampRead>();
-    history.add(timestamp, committed, reads, from.get_all<protocols::RampWrite>());
+    history.add(timestamp, committed, reads, from.get_all<protocols::RampWrite>(), when);
   }
   return history;
 }

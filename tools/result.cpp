@@ -364,7 +364,8 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;
-  if (limit == "locks") bottleneck["retry_share"] = retry_share(input, result);
+  if (const auto share = retry_share(input, result); limit == "locks" && share)
+    bottleneck["retry_share"] = *share;
   if (limit == lock) bottleneck["waiting_share"] = waiting;
   if (!busiest.role.empty()) bottleneck["role"] = busiest.role;
 }

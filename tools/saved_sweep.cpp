@@ -14,6 +14,7 @@
 #include "scenarios/text.hpp"
 #include "tools/checked_result.hpp"
 #include "tools/result_comparison.hpp"
+#include "tools/sweep.hpp"
 
 namespace verbtwin::tools {
 
@@ -150,7 +151,7 @@ SavedSweep read_saved_sweep(const std::filesystem::path& directory) {
                                       scenarios::one_line(table.place(row)), table.cell(row, "point"),
                                       kSweepPointsMax - 1));
     const auto at = static_cast<std::size_t>(number);
-    const Document document = Document::read(directory / "points" / fmt::format("{:03}", at) / "result.json");
+    const Document document = Document::read(directory / "points" / point_name(at) / "result.json");
     sweep.points.push_back(point_of(at, CheckedResult(document)));
   }
   sweep.varied = varied_in(sweep, swept_by(table));

@@ -1,5 +1,4 @@
 #include "tools/simulate.hpp"
-#include "scenarios/text.hpp"
 
 #include <sys/resource.h>
 #include <sys/sysinfo.h>

@@ -241,15 +241,7 @@ void Summary::phases() {
   const Json& phases = member(result_, "phases");
   if (phases.empty()) return;
   heading(fmt::format("{:<20}{:>12}{:>9}{:>9}", "phase", "p50 us", "mean us", "had it"));
-  // In the order a transaction goes through them, then whatever else a protocol reports.
-  std::vector<std::string> names;
-  for (const char* name : {"execution", "validation", "logging", "commit"}) {
-    if (phases.contains(name)) names.emplace_back(name);
-  }
-  for (const auto& [name, values] : phases.items()) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  for (const std::string& name : names) {
+  for (const std::string& name : phases_in_order(phases)) {
     const Json& values = phases.at(name);
     if (values.empty()) continue;
     const double count = number(values, "count");

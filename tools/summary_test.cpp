@@ -92,8 +92,8 @@ FAIL money: 2 violations
      node 4 won 7
 
 bottleneck   The workers' cores are the limit (93.1 % in use): to go faster, add
-             threads, batch more requests per doorbell and message, or let
-             one-sided verbs take work from the CPU.
+             threads where cores are left, batch more requests per doorbell and
+             message, or let one-sided verbs take work from the CPU.
 simulator    12.3 M events in 1.23 s (10.0 M/s), 65.0 k transactions per wall
              second, set-up 0.31 s, 210 MiB
 )");
@@ -251,7 +251,7 @@ TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
       describe_bottleneck(
           {{"resource", "locks"}, {"retry_share", 0.61}, {"utilization", 0.97}, {"busiest", "core"}}),
       HasSubstr(
-          "Conflicts are the limit: 61.0 % of the transactions' time goes into attempts that fail and waits "
+          "Conflicts are the limit: 61.0 % of the coroutines' time goes into attempts that fail and waits "
           "before the next (the busiest resource, core, is 97.0 % in use). To go faster, spread"));
   EXPECT_THAT(describe_bottleneck({{"resource", "none"}}), HasSubstr("Nothing was measured"));
 }

@@ -209,6 +209,10 @@ std::string sweep_table_line(const SweepRow& row) {
   return line + '\n';
 }
 
+std::string point_name(std::size_t number) {
+  return fmt::format("{:03}", number);
+}
+
 std::uint64_t violations_of(const json& result) {
   std::uint64_t sum = 0;
   for (const json& check : value_at(result, "checks")) sum += check.value("violations", std::uint64_t{0});

@@ -40,6 +40,9 @@ std::string render_warnings(const std::vector<std::string>& warnings);
 /// "PARTIAL: 3 of 9 points, and 1 cut short"; empty: the sweep's `points` have all run to their end.
 std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points);
 
+/// The directory of a point's result in DIR/points.
+std::string point_name(std::size_t number);
+
 /// The value at "cluster.nodes", or null.
 const nlohmann::json& value_at(const nlohmann::json& root, const std::string& path);
 /// The value at `path` as a person reads it: 20e6 of "run.offered_per_s" is "20.0 M".

@@ -301,6 +301,11 @@ TEST_F(CompareSweeps, TakesWhatRunKeepsAndPrints) {
   }
   EXPECT_EQ(json::parse(verbtwin({"compare", path("a"), b, "--json"}).out).at("points").size(), 4U);
 
+  std::filesystem::create_directories(path("killed/points/000"));
+  EXPECT_EQ(refusal({"compare", path("killed"), b}),
+            "DIR/killed: has points of a sweep that did not come to its end; allowed: a points.csv or "
+            "result.json in "
+            "it");
   EXPECT_EQ(refusal({"compare", path("a"), path("a/points/000")}),
             "DIR/a/points/000: one result, and DIR/a is a sweep; allowed: two results or two sweeps");
   std::filesystem::copy(path("a/points/001/result.json"), path("a/result.json"));

@@ -21,18 +21,18 @@ double workers_of(const RunInput& input) {
   return static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads;
 }
 
+}  // namespace
+
 double coroutines_of(const RunInput& input) {
   return workers_of(input) * input.scenario->cluster.coroutines;
 }
-
-}  // namespace
 
 double ended_of(const json& result) {
   return result.at("committed").get<double>() + result.at("user_aborts").get<double>();
 }
 
 void warn_of_nothing(const RunInput& input, json& result) {
-  double ended = 0;
+  double ended = 0;  // attempts that failed are none: they have a limit, but no rate
   for (const char* key : {"committed", "user_aborts", "operations", "operations_failed"})
     ended += result.value(key, 0.0);
   if (ended > 0 || input.partial) return;

@@ -15,6 +15,9 @@ namespace verbtwin::tools {
 /// not known: anything up to as much as a commit of their type.
 void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
 
+/// Of all machines that run transactions.
+double coroutines_of(const RunInput& input);
+
 /// Transactions that came to their end in the window of a result.
 double ended_of(const nlohmann::json& result);
 

@@ -16,6 +16,8 @@
 #include <span>
 #include <vector>
 
+#include "protocols/checks/history.hpp"
+
 namespace verbtwin::protocols {
 
 struct RampRead {
@@ -44,6 +46,7 @@ class RampHistory {
   struct Transaction {
     std::uint64_t timestamp = 0;  // of what it wrote; counts for nothing where it only read
     bool committed = false;
+    Interval when;
     std::span<const RampRead> reads;    // by key
     std::span<const RampWrite> writes;  // by key
     bool reads_only() const { return writes.empty(); }
@@ -52,8 +55,8 @@ class RampHistory {
   /// A transaction in any order of keys. One that aborted is entered too, if it gave a version to any server;
   /// run again, it takes another timestamp.
   void add(std::uint64_t timestamp, bool committed, std::span<const RampRead> reads,
-           std::span<const RampWrite> writes) {
-    entries_.push_back({timestamp, reads_.size(), writes_.size(), committed});
+           std::span<const RampWrite> writes, Interval when = {}) {
+    entries_.push_back({timestamp, when, reads_.size(), writes_.size(), committed});
     append(reads_, reads);
     append(writes_, writes);
   }
@@ -65,7 +68,7 @@ class RampHistory {
     const bool last = i + 1 == entries_.size();
     const std::size_t reads_end = last ? reads_.size() : entries_[i + 1].reads_at;
     const std::size_t writes_end = last ? writes_.size() : entries_[i + 1].writes_at;
-    return {entry.timestamp, entry.committed,
+    return {entry.timestamp, entry.committed, entry.when,
             std::span(reads_).subspan(entry.reads_at, reads_end - entry.reads_at),
             std::span(writes_).subspan(entry.writes_at, writes_end - entry.writes_at)};
   }
@@ -73,6 +76,7 @@ class RampHistory {
  private:
   struct Entry {
     std::uint64_t timestamp;
+    Interval when;
     std::size_t reads_at, writes_at;
     bool committed;
   };

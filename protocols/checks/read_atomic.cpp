@@ -222,7 +222,7 @@ std::vector<History> number_versions(RampHistories histories) {
       for (const RampWrite& write : transaction.writes) {
         writes.push_back({{write.key}, order.rank(write.key, transaction.timestamp), write.digest});
       }
-      numbered[client].commit(reads, writes, 0);
+      numbered[client].commit(reads, writes, 0, transaction.when);
     }
   }
   return numbered;

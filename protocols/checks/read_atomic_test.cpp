@@ -194,6 +194,18 @@ TEST(NumberedVersions, OfASerialExecutionAreSerializable) {
   TestRampHistories skewed(2);
   skewed.update(5, {{kX, 0}, {kY, 0}}, {kX}).update(6, {{kX, 0}, {kY, 0}}, {kY}, 1);
   EXPECT_THAT(judged(skewed).examples, ElementsAre(HasSubstr("cycle")));
+  // Who reads what was there before a write that had ended when it began.
+  const auto stale = [&](std::int64_t begin_ps) {
+    RampHistory writer, reader;
+    writer.add(5, true, {}, std::vector<RampWrite>{{kX, ramp_digest(kX, 5)}}, {100, 200});
+    reader.add(6, true, std::vector<RampRead>{{kX, 0, 0, initial_ramp_digest(kX)}}, {}, {begin_ps, 300});
+    const std::vector<const RampHistory*> both = {&writer, &reader};
+    const std::vector<History> numbered = number_versions(both);
+    const std::vector<const History*> view = {&numbered[0], &numbered[1]};
+    return check_serializable(Histories(view), initial).violations;
+  };
+  EXPECT_EQ(stale(150), 0U);
+  EXPECT_EQ(stale(250), 1U);
   TestRampHistories unknown;
   unknown.read({{kX, 3}});
   EXPECT_THAT(judged(unknown).examples, ElementsAre(HasSubstr("nobody committed")));

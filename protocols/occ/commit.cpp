@@ -6,11 +6,15 @@
 
 namespace verbtwin::protocols {
 
-void Transaction::record_history(std::int64_t effect) {
+/// The logs may give the entries' room back: whoever does applies them, or has no more use for them.
+void Transaction::make_log_certain() {
   for (const LogEntry& entry : log_entries_) entry.log->prefetch();
   for (const LogEntry& entry : log_entries_) {
     if (entry.placed) entry.log->make_certain(entry.place.frame);
   }
+}
+
+void Transaction::record_history(std::int64_t effect) {
   if (engine_.history_ == nullptr) return;
   std::vector<Access>& reads = engine_.reads_;
   std::vector<Access>& writes = engine_.writes_;
@@ -99,8 +103,7 @@ Task<void> Transaction::install_and_unlock() {
 /// Turns the fetched image into the record to be: new version at both ends, lock word free.
 void Transaction::prepare_image(Item& item) {
   const RecordLayout& record = layout(item);
-  const bool bump = !options().sabotage.skip_version_bump && !options().artifact.versions_stay;
-  const std::uint64_t version = version_to_be(item) - (bump ? 0 : 1);
+  const std::uint64_t version = engine_.installed_version(version_to_be(item));
   store_word(item.image, 0);
   store_word(item.image + 8, version);
   if (record.digests) engine_.cpu_.charge(Cost::kCopyBlock, record.image_b / kCacheLineBytes);

@@ -67,5 +67,34 @@ TEST(FasstOptions, EveryBackupIsUpToDateWhenTheTransactionEnds) {
   }
 }
 
+Task<void> commit_often(Transaction& tx, RecordId id, int times, int& committed) {
+  while (committed < times) {
+    Attempt a{.reads = {}, .writes = {id}, .seen = {}};
+    auto one = attempt(tx, a);
+    co_await one;
+    committed += a.committed ? 1 : 0;
+  }
+}
+
+/// The log is not applied: it is all that there is of a transaction until the backups have been told.
+TEST(FasstOptions, ALogEntryIsKeptUntilTheBackupsHaveIt) {
+  constexpr int kMoreThanTheLogHolds = 100;
+  Database db(fasst());
+  Attempt stalled{
+      .reads = {}, .writes = {RecordId::make(kSmall, 2, 1)}, .seen = {}};  // its backup is at node 3
+  db.node(0).worker.spawn(attempt(db.transaction(0, 0), stalled));
+  int committed = 0;
+  db.node(0).worker.spawn(
+      commit_often(db.transaction(0, 1), RecordId::make(kSmall, 1, 2), kMoreThanTheLogHolds, committed));
+  for (int i = 0; i < 20'000; ++i)
+    for (const int node : {0, 1, 2}) db.node(node).worker.step();
+  EXPECT_FALSE(stalled.committed);
+  EXPECT_GT(committed, 0);
+  EXPECT_LT(committed, kMoreThanTheLogHolds) << "the log at node 1 is full";
+  db.step(20'000);
+  EXPECT_TRUE(stalled.committed);
+  EXPECT_EQ(committed, kMoreThanTheLogHolds);
+}
+
 }  // namespace
 }  // namespace verbtwin::protocols

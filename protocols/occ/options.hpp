@@ -68,7 +68,7 @@ struct OccOptions {
   /// known is CacheStart::kFull, the fourth SmallBank's inverted hot set.
   struct Artifact {
     bool conflicts_commit = false;  // a record found locked or changed stops nobody
-    bool versions_stay = false;     // no commit bumps a version
+    bool versions_stay = false;     // no commit bumps a version but a record's first
   } artifact;
 
   /// Of logs (LogSpec). Not in any scenario: tests whose messages may not depend on time do without reclaims.

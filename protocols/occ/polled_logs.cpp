@@ -152,13 +152,12 @@ Verdict OccEngine::lock_entry(std::byte* entry, std::uint64_t owner) {
 void OccEngine::close_entry(std::byte* entry, std::uint64_t frame, bool commit) {
   if (!is_lock_entry(store_.layout().log(), entry, frame)) return;
   const OccOptions::Sabotage& sabotage = options().sabotage;
-  const bool bump = !sabotage.skip_version_bump && !options().artifact.versions_stay;
   const auto close = [&](const LogRecord& logged, std::span<const std::byte> value) {
     const RecordId id{logged.record};
     std::byte* record = store_.primary_record(id.table(), logged.slot);
     if (commit) {
       cpu_.charge_cycles(node_.cycles.commit);
-      install(record_layout(id), record, logged.version - (bump ? 0 : 1), value);
+      install(record_layout(id), record, installed_version(logged.version), value);
     }
     if (!sabotage.skip_lock) unlock(record);
   };

@@ -130,7 +130,7 @@ json options_schema(const Preset& preset) {
       "the isolation checks, as they should",
       {{"conflicts_commit",
         flag(false, "a record found locked or changed stops nobody: the transaction goes on and counts")},
-       {"versions_stay", flag(false, "no commit bumps a version")}});
+       {"versions_stay", flag(false, "no commit bumps a version but a record's first")}});
   return {{"properties",
            {{"phases", group("primitive and optimisations of each phase", phases_schema(preset))},
             {"rpc", std::move(rpc)},

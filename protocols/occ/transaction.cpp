@@ -222,11 +222,15 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   if (!co_await logging) co_return false;
   end_phase(Phase::kLogging);
 
+  const bool logs_at_coordinator = options().logging.placement == LogPlacement::kCoordinator;
+  if (!logs_at_coordinator) make_log_certain();
   record_history(effect);
-  if (options().logging.placement == LogPlacement::kCoordinator) {
+  if (logs_at_coordinator && truncate_after == TruncateAfter::kNone) {
     auto updating = update_backups();
     if (!co_await updating) co_return false;
   }
+  // A log that is kept and not applied is all there is of the transaction until the backups have it.
+  if (logs_at_coordinator) make_log_certain();
   auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);

@@ -63,6 +63,8 @@ class Transaction final : public WorkedOn {
   T& value(int item) {
     return *reinterpret_cast<T*>(at(item).image + kRecordHeaderBytes);
   }
+  /// All of a value, which is of so many bytes.
+  std::span<std::byte> bytes(int item, std::size_t value_b) { return {&value<std::byte>(item), value_b}; }
   /// Whether there is such a record. One that is not there can be declared like any other: that it is still
   /// absent is validated too.
   bool exists(int item) { return at(item).exists; }
@@ -237,6 +239,7 @@ class Transaction final : public WorkedOn {
 
   // commit.cpp
   void record_history(std::int64_t effect);
+  void make_log_certain();
   Task<bool> update_backups();
   void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);
   Task<void> install_and_unlock();

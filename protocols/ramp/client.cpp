@@ -51,6 +51,7 @@ void RampClient::begin(const KeyGroup& group) {
   reason_ = RampAbort::kNone;
   phase_ps_ = {};
   phase_start_ps_ = cpu_.now_ps();
+  memory_begin_ps_ = cpu_.memory_now_ps();
   read_count_ = write_count_ = 0;
   timestamp_ = 0;
   rounds_ = 0;
@@ -94,7 +95,7 @@ void RampClient::record() {
     history_reads_.push_back({item.key, item.timestamp, item.last_commit, value_digest(item.value)});
   }
   for (const Item& item : writes()) history_writes_.push_back({item.key, item.written_digest});
-  history_.add(timestamp_, true, history_reads_, history_writes_);
+  history_.add(timestamp_, true, history_reads_, history_writes_, {memory_begin_ps_, cpu_.now_ps()});
 }
 
 }  // namespace verbtwin::protocols

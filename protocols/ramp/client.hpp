@@ -133,7 +133,7 @@ class RampClient {
   std::size_t rounds_ = 0;       // that this attempt's reads have waited for
   std::uint64_t in_place_ = 0, in_place_accepted_ = 0;
   RampAbort reason_ = RampAbort::kNone;
-  std::int64_t phase_start_ps_ = 0;
+  std::int64_t phase_start_ps_ = 0, memory_begin_ps_ = 0;
   std::array<std::int64_t, kRampPhases> phase_ps_{};
   std::vector<Item> reads_, writes_;  // made once, used again
   std::size_t read_count_ = 0, write_count_ = 0;

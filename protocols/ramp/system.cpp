@@ -368,8 +368,11 @@ std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories hist
     const std::vector<History> numbered = number_versions(histories);
     std::vector<const History*> each;
     for (const History& history : numbered) each.push_back(&history);
-    reports.push_back(
-        check_serializable(Histories(each), [&](RecordId record) { return initial_digest(record.packed); }));
+    const RampParameters& p = system.parameters();
+    const auto of_node = static_cast<std::size_t>(p.shape.threads) * static_cast<std::size_t>(p.coroutines);
+    reports.push_back(check_serializable(
+        Histories(each), [&](RecordId record) { return initial_digest(record.packed); },
+        p.one_clock ? each.size() : of_node));
   }
   return reports;
 }

@@ -30,6 +30,7 @@ struct RampParameters {
   ClusterShape shape;
   int servers = 0;  // nodes 0 .. servers-1 serve and the others are clients; 0: every node is both
   int coroutines = 1;
+  bool one_clock = true;  // of all nodes; else each has its own
   std::uint64_t seed = 1;
   bool check = true;         // record histories for the checks
   double offered_per_s = 0;  // transactions, to all clients; 0: as many as they take (Arrivals)

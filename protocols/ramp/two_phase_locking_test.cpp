@@ -63,6 +63,7 @@ class OppositeOrders {
   static RampParameters parameters(Deadlock deadlock) {
     RampParameters p;
     p.shape.nodes = 2;
+    p.one_clock = false;
     p.options.algorithm = RampAlgorithm::kS2pl;
     p.options.deadlock = deadlock;
     p.options.collect_after_ps = 0;

@@ -22,6 +22,13 @@ CheckReport check_sum(const char* name, const char* unit, const GroupedAccesses&
   return report;
 }
 
+void mark_lines(std::span<std::byte> value, std::uint64_t count) {
+  constexpr std::size_t kLine_b = 64, kWord_b = sizeof(std::uint64_t);
+  for (std::size_t at = kLine_b; at + kWord_b <= value.size(); at += kLine_b)
+    store_word(value.data() + at, count);
+  if (value.size() >= 2 * kWord_b) store_word(value.data() + (value.size() / kWord_b - 1) * kWord_b, count);
+}
+
 CheckReport check_updates(const GroupedAccesses& accesses, std::size_t value_b,
                           const std::function<bool(RecordId, std::span<std::byte>)>& value,
                           const std::function<std::uint64_t(RecordId)>& initial) {

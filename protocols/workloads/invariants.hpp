@@ -4,6 +4,7 @@
 // Called when every worker has stopped; one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -18,6 +19,10 @@ namespace verbtwin::protocols {
 /// record's final amount less its initial one.
 CheckReport check_sum(const char* name, const char* unit, const GroupedAccesses& accesses,
                       const std::function<std::int64_t(RecordId)>& change_of);
+
+/// Writes the count of a value's updates into each line of it behind the first, and at its end: no line of a
+/// version is that of another, so that the checks see what is torn or lost.
+void mark_lines(std::span<std::byte> value, std::uint64_t count);
 
 /// The same for records that count their updates in their first word: `initial` is what it was. `value_b`:
 /// size of a value.

@@ -78,7 +78,11 @@ class ObjectStore final : public Workload {
     }
     auto executing = tx.execute();
     if (!co_await executing) co_return Outcome::kAborted;
-    for (std::size_t i = 0; i < updates_; ++i) ++tx.value<std::uint64_t>(static_cast<int>(i));
+    for (std::size_t i = 0; i < updates_; ++i) {
+      const int object = static_cast<int>(i);
+      const std::uint64_t count = ++tx.value<std::uint64_t>(object);
+      mark_lines(tx.bytes(object, value_b_), count);
+    }
     auto committing = tx.commit(static_cast<std::int64_t>(updates_));
     co_return outcome_of(co_await committing);
   }
