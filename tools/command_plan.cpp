@@ -156,9 +156,9 @@ class Planner {
   std::string wanted() const {
     std::vector<std::string> goals;
     for (const Goal& goal : goals_) goals.push_back(describe(goal));
-    return fmt::format(
-        "{:<13}{}\n\n", "wanted",
-        wrap(fmt::format("{}, of {} to {} machines", fmt::join(goals, ", "), low_, options_.high), 13, 78));
+    return labelled("wanted",
+                    fmt::format("{}, of {} to {} machines", fmt::join(goals, ", "), low_, options_.high)) +
+           "\n";
   }
 
   /// One size of each alternative that wants one. False: none does.

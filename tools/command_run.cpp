@@ -366,7 +366,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->add_option("--out", options->out,
                    "Directory for result.json, report.html and latency.hgrm, or a sweep's points.csv, "
                    "points.svg, report.html and points/; created if absent; points of an earlier sweep there "
-                   "are removed")
+                   "are removed; it holds a run or a sweep, not both")
       ->type_name("DIR");
   command
       ->add_option(

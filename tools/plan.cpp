@@ -357,7 +357,7 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
         settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
     const char* verdict = alternatives[i].search.next() ? "cut off" : outcome.meets ? "or" : "not";
     if (best == i) verdict = "smallest";
-    text += fmt::format("{:<13}{}\n", verdict, wrap(line, 13, 78));
+    text += labelled(verdict, line);
     const json* answer = alternatives[i].answer();
     if (answer != nullptr) text += render_warnings(sweep_warnings({{{}, *answer}}));
   }

@@ -207,10 +207,8 @@ std::string first_of(const std::vector<std::string>& parts) {
 }
 
 std::string labelled(std::string_view label, const std::string& words, const SummaryStyle& style) {
-  constexpr std::size_t kLabelColumns = 13;
   constexpr std::size_t kLineBytesMax = 4000;
-  return fmt::format("{:<{}}{}\n", label, kLabelColumns,
-                     wrap(scenarios::one_line(words, kLineBytesMax), kLabelColumns, style.width_columns));
+  return labelled(label, scenarios::one_line(words, kLineBytesMax), style.width_columns);
 }
 
 std::optional<double> ratio_of(const ComparedQuantity& quantity) {

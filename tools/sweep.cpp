@@ -254,8 +254,7 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
 
 std::string render_warnings(const std::vector<std::string>& warnings) {
   std::string text;
-  for (const std::string& warning : warnings)
-    text += fmt::format("{:<13}{}\n", "* warning", wrap(warning, 13, 78));
+  for (const std::string& warning : warnings) text += labelled("* warning", warning);
   return text;
 }
 

@@ -98,4 +98,9 @@ std::string wrap(std::string_view text, std::size_t indent, std::size_t width) {
   return lines;
 }
 
+std::string labelled(std::string_view label, std::string_view text, std::size_t width) {
+  constexpr std::size_t kLabelColumns = 13;
+  return fmt::format("{:<{}}{}\n", label, kLabelColumns, wrap(text, kLabelColumns, width));
+}
+
 }  // namespace verbtwin::tools

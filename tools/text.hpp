@@ -46,4 +46,7 @@ std::string end_of(const std::string& text, std::size_t columns);
 /// characters.
 std::string wrap(std::string_view text, std::size_t indent, std::size_t width);
 
+/// A line of its own: a label in 13 columns, then `text` wrapped beside it.
+std::string labelled(std::string_view label, std::string_view text, std::size_t width = 78);
+
 }  // namespace verbtwin::tools

@@ -153,18 +153,27 @@ class Tatp final : public Workload {
     }
   }
 
-  /// As many forwardings must have come and gone as transactions say.
+  /// What is updated, inserted and deleted must add up to what transactions say that they did.
   CheckReport check_invariant(const GroupedAccesses& accesses, const FinalValue& value) const override {
-    return check_sum("call_forwardings", "rows", accesses, [&](RecordId record) -> std::int64_t {
-      CallForwarding row{};
-      if (record.table() != kCallForwarding) return 0;
-      const std::span<std::byte> bytes = std::as_writable_bytes(std::span(&row, 1));
-      const int now = value(record, bytes), before = initial_value(record, bytes);
-      return now - before;
+    return check_sum("rows", "units", accesses, [&](RecordId record) -> std::int64_t {
+      const auto change = [&]<typename Row>(Row now) {
+        Row before{};
+        const bool exists = value(record, std::as_writable_bytes(std::span(&now, 1)));
+        const bool existed = initial_value(record, std::as_writable_bytes(std::span(&before, 1)));
+        return (exists ? amount(now) : 0) - (existed ? amount(before) : 0);
+      };
+      if (record.table() == kSubscriber) return change(Subscriber{});
+      if (record.table() == kSpecialFacility) return change(SpecialFacility{});
+      return record.table() == kCallForwarding ? change(CallForwarding{}) : 0;
     });
   }
 
  private:
+  /// Of what transactions change in a row that exists.
+  static std::int64_t amount(const Subscriber& row) { return std::int64_t{row.bits} + row.vlr_location; }
+  static std::int64_t amount(const SpecialFacility& row) { return row.data_a; }
+  static std::int64_t amount(const CallForwarding& row) { return 1 + row.end_hour; }
+
   static Inputs inputs_of(const Request& request) {
     pcg32 random(request.arguments[1], request.type);
     Inputs inputs{request.arguments[0], random(kTypes), random(kStarts), 0, 0};
@@ -289,9 +298,12 @@ Task<Outcome> Tatp::update_subscriber_data(Transaction& tx, Inputs inputs) const
   auto reading = tx.execute();
   if (!co_await reading) co_return Outcome::kAborted;
   if (!tx.exists(facility)) co_return Outcome::kUserAborted;  // the update of both is rolled back
-  tx.value<Subscriber>(row).bits = inputs.value & 1;
-  tx.value<SpecialFacility>(facility).data_a = static_cast<std::uint8_t>(inputs.value >> 8);
-  auto committing = tx.commit(0);
+  Subscriber& changed = tx.value<Subscriber>(row);
+  SpecialFacility& its_facility = tx.value<SpecialFacility>(facility);
+  const std::int64_t before = amount(changed) + amount(its_facility);
+  changed.bits = inputs.value & 1;
+  its_facility.data_a = static_cast<std::uint8_t>(inputs.value >> 8);
+  auto committing = tx.commit(amount(changed) + amount(its_facility) - before);
   co_return outcome(co_await committing, true);
 }
 
@@ -302,8 +314,10 @@ Task<Outcome> Tatp::update_location(Transaction& tx, Inputs inputs) const {
   const int row = tx.update(subscriber(tx.value<NumberEntry>(entry).subscriber));
   auto reading = tx.execute();
   if (!co_await reading) co_return Outcome::kAborted;
-  tx.value<Subscriber>(row).vlr_location = inputs.value;
-  auto committing = tx.commit(0);
+  Subscriber& changed = tx.value<Subscriber>(row);
+  const std::int64_t before = amount(changed);
+  changed.vlr_location = inputs.value;
+  auto committing = tx.commit(amount(changed) - before);
   co_return outcome(co_await committing, true);
 }
 
@@ -318,13 +332,16 @@ Task<Outcome> Tatp::change_call_forwarding(Transaction& tx, Inputs inputs, bool 
   if (!co_await reading) co_return Outcome::kAborted;
   // A forwarding exists only where its facility does, so a delete needs no look at it; the text reads it.
   if (!tx.exists(facility) || tx.exists(row) == insert) co_return Outcome::kUserAborted;
+  std::int64_t change = 0;
   if (insert) {
     tx.insert(row);
     tx.value<CallForwarding>(row) = {static_cast<std::uint8_t>(inputs.end), {}};
+    change = amount(tx.value<CallForwarding>(row));
   } else {
+    change = -amount(tx.value<CallForwarding>(row));
     tx.erase(row);
   }
-  auto committing = tx.commit(insert ? 1 : -1);
+  auto committing = tx.commit(change);
   co_return outcome(co_await committing, true);
 }
 
