@@ -128,6 +128,18 @@ TEST(Micro, DatagramsThatAreDroppedAreNotCounted) {
   EXPECT_NEAR(in.at("operations").get<double>(), received, 0.05 * received);
 }
 
+/// Who is held back by a PCIe slot that is slower than the link loses nothing, over whatever transport.
+TEST(Primitive, ASlowSlotDropsNothing) {
+  for (const char* transport : {"rc", "uc", "ud"}) {
+    const json result =
+        run(kPrimitive, {"workload.verb=send", std::string("workload.transport=") + transport,
+                         "workload.payload_b=1024", "workload.pattern=many_to_one", "cluster.nic=connectx-2",
+                         "cluster.nics_per_node=1", "cluster.host=ideal-host", "run.measure_us=500"});
+    EXPECT_GT(used(result, "pcie_up", "utilization_max"), 0.95) << "of no use as a test";
+    EXPECT_EQ(result.at("datagrams_dropped"), 0) << transport;
+  }
+}
+
 /// A message costs a link the same whoever carries it.
 TEST(Micro, LinksAreInUseWithSimGridsMessagesToo) {
   const auto used_by = [](const char* model) {

@@ -71,14 +71,14 @@ PrimitiveThread::Queues::Queues(const PrimitiveOptions& options, const ClusterSh
     : type(options.transport),
       sends(options.outstanding),
       inline_b(options.inline_payload ? options.payload_b : 0) {
-  // A datagram's window is its sender's: more are on their way, and what comes too fast is dropped, as on a
-  // real NIC. As perftest's --rx-depth at the least.
-  constexpr std::uint32_t kDatagramsMin = 512, kDatagramsMax = 8192;
+  // Over UC and UD a window is its sender's: more are on their way, and what finds no RECV is dropped, as on
+  // a real NIC. As perftest's --rx-depth at the least.
+  constexpr std::uint32_t kUnacknowledgedMin = 512, kUnacknowledgedMax = 8192;
   const bool datagrams = type == QpType::kUd;
-  const auto others = static_cast<std::uint32_t>(shape.nodes - 1);
-  const std::uint32_t inbound = datagrams
-                                    ? std::clamp(others * options.outstanding, kDatagramsMin, kDatagramsMax)
-                                    : options.outstanding;
+  const auto senders = datagrams ? static_cast<std::uint32_t>(shape.nodes - 1) : 1;
+  const std::uint32_t inbound =
+      type == QpType::kRc ? options.outstanding
+                          : std::clamp(senders * options.outstanding, kUnacknowledgedMin, kUnacknowledgedMax);
   // A batch more than can be on their way: consumed ones are posted again a batch at a time.
   recvs = options.verb == Opcode::kSend ? inbound + kRecvBatch : 0;
   pairs = datagrams ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
