@@ -53,7 +53,7 @@ json set_schema() {
 
 const json& experiment_schema() {
   using namespace scenarios::json_schema;
-  const json where = where_schema(), set = set_schema();
+  static const json where = where_schema(), set = set_schema();
   static const json schema = object(
       {{"format", exactly("verbtwin-experiment")},
        {"version", exactly(1)},
@@ -130,11 +130,7 @@ class Reader {
         root_(scenarios::require(document_, experiment_schema())),
         catalog_(catalog) {
     check_pointer();
-    if (const std::string name = root_.at("name"); !scenarios::is_plain_name(name)) {
-      refuse(
-          document_, "/name",
-          scenarios::in_quotes(name) + " is a picture's file too; allowed: letters, digits, '_', '-', '.'");
-    }
+    scenarios::require_file_name(document_, "/name");
     const std::string data = root_.at("data");
     if (fs::path(data).filename() != data) {
       refuse(document_, "/data", "a file of the fitted set by its name is allowed");

@@ -163,12 +163,7 @@ Machines Machines::read(const fs::path& directory) {
   for (const fs::path& file : scenarios::files_in(directory, ".json")) {
     if (file.filename() == kGroupsFile) continue;
     Document document = read_machine(file);
-    const std::string name = document.root().at("name");
-    if (!scenarios::is_plain_name(name)) {
-      refuse(
-          document, "/name",
-          scenarios::in_quotes(name) + " is a profile's file too; allowed: letters, digits, '_', '-', '.'");
-    }
+    const std::string name = scenarios::require_file_name(document, "/name");
     if (all.machines_.contains(name))
       refuse(document, "/name",
              scenarios::in_quotes(name) + " is another file's; allowed: a name of its own");

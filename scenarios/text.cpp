@@ -79,11 +79,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-  return !name.empty() && name.size() <= 60 && name[0] != '.' && name.find_first_not_of(kPlain) == name.npos;
-}
-
 std::string one_line(std::string_view text, std::size_t length_max) {
   std::string out;
   while (!text.empty()) {

@@ -10,10 +10,6 @@
 
 namespace verbtwin::scenarios {
 
-/// Whether a name can be a file's too, wherever it stands: letters, digits, '_', '-' and, behind the first of
-/// them, '.'; 60 at most.
-bool is_plain_name(std::string_view name);
-
 /// `text` on one line: control characters, line separators, direction overrides and bytes that are no UTF-8
 /// are escaped; what is longer than `length_max` is cut and ends in "...".
 std::string one_line(std::string_view text, std::size_t length_max = 300);

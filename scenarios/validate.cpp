@@ -261,6 +261,17 @@ json require(const Document& document, const json& schema) {
   return value;
 }
 
+std::string require_file_name(const Document& document, const std::string& pointer) {
+  constexpr std::size_t kMost = 60;
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  const std::string name = document.root().at(json::json_pointer(pointer));
+  if (name.empty() || name.size() > kMost || name[0] == '.' || name.find_first_not_of(kPlain) != name.npos) {
+    refuse(document, pointer,
+           in_quotes(name) + " is a file's name too; allowed: up to 60 letters, digits, '_', '-' and '.'");
+  }
+  return name;
+}
+
 void fill_defaults(json& value, const json& schema) {
   if (!value.is_object() || !schema.contains("properties")) return;
   for (const auto& [key, property] : schema.at("properties").items()) {

@@ -36,6 +36,10 @@ const Finding& first_of(const Document& document, const std::vector<Finding>& fi
 /// The document's root, checked; throws UserError with its place for what is wrong first.
 nlohmann::json require(const Document& document, const nlohmann::json& schema);
 
+/// The text at `pointer`, which names a file that is written too: letters, digits, '_', '-' and, behind the
+/// first of them, '.'; 60 at most. Throws UserError with its place for another one.
+std::string require_file_name(const Document& document, const std::string& pointer);
+
 /// Adds what `value` leaves out and the schema has a default for, objects first, so that defaults nest.
 void fill_defaults(nlohmann::json& value, const nlohmann::json& schema);
 

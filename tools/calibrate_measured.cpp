@@ -72,10 +72,10 @@ int calibrate_measured(const MeasuredOptions& options) {
     host += "-measured";
   }
   if (std::set<std::string>{base_nic, base_host, nic, host}.size() < (options.evaluate ? 2 : 4)) {
-    throw UserError("",
-                    fmt::format("--nic and --host: profiles of the names {} and {}; allowed: two names, {}",
-                                scenarios::in_quotes(base_nic), scenarios::in_quotes(base_host),
-                                "neither the other's with \"-measured\" behind it"));
+    throw UserError(
+        "", fmt::format("--nic and --host: profiles of the names {} and {}; allowed: two names, neither the "
+                        "other's with \"-measured\" behind it",
+                        scenarios::in_quotes(base_nic), scenarios::in_quotes(base_host)));
   }
   if (!options.evaluate) {
     group = calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);

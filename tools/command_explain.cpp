@@ -182,7 +182,7 @@ class Explainer {
       return;
     }
     if (!changed && part.fields.empty() && part.socket.empty())
-      not_tried_.push_back(fmt::format("{} (as good as they can be)", part.name));
+      not_tried_.push_back(fmt::format("{}{}", part.name, kAsGoodAsCanBe));
     if (!changed) return;
     points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
     whats_.emplace_back(part.name);

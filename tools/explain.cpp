@@ -121,7 +121,9 @@ std::string verdict(const Explanation& explanation) {
   const double least = std::max(kWorthSaying, 2 * chance);
   const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
   const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
-  const bool all = not_tried.empty() && cut_off.empty();
+  const bool all = cut_off.empty() && std::ranges::all_of(not_tried, [](const std::string& part) {
+                     return part.ends_with(kAsGoodAsCanBe);
+                   });
   const std::string others =
       fmt::format("{}{} alone brings more than {}{}", worth.empty() ? "Nothing" : "Nothing else",
                   all ? "" : " that was tried", format_percent(least),

@@ -46,6 +46,8 @@ struct Trial {
 };
 inline constexpr const char* kOtherSeed = "another seed";
 inline constexpr const char* kThirdSeed = "a third seed";
+/// Behind the name of a part that is not tried because there is nothing to improve: it holds nothing back.
+inline constexpr std::string_view kAsGoodAsCanBe = " (as good as they can be)";
 /// Whether a trial's name is that of a run with another seed: what it changes is chance.
 inline bool is_seed(std::string_view what) {
   return what == kOtherSeed || what == kThirdSeed;

@@ -112,6 +112,8 @@ TEST(Explain, OnlyWhatWasTriedIsJudged) {
   EXPECT_THAT(render_explanation(explanation),
               testing::ContainsRegex(
                   "Nothing that was tried alone brings more than 3.0 %: what was not[ \n]+may hold"));
+  explanation.not_tried = {"atomic unit" + std::string(kAsGoodAsCanBe)};
+  EXPECT_THAT(render_explanation(explanation), HasSubstr("Nothing alone brings more than 3.0 %"));
   explanation.trials[0].result = result_with(150);
   explanation.not_tried.clear();
   explanation.cut_off = {"links"};

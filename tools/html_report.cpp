@@ -378,7 +378,7 @@ std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, s
     const Json& result = rows[i].result;
     const std::string name = point_name(rows[i].number.value_or(i));
     std::vector<std::string> cells = {fmt::format("<a href=\"points/{0}/report.html\">{0}</a>", name)};
-    for (const auto& [path, value] : rows[i].settings) cells.push_back(escaped(setting_text(path, value)));
+    for (const auto& [path, value] : rows[i].settings) cells.push_back(escaped(point_text(rows[i], path)));
     const Json& latency = member(result, "latency_us");
     cells.push_back(format_si(rate_per_s(result) / machines_of(result)) + "/s");
     cells.push_back(format_us(number(latency, "p50")));

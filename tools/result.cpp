@@ -364,8 +364,9 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;
-  if (const auto share = retry_share(input, result); limit == "locks" && share)
-    bottleneck["retry_share"] = *share;
+  if (limit == "locks") {
+    if (const auto share = retry_share(input, result)) bottleneck["retry_share"] = *share;
+  }
   if (limit == lock) bottleneck["waiting_share"] = waiting;
   if (!busiest.role.empty()) bottleneck["role"] = busiest.role;
 }

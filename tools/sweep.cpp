@@ -121,8 +121,7 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   const json scenario = result.value("scenario", json::object());
   for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
   for (const auto& [path, value] : row.settings) {
-    if (std::ranges::find(kIdentity, path) == std::end(kIdentity))
-      cells.emplace_back(path, text_of(value_at(scenario, path)));  // null too: another value of the sweep
+    if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
   }
   add(cells, "window_us", value_at(result, "window_us"));
   add_numbers(cells, result);
@@ -186,6 +185,7 @@ std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& se
 
 std::string point_text(const SweepRow& row, const std::string& path) {
   const json& resolved = value_at(row.result, "scenario." + path);
+  if (resolved.is_null()) return "null";  // left out, and there is no default
   const auto setting = std::ranges::find(row.settings, path, &std::pair<std::string, json>::first);
   if (!resolved.is_object() || setting == row.settings.end()) return setting_text(path, resolved);
   const json& written = setting->second;

@@ -42,6 +42,8 @@ TEST(Sweep, APointHasWhatItsRateIsOverAndWhatIsWrongWithIt) {
 }
 
 TEST(SweepTable, RatesAreReadInMillions) {
+  const SweepRow closed{{{"run.offered_per_s", nullptr}}, {{"scenario", {{"run", json::object()}}}}, 0};
+  EXPECT_EQ(point_text(closed, "run.offered_per_s"), "null") << "another value of the sweep, and has a name";
   EXPECT_EQ(setting_text("run.offered_per_s", 20e6), "20.0 M");
   EXPECT_EQ(setting_text("cluster.coroutines", 8), "8");
   EXPECT_EQ(setting_text("protocol.name", "farm"), "farm");

@@ -275,8 +275,8 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
 PostError IbvQueuePair::refused_with(int error) {
   if (error == ENOMEM) return PostError::kQueueFull;
   // Some drivers say so too of a queue pair that has failed, which is no fault of the request.
-  const bool works = device_.first_failure().what.empty() && state() != QpState::kError;
-  if (error == EINVAL && works) return PostError::kInvalid;
+  if (error == EINVAL && device_.first_failure().what.empty() && state() != QpState::kError)
+    return PostError::kInvalid;
   device_.note_failure({peer_node_, "the device takes no requests" + reason(error)});
   return PostError::kFailed;
 }

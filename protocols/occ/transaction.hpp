@@ -63,8 +63,8 @@ class Transaction final : public WorkedOn {
   T& value(int item) {
     return *reinterpret_cast<T*>(at(item).image + kRecordHeaderBytes);
   }
-  /// All of a value, which is of so many bytes.
-  std::span<std::byte> bytes(int item, std::size_t value_b) { return {&value<std::byte>(item), value_b}; }
+  /// All of a value.
+  std::span<std::byte> bytes(int item) { return {&value<std::byte>(item), layout(at(item)).value_b}; }
   /// Whether there is such a record. One that is not there can be declared like any other: that it is still
   /// absent is validated too.
   bool exists(int item) { return at(item).exists; }

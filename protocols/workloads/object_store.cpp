@@ -81,7 +81,7 @@ class ObjectStore final : public Workload {
     for (std::size_t i = 0; i < updates_; ++i) {
       const int object = static_cast<int>(i);
       const std::uint64_t count = ++tx.value<std::uint64_t>(object);
-      mark_lines(tx.bytes(object, value_b_), count);
+      mark_lines(tx.bytes(object), count);
     }
     auto committing = tx.commit(static_cast<std::int64_t>(updates_));
     co_return outcome_of(co_await committing);

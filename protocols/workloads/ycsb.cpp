@@ -198,7 +198,7 @@ Task<Outcome> Ycsb::one_record(Transaction& tx, Request request) const {
     if (!tx.exists(row)) tx.value<std::uint64_t>(row) = 0;
     tx.insert(row);
     const std::uint64_t count = ++tx.value<std::uint64_t>(row);
-    mark_lines(tx.bytes(row, value_b_), count);
+    mark_lines(tx.bytes(row), count);
   }
   if (into_index) tx.value<Leaf>(index).keys |= 1ULL << place % kLeafPlaces;
   auto committing = tx.commit(writes ? 1 : 0);
