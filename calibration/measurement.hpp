@@ -38,6 +38,7 @@ struct PrimitivePoint {
 
   /// One request at a time: its latency is what is told where it is known. Of others, the rate.
   bool is_alone() const { return threads == 1 && outstanding == 1; }
+  bool is_atomic() const { return verb == "compare_swap" || verb == "fetch_add"; }
 };
 
 /// The point's keys of the file.

@@ -23,7 +23,9 @@
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
-#include "tools/commands.hpp"
+#include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/console/print.hpp"
 
 namespace verbtwin::tools {
 

@@ -237,9 +237,7 @@ TEST(Echo, CallersAreSpreadOverTheServersThreads) {
 TEST(Echo, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_THROW(TestRun(echo_entry(), {{"issuing_threads", 2}}, 1), UserError) << "a machine has one thread";
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "server_bypass"}, {"process_ns", 1}}, 1), UserError);
-  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "herd"}, {"reply_b", 4096}}, 1), UserError);
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "rc_send"}, {"coalescing", true}}, 1), UserError);
-  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "herd"}, {"payload_b", 4096}}, 1), UserError);
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ using nlohmann::json;
 using Transport = EchoOptions::Transport;
 using Pattern = EchoOptions::Pattern;
 
-constexpr std::uint32_t kDatagramMaxBytes = 4096;
-constexpr std::uint32_t kHeadersMaxBytes = 64;
 constexpr auto kTransport =
     std::to_array<parameters::Word<Transport>>({{"ud_send", Transport::kUdSend},
                                                 {"rc_send", Transport::kRcSend},
@@ -40,7 +38,7 @@ RpcOptions rpc_options(const EchoOptions& options) {
   rpc.coalescing = options.coalescing ? Shared::kByRound : Shared::kByNone;
   rpc.request_batching = options.doorbell_batching ? Shared::kByRound : Shared::kByNone;
   rpc.response_batching = options.reply_batching;
-  rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(options.longest_b() + kHeadersMaxBytes));
+  rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(UdRpc::packet_bytes(options.longest_b())));
   rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;
   return rpc;
 }
@@ -164,12 +162,6 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
     throw UserError("/workload/process_ns",
                     "the server's CPU has no part in calls of server_bypass: 0 is allowed");
   }
-  const bool datagrams = o.transport == Transport::kUdSend || o.transport == Transport::kHerd;
-  if (datagrams && o.longest_b() + kHeadersMaxBytes > kDatagramMaxBytes) {
-    throw UserError(o.longest_pointer(), "a message of " + name + " is one datagram: up to " +
-                                             std::to_string(kDatagramMaxBytes - kHeadersMaxBytes) +
-                                             " B are allowed");
-  }
   return o;
 }
 
@@ -244,8 +236,9 @@ RegistryEntry echo_entry() {
       number(0, 0, 256,
              "threads of each machine that call, each its own index at the server; many_to_one: "
              "those of one machine behind those of the one before; 0: all");
-  p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send, herd: up to 4032");
-  p["reply_b"] = number(0, 0, 65536, "bytes of a reply; 0: as many as a request; ud_send, herd: up to 4032");
+  p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send: up to 4080");
+  p["reply_b"] =
+      number(0, 0, 65536, "bytes of a reply; 0: as many as a request; ud_send: up to 4080, herd: 4096");
   p["process_ns"] = number(0, 0, 1'000'000, "what a server's handler takes of its core for each call");
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "

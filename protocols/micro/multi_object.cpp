@@ -91,6 +91,8 @@ class MultiObject final : public Benchmark {
   }
   int machines() const override { return parameters_.shape.nodes; }
 
+  /// A write's call says which record it is for, before its value.
+  std::uint32_t message_head_b() const { return options_.write ? sizeof(std::uint64_t) : 0; }
   /// Signalled one-sided requests, those awaited and one in every interval of the passive ones, and RPC's.
   std::uint32_t completions() const {
     const auto one_sided = static_cast<std::uint32_t>(parameters_.coroutines) * options_.objects * 2;
@@ -126,14 +128,8 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
   rpc_.coalescing = Shared::kByNone;
   rpc_.request_batching = options_.doorbell_batching ? Shared::kByCoroutine : Shared::kByNone;
   rpc_.reply_inline_max_b = workload.at("reply_inline_max_b");
-  constexpr std::uint32_t kHeadersMaxBytes = 64;
-  rpc_.packet_b = std::max(rpc_.packet_b, std::bit_ceil(options_.payload_b + kHeadersMaxBytes));
-  constexpr std::uint32_t kPacketMaxBytes = 4096;
-  if (options_.two_sided && rpc_.packet_b > kPacketMaxBytes) {
-    throw UserError("/workload/payload_b", "a message is one datagram: two_sided allows up to " +
-                                               std::to_string(kPacketMaxBytes - kHeadersMaxBytes) + " B");
-  }
-  rpc_.packet_b = std::min(rpc_.packet_b, kPacketMaxBytes);
+  rpc_.packet_b =
+      std::max(rpc_.packet_b, std::bit_ceil(UdRpc::packet_bytes(options_.payload_b + message_head_b())));
   const auto threads = static_cast<std::size_t>(parameters.shape.threads);
   const auto coroutines = static_cast<std::size_t>(parameters.coroutines);
   layout_.stride_b = whole_lines(options_.payload_b);
@@ -146,8 +142,7 @@ MultiObject::MultiObject(const json& workload, const BenchmarkParameters& parame
 
 void MultiObject::check_device(const DeviceAttributes& device) const {
   if (options_.two_sided) {
-    const std::uint32_t head_b = options_.write ? sizeof(std::uint64_t) : 0;  // which record
-    const std::uint32_t most_b = UdRpc::message_max_b(device.mtu) - head_b;
+    const std::uint32_t most_b = UdRpc::message_max_b(device.mtu) - message_head_b();
     if (options_.payload_b > most_b) {
       throw UserError("/workload/payload_b", "a message is one datagram, and this device's hold " +
                                                  std::to_string(device.mtu) + " B: two_sided allows up to " +
@@ -289,7 +284,7 @@ RegistryEntry multi_object_entry() {
   json p;
   p["access"] = choice("read", kWrites, "what each of a group's accesses does");
   p["primitive"] = choice("one_sided", kTwoSided, "READ and WRITE, or RPC over UD");
-  p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4032");
+  p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4080, or 4072 of a write");
   p["payload_b"]["multipleOf"] = 8;
   p["objects"] =
       number(10, 1, 256, "accesses of one group, each to a random record of a random other machine");

@@ -19,10 +19,6 @@
 
 namespace verbtwin::protocols {
 
-namespace {
-constexpr std::size_t kHeadersMax_b = 64;  // of a datagram
-}
-
 RampSystem::RampSystem(const RampParameters& parameters, const nlohmann::json& workload)
     : parameters_(parameters), workload_(make_key_groups(workload)) {
   lay_out();
@@ -71,7 +67,7 @@ void RampSystem::lay_out() {
   }
   if (options.uses(RampOptions::Transport::kSendRecv)) {
     datagrams_.packet_b = static_cast<std::uint32_t>(
-        std::max<std::size_t>(datagrams_.packet_b, whole_lines(message_b + kHeadersMax_b)));
+        std::max<std::size_t>(datagrams_.packet_b, whole_lines(UdRpc::packet_bytes(message_b))));
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
     // Without coalescing an RPC layer counts 8 packets for each of these.
     datagrams_.coalescing = Shared::kByNone;
@@ -96,7 +92,7 @@ void RampSystem::check_device(const DeviceAttributes& device) const {
 void RampSystem::check_datagrams(const DeviceAttributes& device) const {
   const std::uint32_t group_max = workload_->group_max();
   const std::size_t message_b = RampClient::message_max_b(layout_, group_max);
-  const std::size_t allowed_b = device.mtu / 64 * 64 - kHeadersMax_b;  // packets are whole lines
+  const std::size_t allowed_b = UdRpc::message_max_b(device.mtu);
   if (message_b > allowed_b) {
     RampLayout no_values = layout_;
     no_values.value_b = 0;

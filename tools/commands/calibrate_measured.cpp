@@ -1,0 +1,139 @@
+#include "tools/commands/calibrate_measured.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "calibration/fit.hpp"
+#include "calibration/measurement.hpp"
+#include "calibration/profile_file.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/text.hpp"
+#include "tools/commands/calibrating.hpp"
+#include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/console/output_file.hpp"
+#include "tools/console/print.hpp"
+#include "tools/console/stop_signals.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using calibration::FitVariable;
+using calibration::Machines;
+using calibration::ProfileKind;
+using nlohmann::json;
+
+constexpr const char* kNicFile = "nic.json";
+constexpr const char* kHostFile = "host.json";
+
+/// Adds the profile that the fit begins with; its name.
+std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
+  const json profile = calibration::load_profile(name_or_path, kind);
+  machines.add_profile(kind, profile);
+  return profile.at("name");
+}
+
+/// What the fit made of each factor, beside the profile that it began with.
+std::string factors_text(const Machines& machines, const std::vector<FitVariable>& before) {
+  std::string text;
+  for (const FitVariable& v : before) {
+    for (std::size_t i = 0; i < v.parameters.size(); ++i) {
+      if (v.start[i] == 0) continue;  // of a cost that is not there, any multiple
+      const json& item = machines.document(v.machine).at("parameters").at(v.parameters[i]);
+      const double times = item.at("value").get<double>() / v.start[i], uncertainty = item.at("uncertainty");
+      std::string sure = fmt::format("+-{:.0f} %", uncertainty * 100);
+      if (uncertainty >= 1) sure = "which the measurement does not determine";
+      constexpr double kAtEnd = 1.01;
+      if (times < v.lower * kAtEnd || times > v.upper / kAtEnd)
+        sure = "the end of its range: the models do not explain this device";
+      text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, times, sure);
+      break;
+    }
+  }
+  return text.empty() ? "no factor: all that they would multiply is 0 in these profiles\n" : text;
+}
+
+}  // namespace
+
+int calibrate_measured(const MeasuredOptions& options) {
+  const calibration::Measurement measurement = calibration::read_measurement(options.file);
+  Machines machines;
+  const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
+  const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
+  std::string nic = base_nic, host = base_host;
+  calibration::MachineGroup group;
+  if (!options.evaluate) {
+    nic += "-measured";
+    host += "-measured";
+  }
+  if (std::set<std::string>{base_nic, base_host, nic, host}.size() < (options.evaluate ? 2 : 4)) {
+    throw UserError(
+        "", fmt::format("--nic and --host: profiles of the names {} and {}; allowed: two names, neither the "
+                        "other's with \"-measured\" behind it",
+                        scenarios::in_quotes(base_nic), scenarios::in_quotes(base_host)));
+  }
+  if (!options.evaluate) {
+    group = calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);
+  }
+  const calibration::ExperimentSet set{
+      calibration::experiments_of(measurement, nic, host, catalog_with(machines)), {}};
+  std::vector<const calibration::Experiment*> all;
+  for (const calibration::Experiment& e : set.experiments) all.push_back(&e);
+
+  const fs::path directory = options.out;
+  std::vector<std::string> files = report_files(set);
+  if (!options.evaluate) files.insert(files.end(), {kNicFile, kHostFile});
+  const OutputDirectory lock(
+      directory, files,
+      {{options.file, "what --measured names"},
+       {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
+       {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
+  const StopSignals signals;
+  const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
+  std::string factors;
+  if (!options.evaluate) {
+    std::vector<FitVariable> variables;
+    for (const std::string& machine : group.machines) {
+      machines.build(machine);
+      for (FitVariable& v : machines.variables(machine)) variables.push_back(std::move(v));
+    }
+    FitLine line;
+    if (!calibration::fit_group(machines, group, all, evaluator, line.progress())) {
+      return kExitSignal + signals.signal_number();
+    }
+    factors = factors_text(machines, variables);
+  }
+  calibration::ReportInput input{&set,
+                                 evaluator.evaluate(all, machines.profiles()),
+                                 {machines.document(nic), machines.document(host)},
+                                 {},
+                                 calibration::Reference::kMeasured};
+  if (input.predictions.size() != all.size()) return kExitSignal + signals.signal_number();
+  if (measurement.partial) {
+    input.note =
+        fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file);
+    print(input.note + "\n");
+  }
+  if (!options.evaluate) {
+    write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
+    write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));
+  }
+  write_report_files(directory, std::move(input), "");
+  if (!options.evaluate) {
+    print(fmt::format(
+        "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",
+        measurement.devices, scenarios::one_line(base_nic), scenarios::one_line(base_host), factors,
+        scenarios::one_line((directory / kNicFile).string()),
+        scenarios::one_line((directory / kHostFile).string())));
+  }
+  return kExitDone;
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,325 @@
+// Profiles fitted to a measurement: one that a simulated cluster of known machines gives, whose costs the fit
+// has to find again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "backend/temporary_directory.hpp"
+#include "backend/user_error.hpp"
+#include "calibration/measurement.hpp"
+#include "models/profile.hpp"
+#include "tools/tests/child_process_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using calibration::PrimitivePoint;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+const fs::path kProfiles = fs::path(VERBTWIN_SOURCE_DIR) / "calibration/profiles";
+
+void write(const fs::path& file, const json& document) {
+  std::ofstream(file) << document.dump(1);
+}
+
+json end_of(const std::string& host) {
+  return {{"host", host},
+          {"cpu", "a simulated core"},
+          {"devices",
+           json::array(
+               {{{"device", "mlx5_0"}, {"link_layer", "InfiniBand"}, {"link_gbps", 100.0}, {"mtu", 4096}}})}};
+}
+
+json measurement_of(json points) {
+  return {{"format", "verbtwin-measurement"},
+          {"version", 1},
+          {"partial", false},
+          {"measured_on", json::array({end_of("one"), end_of("other")})},
+          {"points", std::move(points)}};
+}
+
+json measured(const PrimitivePoint& point, double operations_per_s, double p50_us) {
+  json all = calibration::to_json(point);
+  all["operations_per_s"] = operations_per_s;
+  all["latency_us"] = {{"p50", p50_us}};
+  return all;
+}
+
+class CalibrateMeasured : public testing::Test {
+ protected:
+  ChildProcess start(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), VERBTWIN_BINARY);
+    return {directory_.path(), std::move(arguments)};
+  }
+  ChildProcess calibrate(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"calibrate",      "--measured", in("measurement.json"),
+                                          "--nic",          "connectx-4", "--host",
+                                          "xeon-e5-2650v4", "--out",      in("fitted")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return start(std::move(arguments));
+  }
+  std::string in(const std::string& name) const { return (directory_.path() / name).string(); }
+
+  /// What the machines of nic.json and host.json in the directory do at this point.
+  json simulated(const PrimitivePoint& point) const {
+    json scenario = calibration::scenario_of(point, 100, 500);
+    scenario["cluster"]["nic"] = in("nic.json");
+    scenario["cluster"]["host"] = in("host.json");
+    write(in("scenario.json"), scenario);
+    ChildProcess run = start({"run", in("scenario.json"), "--json", "--quiet"});
+    EXPECT_EQ(run.wait(), 0) << run.err();
+    const json result = json::parse(run.out());
+    return measured(point, result.at("operations_per_s"), result.at("latency_us").at("p50"));
+  }
+
+  TemporaryDirectory directory_;
+};
+
+/// A profile whose parameters of `factors` cost so many times as much.
+json changed(const std::string& profile, const std::map<std::string, double>& factors) {
+  json document = json::parse(read_text(kProfiles / (profile + ".json")));
+  for (const auto& [name, factor] : factors) {
+    json& item = document.at("parameters").at(name);
+    item["value"] = item.at("value").get<double>() * factor;
+  }
+  return document;
+}
+
+std::vector<PrimitivePoint> some_points() {
+  std::vector<PrimitivePoint> points;
+  for (const char* verb : {"read", "write", "send"}) {
+    for (const int payload_b : {8, 2048}) {
+      for (const int outstanding : {1, 16}) {
+        PrimitivePoint point{verb, "rc", payload_b, outstanding};
+        if (point.verb == "write" && outstanding == 1) point.mode = "ping_pong";
+        points.push_back(point);
+      }
+    }
+  }
+  points.push_back({"compare_swap", "rc"});
+  points.push_back({"send", "ud", 64, 16});
+  // One thread does not fill the engines.
+  for (const char* verb : {"read", "write"}) {
+    PrimitivePoint full{verb, "rc", 8, 128, 16};
+    full.threads = 8;
+    full.signal_interval = 100;
+    points.push_back(full);
+  }
+  return points;
+}
+
+TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
+  std::map<std::string, double> nic = {{"send_pipeline_ns", 0.7},
+                                       {"recv_pipeline_ns", 0.7},
+                                       {"dma_read_ns", 1.3},
+                                       {"dma_write_ns", 1.3},
+                                       {"mmio_ns", 1.3}};
+  for (const char* engine : {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns",
+                             "serve_request_ns", "send_fetch_ns", "recv_packet_ns", "recv_ack_ns",
+                             "recv_wqe_ns", "recv_imm_ns", "queue_pair_gap_ns", "atomic_engine_ns"}) {
+    nic[engine] = 1.5;
+  }
+  write(in("nic.json"), changed("connectx-4", nic));
+  std::map<std::string, double> host;
+  for (const auto& parameter : models::host_parameters()) {
+    if (std::string(parameter.unit) == "ns") host[parameter.name] = 1.5;
+  }
+  write(in("host.json"), changed("xeon-e5-2650v4", host));
+  json points = json::array();
+  for (const PrimitivePoint& point : some_points()) points.push_back(simulated(point));
+  write(in("measurement.json"), measurement_of(points));
+
+  ChildProcess before = calibrate({"--evaluate"});
+  ASSERT_EQ(before.wait(), 0) << before.err();
+  EXPECT_FALSE(fs::exists(in("fitted/nic.json"))) << "nothing was fitted";
+  const auto worst = [&] {
+    double error = 0;
+    for (const json& entry : json::parse(read_text(in("fitted/report.json")))) {
+      EXPECT_EQ(entry.at("set"), "measured");
+      error = std::max(error, std::abs(entry.at("error").get<double>()));
+    }
+    return error;
+  };
+  EXPECT_GT(worst(), 0.1);
+
+  ChildProcess run = calibrate();
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_LT(worst(), 0.03);
+  EXPECT_THAT(run.out(), HasSubstr("--set cluster.nic=" + in("fitted/nic.json")));
+  const json fitted_nic = json::parse(read_text(in("fitted/nic.json"))).at("parameters");
+  const json fitted_host = json::parse(read_text(in("fitted/host.json"))).at("parameters");
+  const auto times = [](const json& fitted, const char* profile, const char* parameter) {
+    return fitted.at(parameter).at("value").get<double>() /
+           changed(profile, {}).at("parameters").at(parameter).at("value").get<double>();
+  };
+  EXPECT_NEAR(times(fitted_nic, "connectx-4", "send_wqe_ns"), 1.5, 0.05);
+  EXPECT_NEAR(times(fitted_nic, "connectx-4", "recv_pipeline_ns"), 0.7, 0.05);
+  EXPECT_NEAR(times(fitted_nic, "connectx-4", "dma_read_ns"), 1.3, 0.08);
+  EXPECT_NEAR(times(fitted_host, "xeon-e5-2650v4", "post_wr_ns"), 1.5, 0.08);
+
+  ChildProcess use =
+      start({"run", in("scenario.json"), "--quiet", "--set", "cluster.nic=" + in("fitted/nic.json"), "--set",
+             "cluster.host=" + in("fitted/host.json")});
+  EXPECT_EQ(use.wait(), 0) << use.err();
+}
+
+TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
+  PrimitivePoint alone{"read", "rc"};
+  write(in("measurement.json"), measurement_of(json::array({measured(alone, 25e3, 40)})));
+  ChildProcess run = calibrate();
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), Not(HasSubstr("paper says")));
+  EXPECT_THAT(run.out(), HasSubstr("the end of its range"));
+  EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
+}
+
+TEST_F(CalibrateMeasured, APartialMeasurementIsSaidToBeOne) {
+  json measurement = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
+  constexpr const char* kPartial =
+      "measurement.json is partial: it ended before all of its points were measured.\n";
+  write(in("measurement.json"), measurement);
+  ChildProcess whole = calibrate({"--evaluate"});
+  ASSERT_EQ(whole.wait(), 0) << whole.err();
+  EXPECT_THAT(whole.out() + read_text(in("fitted/REPORT.md")), Not(HasSubstr("partial")));
+  measurement["partial"] = true;
+  write(in("measurement.json"), measurement);
+  ChildProcess partial = calibrate({"--evaluate"});
+  ASSERT_EQ(partial.wait(), 0) << partial.err();
+  EXPECT_THAT(partial.out(), HasSubstr(kPartial));
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), HasSubstr(std::string("\n\n") + kPartial));
+}
+
+TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
+  calibration::Machines machines;
+  machines.add_profile(calibration::ProfileKind::kNic, changed("connectx-5", {}));
+  machines.add_profile(calibration::ProfileKind::kHost, changed("xeon-e5-2650v4", {}));
+  calibration::Measurement measurement;
+  measurement.link_gbps = 25;
+  measurement.mtu_b = 1024;
+  measurement.ethernet = true;
+  calibration::add_machines(machines, measurement, "mine", "connectx-5", "my-host", "xeon-e5-2650v4");
+  machines.build("mine");
+  machines.build("my-host");
+  std::map<std::string, std::size_t> parameters;
+  for (const auto& v : machines.variables("mine")) parameters[v.name] = v.parameters.size();
+  EXPECT_EQ(parameters, (std::map<std::string, std::size_t>{
+                            {"engines", 12}, {"streams", 4}, {"pipelines", 2}, {"PCIe latency", 3}}));
+  const auto nic = machines.profiles().nics.at("mine");
+  EXPECT_EQ(nic.link_gbps, 25);
+  EXPECT_EQ(nic.mtu_b, 1024);
+  EXPECT_EQ(nic.wire_header_b, 56) << "RoCEv2";
+}
+
+TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
+  json good = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
+  const auto error_of = [&](const char* pointer, const json& value) {
+    json bad = good;
+    if (value.is_null()) {
+      const json::json_pointer at(pointer);
+      json& parent = bad.at(at.parent_pointer());
+      if (parent.is_array()) {
+        parent.erase(parent.size() - 1);
+      } else {
+        parent.erase(at.back());
+      }
+    } else {
+      bad.at(json::json_pointer(pointer)) = value;
+    }
+    write(in("measurement.json"), bad);
+    try {
+      calibration::read_measurement(in("measurement.json"));
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_EQ(error_of("/partial", true), "nothing");
+  EXPECT_THAT(error_of("/format", "verbtwin-result"), HasSubstr("/format"));
+  EXPECT_THAT(error_of("/version", 2), HasSubstr("/version"));
+  EXPECT_THAT(error_of("/points", json::array()), HasSubstr("/points"));
+  EXPECT_EQ(error_of("/measured_on/1", json()), "nothing") << "perftest knows one end";
+  EXPECT_THAT(error_of("/measured_on", json::array()), HasSubstr("/measured_on"));
+  EXPECT_EQ(error_of("/points/0/operations_per_s", json()), "nothing") << "its latency is what is compared";
+  EXPECT_EQ(error_of("/points/0/latency_us", json()), "nothing");
+  EXPECT_THAT(error_of("/points/0/latency_us/p50", json()), HasSubstr("/points/0/latency_us"));
+  EXPECT_THAT(error_of("/measured_on/0/devices", json::array()), HasSubstr("/measured_on/0/devices"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 0), HasSubstr("link_gbps"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 1e9),
+              HasSubstr("link_gbps: out of range: 1000000000.0; allowed: number, 1 to 1600"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_layer", "foo"),
+              HasSubstr("link_layer: unknown value \"foo\"; allowed: InfiniBand, Ethernet"));
+  EXPECT_EQ(error_of("/measured_on/1/devices/0/link_layer", "Ethernet"), "nothing");
+  EXPECT_THAT(
+      error_of("/points/0/latency_us/p50", 1e-300),
+      testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/latency_us/p50: out of range: "
+                             "1e-300; allowed: number, 0.01 to 1000000000"));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 1e-300), HasSubstr("allowed: number, 0.001 to "));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 1e12), HasSubstr("/points/0/operations_per_s"));
+  EXPECT_THAT(
+      error_of("/points/0/operations_per_s", 1.7e9),
+      testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/operations_per_s: of 8 B each, 109 "
+                             "Gb/s; allowed: at most the 100 Gb/s of link_gbps"));
+  EXPECT_THAT(error_of("/points/0/verb", "raed"), HasSubstr("did you mean \"read\"?"));
+  EXPECT_THAT(error_of("/points/0/outstanding", 0), HasSubstr("/points/0/outstanding"));
+  EXPECT_THAT(error_of("/points/0/threads", 257), HasSubstr("/points/0/threads"));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 0), HasSubstr("/points/0/operations_per_s"));
+  EXPECT_THAT(error_of("/points/0/latency_us/p50", "fast"), HasSubstr("/points/0/latency_us/p50"));
+  EXPECT_THAT(error_of("/points/0/signal_interval", json()), HasSubstr("signal_interval"));
+  good["points"][0]["outstanding"] = 2;
+  EXPECT_EQ(error_of("/points/0/latency_us", json()), "nothing");
+  EXPECT_THAT(error_of("/points/0/operations_per_s", json()),
+              HasSubstr("/points/0: missing: operations_per_s; allowed without it: one request at a time"));
+}
+
+TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
+  write(in("measurement.json"), measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)})));
+  const auto refused = [&](std::vector<std::string> arguments, const char* why) {
+    arguments.insert(arguments.begin(), "calibrate");
+    ChildProcess run = start(std::move(arguments));
+    EXPECT_EQ(run.wait(), 2);
+    EXPECT_THAT(run.err(), HasSubstr(why));
+    EXPECT_EQ(std::ranges::count(run.err(), '\n'), 1) << run.err();
+  };
+  refused({"--measured", in("measurement.json"), "--host", "xeon-e5-2650v4", "--out", in("fitted")},
+          "--nic is missing");
+  refused({"--measured", in("measurement.json"), "--published"}, "allowed: one of them");
+  refused({"--published", "--out", in("fitted")}, "--out are of --measured");
+  refused({"--measured", in("none.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
+           in("fitted")},
+          "none.json");
+  refused({"--measured", in("measurement.json"), "--nic", "connectx-44", "--host", "xeon-e5-2650v4", "--out",
+           in("fitted")},
+          "did you mean \"connectx-4\"?");
+  EXPECT_FALSE(fs::exists(in("fitted")));
+  write(in("deep.json"), measurement_of(json::array({measured({"read", "rc", 8, 5000}, 4e5, 2.5)})));
+  refused({"--measured", in("deep.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
+           in("fitted")},
+          "point 1 cannot be simulated: /workload/outstanding: out of range: 5000");
+  json profile = calibration::load_profile("xeon-e5-2650v4", calibration::ProfileKind::kHost);
+  profile["name"] = "connectx-4-measured";
+  write(in("host.json"), profile);
+  refused({"--measured", in("measurement.json"), "--nic", "connectx-4", "--host", in("host.json"), "--out",
+           in("fitted")},
+          "neither the other's with \"-measured\" behind it");
+  // A point that the machine cannot do: nothing is left that looks like a result.
+  PrimitivePoint datagram{"send", "ud", 8192};
+  write(in("measurement.json"), measurement_of(json::array({measured(datagram, 4e5, 2.5)})));
+  ChildProcess run = calibrate();
+  EXPECT_EQ(run.wait(), 2);
+  EXPECT_THAT(run.err(), testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: point 1"));
+  EXPECT_FALSE(fs::exists(in("fitted/nic.json")));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

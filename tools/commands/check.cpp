@@ -1,0 +1,91 @@
+// verbtwin check: says whether a scenario could run, and what it would run, without running it.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "scenarios/text.hpp"
+#include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/console/print.hpp"
+#include "tools/console/text.hpp"
+#include "tools/run/simulate.hpp"
+#include "tools/sweeps/sweep_points.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr std::size_t kWidthColumns = 80;
+
+struct CheckOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+std::string describe_network(const scenarios::Network& network) {
+  const char* model = network.model == scenarios::NetworkModel::kSimgrid ? "simgrid" : "fifo";
+  return network.platform.empty() ? fmt::format("a {} network ({} model)", network.topology, model)
+                                  : fmt::format("the platform {} ({} model)", network.platform, model);
+}
+
+/// The shape of the run in one paragraph.
+std::string describe_shape(const scenarios::Scenario& scenario) {
+  const scenarios::Cluster& cluster = scenario.cluster;
+  // Servers run no transactions.
+  const auto in_flight = static_cast<std::uint64_t>(cluster.nodes - cluster.servers) *
+                         static_cast<std::uint64_t>(cluster.threads) *
+                         static_cast<std::uint64_t>(cluster.coroutines);
+  std::string work =
+      fmt::format("{} on {} x {}", scenario.workload.value("name", ""),
+                  format_counted(cluster.nodes, "machine"), format_counted(cluster.threads, "thread"));
+  if (!scenario.protocol.is_null()) {
+    work = fmt::format("{} running {} x {} ({} in flight), {}", scenario.protocol.value("name", ""), work,
+                       format_counted(cluster.coroutines, "coroutine"),
+                       format_counted(in_flight, "transaction"), format_counted(cluster.replicas, "replica"));
+  }
+  return fmt::format(
+      "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
+      "measured, "
+      "seed {}, "
+      "check: {}, backend {}.",
+      scenarios::one_line(scenario.name), work, cluster.host, cluster.nics_per_node, cluster.nic,
+      describe_network(cluster.network), format_us(scenario.run.warmup_us),
+      format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
+}
+
+/// Empty: little.
+std::string describe_memory(const scenarios::Scenario& scenario) {
+  const double least_gib = least_memory_gib(scenario.cluster);
+  if (scenario.backend != "sim" || least_gib < 1) return "";
+  return fmt::format(" It takes at least {:.0f} GiB of memory, perhaps several times that.", least_gib);
+}
+
+int check(const CheckOptions& options) {
+  const std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, options.overrides);
+  const scenarios::Scenario& first = points.front().scenario;
+  std::string text = describe_shape(first) + describe_memory(first);
+  if (points.size() > 1) text += fmt::format(" It is the first of {} points.", points.size());
+  print(options.json ? first.resolved.dump(2) + "\n" : wrap(text, 0, kWidthColumns) + "\n");
+  return kExitDone;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  command->add_flag("--json", options->json, "Print the whole scenario with every default filled in");
+  command->footer(
+      "Example:\n"
+      "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");
+  command->callback([options, &exit_code] { exit_code = check(*options); });
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,60 @@
+#include "tools/commands/commands.hpp"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/text.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/report/sweep_table.hpp"
+
+namespace verbtwin::tools {
+
+void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides) {
+  command.add_option("SCENARIO", scenario, "Scenario file (JSON)")->required()->type_name("FILE");
+  command
+      .add_option(
+          "--set", overrides,
+          "Override a field, as cluster.nodes=80; may be repeated, the last one wins; a field that the "
+          "scenario sweeps is refused")
+      ->allow_extra_args(false)
+      ->type_name("PATH=VALUE");
+}
+
+void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {
+  command.add_option("--jobs", jobs, what)->type_name("N")->check(CLI::Range(1, 256));
+}
+
+void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group) {
+  command.add_option("--device", rank.devices, "RDMA device, or one for each NIC of a node: a,b")
+      ->type_name("NAME")
+      ->check(check_device_names)
+      ->group(group);
+  command.add_option("--port", rank.port, "Port of the device")
+      ->type_name("N")
+      ->check(kPortNumbers)
+      ->group(group);
+  command.add_option("--gid-index", rank.gid_index, "GID of the port")
+      ->type_name("N")
+      ->check(kGidIndices)
+      ->group(group);
+}
+
+std::string check_device_names(const std::string& text) {
+  // A variable of a script that is not set would choose a device by itself.
+  const std::string all = "," + text + ",";
+  if (all.find(",,") == std::string::npos) return "";
+  return scenarios::in_quotes(text) + ": allowed: a device's name, or one for each NIC of a node: a,b";
+}
+
+int exit_code_of(const nlohmann::json& result, int signal_number) {
+  if (violations_of(result) > 0) return kExitCheckFailed;
+  if (!result.value("partial", false)) return kExitDone;
+  return exit_code_of_stop(signal_number);
+}
+
+}  // namespace verbtwin::tools

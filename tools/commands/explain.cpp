@@ -1,0 +1,258 @@
+// verbtwin explain: what limits a scenario, found by making one part of the cluster after another better.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <cctype>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/temporary_directory.hpp"
+#include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/sweep.hpp"
+#include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/console/output_file.hpp"
+#include "tools/console/print.hpp"
+#include "tools/console/stop_signals.hpp"
+#include "tools/report/summary.hpp"
+#include "tools/report/sweep_table.hpp"
+#include "tools/run/catalog.hpp"
+#include "tools/sweeps/explain.hpp"
+#include "tools/sweeps/side_by_side.hpp"
+#include "tools/sweeps/sweep_points.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+namespace fs = std::filesystem;
+using calibration::ProfileKind;
+using nlohmann::json;
+
+constexpr const char* kExplanationFile = "explanation.json";
+
+struct ExplainOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  int jobs = 1;
+  std::optional<std::string> out;
+  bool json = false, quiet = false;
+};
+
+/// Where the changed profiles are while they run: in --out, to be used again, or for this process only.
+class Profiles {
+ public:
+  static constexpr const char* kDirectory = "profiles";
+  /// "nic-receive-engines.json".
+  static std::string file_of(const Part& part, ProfileKind kind) {
+    std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
+    for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return file;
+  }
+
+  explicit Profiles(const std::optional<std::string>& out) {
+    directory_ = out ? fs::path(*out) / kDirectory : temporary_.emplace().path();
+    fs::create_directories(directory_);
+  }
+
+  /// The path of the part's profile, made of the one that the scenario names.
+  /// Empty where all that there is to improve is as good as it can be.
+  std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
+    const fs::path from = calibration::find_profile(name, kind);
+    const json before = json::parse(scenarios::read_text(from));
+    const json profile = improved(before, kind, parameters_of(part, kind));
+    if (profile == before) return "";
+    const fs::path path = fs::absolute(directory_ / file_of(part, kind));
+    write_file_whole(path, profile.dump(2) + "\n");
+    return path.string();
+  }
+
+ private:
+  std::optional<TemporaryDirectory> temporary_;
+  fs::path directory_;
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const ExplainOptions& options) : options_(options) {
+    points_ = load_runnable_points(options.scenario, options.overrides);
+    if (points_.size() > 1) {
+      throw UserError("",
+                      fmt::format("{} sweeps {} points: explain is for one; allowed: a scenario without a "
+                                  "sweep",
+                                  options.scenario, points_.size()));
+    }
+    if (base().backend != "sim")
+      throw UserError("", "explain changes what is simulated: --set backend=sim is allowed");
+  }
+
+  int run() {
+    const StopSignals signals;
+    std::optional<OutputDirectory> directory;
+    if (options_.out) {
+      std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
+      directory.emplace(*options_.out, files(), inputs_of(options_.scenario, points_));
+    }
+    const Profiles profiles(options_.out);
+    for (const Part& part : parts()) add_trial(part, profiles);
+    add_other_seeds();
+    bool violated = false;
+    std::vector<Trial> trials;
+    json result;
+    // Also one at a time: progress is that of all runs together.
+    const bool show = !options_.quiet && is_terminal(STDERR_FILENO);
+    run_side_by_side(points_, options_.jobs, signals.stop(), show, [&](std::size_t number, json finished) {
+      violated = violated || exit_code_of(finished, 0) == kExitCheckFailed;
+      if (number == 0) {
+        result = std::move(finished);
+      } else if (!finished.value("partial", false)) {
+        finished_.insert(whats_[number - 1]);
+        trials.push_back({whats_[number - 1], std::move(finished)});
+      }
+    });
+    const bool measured = !result.is_null() && !result.value("partial", false) && rate_per_s(result) > 0;
+    if (measured) tell({std::move(result), std::move(trials), not_tried_, cut_off()});
+    if (!measured && signals.stop() && !options_.quiet)
+      print_error("PARTIAL: ended before the scenario itself was measured\n");
+    if (violated) return kExitCheckFailed;
+    if (signals.stop()) return kExitSignal + signals.signal_number();
+    if (!measured)
+      throw UserError(
+          "",
+          "nothing was measured: nothing came to its end in the window; allowed: a longer run.measure_us");
+    return kExitDone;
+  }
+
+ private:
+  const scenarios::Scenario& base() const { return points_.front().scenario; }
+
+  static std::vector<std::string> files() {
+    std::vector<std::string> all = {kExplanationFile};
+    for (const Part& part : parts()) {
+      for (const ProfileKind kind : {ProfileKind::kNic, ProfileKind::kHost, ProfileKind::kSocket}) {
+        if (!parameters_of(part, kind).empty())
+          all.push_back(fmt::format("{}/{}", Profiles::kDirectory, Profiles::file_of(part, kind)));
+      }
+    }
+    return all;
+  }
+
+  void add_trial(const Part& part, const Profiles& profiles) {
+    const scenarios::Cluster& cluster = base().cluster;
+    const bool locks = cluster.shared_contexts || cluster.threads_per_queue_pair > 1;
+    if (part.only_with_locks && !locks) return;
+    // What a platform file says of links and latencies is nothing that can be set.
+    const bool of_network =
+        std::ranges::any_of(part.fields, [](auto field) { return field.starts_with("cluster.network."); });
+    if (of_network && !cluster.network.platform.empty() && (part.socket.empty() || cluster.sockets.empty())) {
+      not_tried_.push_back(fmt::format("{} (the platform file's)", part.name));
+      return;
+    }
+    scenarios::Scenario scenario = base();
+    bool changed = false;
+    const auto set = [&](const std::string& path, const std::string& value) {
+      if (value.empty()) return;
+      scenario = with_override(scenario, scenarios::flag_override(path, "explain", value), catalog_);
+      changed = true;
+    };
+    try {
+      if (!part.nic.empty()) set("cluster.nic", profiles.make(part, ProfileKind::kNic, cluster.nic));
+      if (!part.host.empty()) set("cluster.host", profiles.make(part, ProfileKind::kHost, cluster.host));
+      if (!part.socket.empty() && !cluster.sockets.empty())
+        set("cluster.sockets", profiles.make(part, ProfileKind::kSocket, cluster.sockets));
+      for (const std::string_view field : part.fields) {
+        const json value = improved_field(base().resolved, field);
+        if (!value.is_null()) set(std::string(field), value.dump());
+      }
+      if (changed) check_runnable(scenario);
+    } catch (const UserError&) {
+      not_tried_.emplace_back(part.name);  // beyond what a scenario may ask for
+      return;
+    }
+    if (!changed && part.fields.empty() && part.socket.empty())
+      not_tried_.push_back(fmt::format("{}{}", part.name, kAsGoodAsCanBe));
+    if (!changed) return;
+    points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
+    whats_.emplace_back(part.name);
+  }
+
+  void add_other_seeds() {
+    constexpr auto kSeedMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    std::uint64_t seed = base().run.seed;
+    const bool up = seed < kSeedMost - 1;
+    for (const char* what : {kOtherSeed, kThirdSeed}) {
+      seed += up ? 1 : -1;
+      points_.push_back(
+          {{{"run.seed", seed}},
+           with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
+                         catalog_)});
+      whats_.emplace_back(what);
+    }
+  }
+
+  std::vector<std::string> cut_off() const {
+    std::vector<std::string> all;
+    std::ranges::copy_if(whats_, std::back_inserter(all),
+                         [&](const std::string& what) { return !finished_.contains(what); });
+    return all;
+  }
+
+  void tell(const Explanation& explanation) const {
+    if (options_.out) {
+      write_file_whole(fs::path(*options_.out) / kExplanationFile,
+                       explanation_json(explanation).dump(2) + "\n");
+    }
+    if (options_.json) {
+      print(explanation_json(explanation).dump(2) + "\n");
+    } else if (!options_.quiet) {
+      print(render_explanation(explanation));
+      if (options_.out) print_written(fs::path(*options_.out) / kExplanationFile);
+    }
+  }
+
+  const ExplainOptions& options_;
+  const scenarios::Catalog catalog_ = make_catalog();
+  std::vector<scenarios::SweepPoint> points_;  // the first as the scenario has it
+  std::vector<std::string> whats_;             // of the others
+  std::set<std::string> finished_;             // of these
+  std::vector<std::string> not_tried_;
+};
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<ExplainOptions>();
+  CLI::App* command =
+      app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  add_jobs_option(*command, options->jobs, "Runs side by side, each in a process of its own");
+  command
+      ->add_option("--out", options->out,
+                   "Directory for explanation.json and the changed profiles; created if absent")
+      ->type_name("DIR");
+  command->add_flag("--json", options->json, "Print the explanation as JSON");
+  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->footer(
+      "Example:\n"
+      "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
+      "Some twenty runs: one as the scenario is, one with each part of the cluster twice as good (times\n"
+      "halved, rates and numbers doubled), and two with other seeds, which say what is chance. Of a load\n"
+      "(run.offered_per_s) that is all done it finds what makes the latency.");
+  command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
+}
+
+}  // namespace verbtwin::tools

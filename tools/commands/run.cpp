@@ -1,0 +1,407 @@
+// verbtwin run: runs one scenario, or every point of its sweep, simulated or as a rank of a real run; shows
+// the results and keeps them.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "backend/user_error.hpp"
+#include "scenarios/loader.hpp"
+#include "scenarios/sweep.hpp"
+#include "scenarios/text.hpp"
+#include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
+#include "tools/console/output_file.hpp"
+#include "tools/console/print.hpp"
+#include "tools/console/stop_signals.hpp"
+#include "tools/console/text.hpp"
+#include "tools/ranks/rank_options.hpp"
+#include "tools/report/html_report.hpp"
+#include "tools/report/plot.hpp"
+#include "tools/report/summary.hpp"
+#include "tools/report/sweep_plot.hpp"
+#include "tools/report/sweep_table.hpp"
+#include "tools/run/timeline.hpp"
+#include "tools/run/verb_trace.hpp"
+#include "tools/sweeps/sweep_points.hpp"
+#include "tools/sweeps/watched_runs.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+constexpr const char* kResultFile = "result.json";
+constexpr const char* kPointsFile = "points.csv";
+constexpr const char* kPlotFile = "points.svg";
+constexpr const char* kReportFile = "report.html";
+constexpr const char* kPercentilesFile = "latency.hgrm";
+
+struct RunOptions {
+  std::string scenario;
+  std::vector<std::string> overrides;
+  std::string backend;
+  std::string seed;
+  std::optional<std::string> out, trace;
+  bool json = false;
+  bool quiet = false;
+  int jobs = 1;
+  RankFlags rank;
+};
+
+/// What the run of one point writes into --out; of a sweep each point, in a directory of its own.
+const std::vector<std::string>& result_files() {
+  static const std::vector<std::string> files = {kResultFile, kReportFile, kPercentilesFile};
+  return files;
+}
+
+/// The trace would take the place of what is read, or the result that of the trace.
+void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  if (options.trace->empty()) throw UserError("", "--trace: is empty; give the name of a file");
+  std::vector<InputFile> taken = inputs_of(options.scenario, points);
+  for (const std::string& file : result_files())
+    if (options.out) taken.push_back({std::filesystem::path(*options.out) / file, "where the result goes"});
+  if (const InputFile* file = overwritten(*options.trace, taken)) {
+    throw UserError("", fmt::format("--trace {}: is {}; give another file",
+                                    scenarios::one_line(*options.trace), file->what));
+  }
+}
+
+std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
+  std::vector<scenarios::Override> flags;
+  if (!options.backend.empty())
+    flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
+  if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
+  std::vector<scenarios::SweepPoint> points =
+      load_runnable_points(options.scenario, options.overrides, flags);
+  for (const auto& [settings, scenario] : points) {
+    if (scenario.backend == "sim" && options.rank.any()) {
+      throw UserError(
+          "",
+          "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
+          "--backend ibverbs");
+    }
+    if (scenario.backend != "sim" && options.jobs > 1) {
+      throw UserError("",
+                      fmt::format("--jobs {}: real runs share their machines, one runs at a time; allowed: 1",
+                                  options.jobs));
+    }
+    if (options.trace && scenario.backend != "sim")
+      throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
+    if (options.trace && !settings.empty())
+      throw UserError("", "--trace is of one run, and this scenario is a sweep of several");
+  }
+  if (options.trace) check_trace(options, points);
+  return points;
+}
+
+/// None where none is asked for.
+std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Scenario& scenario) {
+  if (!options.trace) return nullptr;
+  try {
+    if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
+    return std::make_unique<Timeline>(*options.trace, scenario.name);
+  } catch (const std::system_error& failed) {
+    const bool unread = failed.code() == std::errc::no_such_device_or_address;
+    throw UserError(
+        "", fmt::format("--trace {}: cannot be written: {}", scenarios::one_line(*options.trace),
+                        unread ? "nobody reads this pipe; begin its reader first" : failed.code().message()));
+  }
+}
+
+/// One of a run and one of a sweep in one directory would pass for a single one.
+void refuse_mixture(const std::filesystem::path& directory, const char* other_file, const char* other) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(directory / other_file, ignored)) return;
+  throw UserError("", fmt::format("--out {}: has the results of a {} ({}); allowed: another directory",
+                                  scenarios::one_line(directory.string()), other, other_file));
+}
+
+/// The result, first of all, and what shows it.
+void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
+  write_file_whole(directory / kResultFile, result.dump(2) + "\n");
+  write_file_whole(directory / kReportFile, html_report(result));
+  write_file_whole(directory / kPercentilesFile, percentile_file(result));
+}
+
+/// Whether results come to this process: those of a real run are rank 0's.
+bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario) {
+  return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
+}
+
+int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  const scenarios::Scenario& scenario = points.front().scenario;
+  const StopSignals signals;
+  std::optional<OutputDirectory> directory;
+  if (options.out && gets_results(options, scenario)) {
+    directory.emplace(*options.out, result_files(), inputs_of(options.scenario, points));
+    refuse_mixture(*options.out, kPointsFile, "sweep");
+  }
+  const std::unique_ptr<Trace> trace = make_trace(options, scenario);
+  nlohmann::json result;
+  try {
+    result = run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
+  } catch (const Interrupted& stopped) {
+    print_error(fmt::format("verbtwin: {}\n", scenarios::one_line(stopped.what())));
+    return kExitSignal + signals.signal_number();
+  }
+  if (!gets_results(options, scenario)) return kExitDone;  // rank 0 has the result
+
+  if (options.out) write_result(*options.out, result);
+  if (options.json) {
+    print(result.dump(2) + "\n");
+  } else if (!options.quiet) {
+    print(render_summary(result, style_of_stream(STDOUT_FILENO)));
+    if (options.out) {
+      print_written(std::filesystem::path(*options.out) / kResultFile,
+                    fmt::format(" and {} beside it: open that in a browser", kReportFile));
+    }
+  }
+  if (trace) {  // the result is there whatever becomes of it
+    const std::string left_out = trace->end();
+    if (!left_out.empty()) print_error(left_out + "\n");
+  }
+  if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
+  return exit_code_of(result, signals.signal_number());
+}
+
+/// The number of the point whose directory is called so; none: no point's.
+std::optional<std::size_t> number_of_point(const std::string& name) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  const bool is_number = error == std::errc() && end == name.data() + name.size();
+  return is_number && point_name(number) == name ? std::optional(number) : std::nullopt;
+}
+
+/// A result that verbtwin wrote, and nothing that a user may have put in its place.
+bool is_result(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return false;
+  std::ifstream in(file);
+  const nlohmann::json result = nlohmann::json::parse(in, nullptr, false);
+  return result.is_object() && result.value("format", nlohmann::json()) == "verbtwin-result";
+}
+
+/// Takes away the results of an earlier sweep's points in DIR/points which `has` does not name, and their
+/// directories where nothing else is in them; how many. What cannot be taken away stays.
+std::size_t remove_points(const std::filesystem::path& points, const std::set<std::size_t>& has) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(points, ignored)) {
+    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
+    if (!number || has.contains(*number) || entry.is_symlink(ignored)) continue;
+    if (is_result(entry.path() / kResultFile)) old.push_back(entry.path());
+  }
+  for (const std::filesystem::path& point : old) {
+    for (const std::string& file : result_files()) std::filesystem::remove(point / file, ignored);
+    std::filesystem::remove(point, ignored);  // not where anything else is in it
+  }
+  return old.size();
+}
+
+/// What a sweep leaves behind: a line for each point as it comes, DIR/points/NNN/result.json, in the end
+/// DIR/points.csv, also where an exception is the end. What an earlier sweep left there of points that this
+/// one has not goes with the points.csv that listed them. A violated check of any point weighs most.
+class SweepOutput {
+ public:
+  explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
+      : options_(options), points_(points), directory_(options.out.value_or("")) {
+    if (options_.out) {
+      lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
+      refuse_mixture(directory_, kResultFile, "run");
+    }
+    if (table()) print(sweep_table_head(points_.front().settings));
+  }
+
+  /// Of the next point, or of a later one where those between have none. The file first: standard output may
+  /// be gone.
+  void add(std::size_t number, nlohmann::json result) {
+    rows_.push_back({points_[number].settings, std::move(result), number});
+    const SweepRow& row = rows_.back();
+    if (options_.out) {
+      const auto place = directory_ / "points" / point_name(number);
+      std::filesystem::create_directories(place);
+      write_result(place, row.result);
+    }
+    if (table()) print(sweep_table_line(row));
+  }
+
+  /// In an exception's way: what there is. How many points of an earlier sweep went.
+  std::size_t keep() const {
+    if (!options_.out) return 0;
+    write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
+    std::error_code ignored;
+    for (const char* file : {kPlotFile, kReportFile})  // of the former table
+      std::filesystem::remove(directory_ / file, ignored);
+    std::set<std::size_t> has;
+    for (const SweepRow& row : rows_) has.insert(*row.number);
+    return remove_points(directory_ / "points", has);
+  }
+
+  int end(int signal_number) {
+    const std::size_t removed = keep();
+    if (removed > 0 && table()) {
+      print(fmt::format("removed {} of an earlier sweep from {}\n", format_counted(removed, "point"),
+                        scenarios::one_line((directory_ / "points").string())));
+    }
+    if (options_.out) {
+      draw_plot();
+      write_report();
+    }
+    if (table()) print(render_warnings(sweep_warnings(rows_)));
+    if (options_.json) {
+      nlohmann::json all = {{"format", "verbtwin-sweep"},
+                            {"version", 1},
+                            {"settings", nlohmann::json::array()},
+                            {"points", nlohmann::json::array()}};
+      for (const auto& [path, value] : points_.front().settings) all["settings"].push_back(path);
+      for (const SweepRow& row : rows_) all["points"].push_back(row.result);
+      print(all.dump(2) + "\n");
+    } else if (table() && options_.out) {
+      print_written(directory_ / kPointsFile);
+    }
+    return exit_code(signal_number);
+  }
+
+ private:
+  bool table() const { return !options_.quiet && !options_.json; }
+
+  std::vector<std::string> files() const {
+    std::vector<std::string> all = {kPointsFile, kPlotFile, kReportFile};
+    for (std::size_t i = 0; i < points_.size(); ++i)
+      for (const std::string& file : result_files())
+        all.push_back(fmt::format("points/{}/{}", point_name(i), file));
+    return all;
+  }
+
+  int exit_code(int signal_number) const {
+    int code = kExitDone;
+    for (const SweepRow& row : rows_) {
+      if (exit_code_of(row.result, signal_number) == kExitCheckFailed) code = kExitCheckFailed;
+    }
+    const std::string partial = partial_text(rows_, points_.size());
+    if (partial.empty()) return code;
+    if (table()) print(partial + "\n");
+    if (options_.json && !options_.quiet) print_error(partial + "\n");
+    return code == kExitDone ? exit_code_of_stop(signal_number) : code;
+  }
+
+  void draw_plot() {
+    const std::vector<Panel> panels = sweep_panels(rows_);
+    if (panels.empty()) return;
+    const std::string failure = draw(plot_script(panels), directory_ / kPlotFile);
+    if (!failure.empty()) {
+      if (!options_.quiet) print_error(fmt::format("no {}: {}\n", kPlotFile, scenarios::one_line(failure)));
+    } else if (table()) {
+      print_written(directory_ / kPlotFile);
+    }
+  }
+
+  void write_report() {
+    std::ifstream plot(directory_ / kPlotFile);  // none where gnuplot is not there
+    const std::string svg{std::istreambuf_iterator<char>(plot), {}};
+    write_file_whole(directory_ / kReportFile, html_report(rows_, points_.size(), svg));
+    if (table()) print_written(directory_ / kReportFile);
+  }
+
+  const RunOptions& options_;
+  const std::vector<scenarios::SweepPoint>& points_;
+  std::filesystem::path directory_;
+  std::optional<OutputDirectory> lock_;
+  std::vector<SweepRow> rows_;
+};
+
+/// A signal ends the sweep with the points it interrupts, a rank's failure with the point that it cuts short.
+int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  const StopSignals signals;
+  if (!gets_results(options, points.front().scenario)) {
+    run_points(points, options.rank, 1, signals, false, [](std::size_t, const nlohmann::json&) {});
+    return kExitDone;
+  }
+  if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
+  SweepOutput output(options, points);
+  try {
+    run_points(points, options.rank, options.jobs, signals, !options.quiet,
+               [&](std::size_t number, nlohmann::json result) {
+                 const std::string failure = result.value("failure", "");
+                 output.add(number, std::move(result));
+                 if (!failure.empty())
+                   throw std::runtime_error(describe_point(number, points[number]) + ": " + failure);
+               });
+  } catch (...) {
+    output.keep();
+    throw;
+  }
+  return output.end(signals.signal_number());
+}
+
+int run(const RunOptions& options) {
+  const std::vector<scenarios::SweepPoint> points = load(options);
+  return points.front().settings.empty() ? run_one(options, points) : run_sweep(options, points);
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
+  add_scenario_options(*command, options->scenario, options->overrides);
+  command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...")
+      ->type_name("NAME");
+  command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")
+      ->type_name("N");
+  command
+      ->add_option("--out", options->out,
+                   "Directory for result.json, report.html and latency.hgrm, or a sweep's points.csv, "
+                   "points.svg, report.html and points/; created if absent; points of an earlier sweep there "
+                   "are removed; it holds a run or a sweep, not both")
+      ->type_name("DIR");
+  command
+      ->add_option(
+          "--trace", options->trace,
+          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests "
+          "on a timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: "
+          "every request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,"
+          "bytes,to,signalled,list")
+      ->type_name("FILE");
+  command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
+  add_jobs_option(*command, options->jobs,
+                  "Points of a sweep that run side by side, each in a process of its own");
+  command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
+  constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
+  command
+      ->add_option("--rank", options->rank.rank,
+                   "This process's number; from Slurm's, Open MPI's or MPICH's environment where absent")
+      ->type_name("R")
+      ->group(kGroup);
+  command
+      ->add_option("--ranks", options->rank.ranks,
+                   "How many there are: the scenario's nodes; from the environment where absent")
+      ->type_name("N")
+      ->group(kGroup);
+  command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens and the others find it")
+      ->type_name("HOST:PORT")
+      ->group(kGroup);
+  add_device_options(*command, options->rank, kGroup);
+  command->footer(
+      "Example:\n"
+      "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"
+      "Ctrl-C ends the run early and keeps what it has, marked partial; a second one ends it at once.");
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,187 @@
+#include "tools/report/plot.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "backend/temporary_directory.hpp"
+#include "calibration/experiment.hpp"
+#include "tools/report/report_plots.hpp"
+#include "tools/report/sweep_plot.hpp"
+#include "tools/tests/child_process_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::Pair;
+
+class PlotTest : public testing::Test {
+ protected:
+  TemporaryDirectory made_;
+  const fs::path directory_ = made_.path();
+};
+
+Panel two_curves() {
+  return {
+      "title", "x", "y", {{"one", {{1, 2}, {2, 4}}, 0, false}, {"other", {{1, 3}, {2, NAN}}, 1, true}}, {}};
+}
+
+TEST_F(PlotTest, GnuplotDrawsCurvesAndBars) {
+  Panel bars = two_curves();
+  bars.categories = {"a", "b", "c"};
+  EXPECT_EQ(draw(plot_script({two_curves(), bars, bars}), directory_ / "x.svg"), "");
+  const std::string svg = read_text(directory_ / "x.svg");
+  EXPECT_THAT(svg, HasSubstr("<svg"));
+  EXPECT_THAT(svg, HasSubstr("other"));
+}
+
+TEST_F(PlotTest, AUsersNamesAreTextAndNothingElse) {
+  const std::string marker = (directory_ / "marker").string();
+  Panel panel = two_curves();
+  panel.title = "`touch " + marker + "`' \nsystem('touch " + marker + "')\n#";
+  panel.x_label = "@x \"`touch " + marker + "`";
+  panel.curves[0].name = "<script>&'; system(\"touch " + marker + "\")";
+  panel.categories = {"EOD\n!touch " + marker,
+                      "no\xef\xbf\xbf"
+                      "character"};
+  EXPECT_EQ(draw(plot_script({panel}), directory_ / "x.svg"), "");
+  EXPECT_FALSE(fs::exists(marker));
+  const std::string svg = read_text(directory_ / "x.svg");
+  EXPECT_THAT(svg, HasSubstr("&lt;script"));
+  EXPECT_THAT(svg, Not(HasSubstr("<script")));
+  EXPECT_THAT(svg, HasSubstr("no character")) << "U+FFFF, which would be no XML";
+}
+
+/// gnuplot does not know a quote that is doubled at the beginning of a text.
+TEST_F(PlotTest, QuotesAreApostrophes) {
+  for (const char* name : {"'quoted' name", "it''s", "'", "''"}) {
+    Panel panel = two_curves();
+    panel.title = panel.curves[0].name = name;
+    const fs::path svg = directory_ / "quoted.svg";
+    EXPECT_EQ(draw(plot_script({panel}), svg), "") << name;
+    EXPECT_TRUE(fs::exists(svg)) << name;
+    fs::remove(svg);
+  }
+}
+
+TEST_F(PlotTest, SaysWhyThereIsNone) {
+  EXPECT_THAT(draw("no such command\n", directory_ / "x.svg"), HasSubstr("gnuplot failed (1)"));
+  EXPECT_THAT(draw(plot_script({two_curves()}), directory_ / "nowhere" / "x.svg"), HasSubstr("nowhere"));
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", directory_.c_str(), 1);
+  const std::string failure = draw(plot_script({two_curves()}), directory_ / "x.svg");
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(failure, "gnuplot is not installed (Debian: gnuplot-nox)");
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+TEST(PlotScript, IsLogarithmicFrom32TimesOn) {
+  Panel panel = two_curves();
+  EXPECT_THAT(plot_script({panel}), Not(HasSubstr("set logscale x 2")));
+  panel.curves[0].points.emplace_back(32, 1);
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set logscale x 2"));
+  panel.curves[0].points.emplace_back(0, 1);
+  EXPECT_THAT(plot_script({panel}), Not(HasSubstr("set logscale x 2")));
+}
+
+TEST(PlotScript, LeavesRoomForLongNamesAndSlantedCategories) {
+  Panel panel = two_curves();
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set key maxcols 2\n"));
+  panel.curves[0].name = std::string(40, 'n');
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set key maxcols 1\n"));
+  panel.title = "rate";
+  panel.x_label = "protocol";
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate'\nset xlabel 'protocol'"));
+  panel.categories = {"farm", "drtmh"};
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate by protocol'\nset xlabel ''"));
+}
+
+SweepRow row(const std::string& protocol, int coroutines, double per_s, double p50_us) {
+  const nlohmann::json scenario = {{"name", "s"},
+                                   {"protocol", {{"name", protocol}}},
+                                   {"cluster", {{"coroutines", coroutines}, {"nodes", 2}}}};
+  return {{{"cluster.coroutines", coroutines}, {"protocol.name", protocol}, {"run.measure_us", coroutines}},
+          {{"scenario", scenario}, {"committed_per_s", per_s}, {"latency_us", {{"p50", p50_us}}}}};
+}
+
+TEST(SweepPlot, DrawsLatencyOverThroughputWhereLoadVaries) {
+  const auto panels =
+      sweep_panels({row("a", 1, 1e6, 5), row("a", 8, 4e6, 9), row("b", 1, 2e6, 4), row("b", 8, 8e6, 7)});
+  ASSERT_EQ(panels.size(), 2U);
+  ASSERT_EQ(panels[0].curves.size(), 2U);
+  EXPECT_EQ(panels[0].x_label, "coroutines");
+  EXPECT_EQ(panels[0].y_label, "M/s");
+  EXPECT_EQ(panels[0].curves[1].name, "b");
+  EXPECT_THAT(panels[0].curves[1].points, ElementsAre(Pair(1, 2), Pair(8, 8)));
+  EXPECT_THAT(panels[1].curves[0].points, ElementsAre(Pair(1, 5), Pair(4, 9)));
+}
+
+TEST(SweepPlot, DrawsBarsWhereNamesVary) {
+  const auto panels = sweep_panels({row("a", 1, 1e3, 5), row("b", 1, 2e3, 4)});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_THAT(panels[0].categories, ElementsAre("a", "b"));
+  EXPECT_EQ(panels[0].y_label, "k/s");
+  ASSERT_EQ(panels[0].curves.size(), 1U);
+  EXPECT_THAT(panels[0].curves[0].points, ElementsAre(Pair(0, 1), Pair(1, 2)));
+  EXPECT_TRUE(sweep_panels({row("a", 1, 1e3, 5)}).empty());
+}
+
+TEST(SweepPlot, SaysOfANumberWhatItIsAndOfAnObjectWhatWasWritten) {
+  const auto with_workload = [](int nodes, const nlohmann::json& written, const std::string& filled_in) {
+    SweepRow one = row("a", 1, 1e3, 5);
+    one.settings = {{"cluster.nodes", nodes}, {"workload", written}};
+    one.result["scenario"]["cluster"]["nodes"] = nodes;
+    one.result["scenario"]["workload"] = {{"name", written.at("name")}, {"filled_in", filled_in}};
+    return one;
+  };
+  const std::string much(500, 'x');
+  const nlohmann::json tatp = {{"name", "tatp"}}, bank = {{"name", "smallbank"}, {"hot_fraction", 0.1}};
+  const auto panels = sweep_panels({with_workload(3, tatp, much), with_workload(3, bank, much),
+                                    with_workload(4, tatp, much), with_workload(4, bank, much)});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_THAT(panels[0].categories, ElementsAre("tatp", R"({"hot_fraction":0.1,"name":"smallbank"})"));
+  ASSERT_EQ(panels[0].curves.size(), 2U);
+  EXPECT_EQ(panels[0].curves[0].name, "nodes 3");
+  EXPECT_EQ(panels[0].curves[1].name, "nodes 4");
+}
+
+calibration::Experiment experiment(const std::vector<std::pair<std::string, std::string>>& points) {
+  calibration::Experiment e;
+  e.name = "an experiment";
+  for (const auto& [series, x] : points) {
+    calibration::Point point;
+    point.series = series;
+    point.x = x;
+    point.published = 2;
+    e.points.push_back(point);
+  }
+  return e;
+}
+
+TEST(ReportPlots, DrawCurvesOverNumbersAndBarsOverNames) {
+  std::vector<calibration::Prediction> predictions(4);
+  for (auto& prediction : predictions) prediction.value = 3;
+  const auto curves =
+      experiment_panels(experiment({{"a", "1"}, {"a", "2"}, {"b", "1"}, {"b", "2"}}), predictions);
+  ASSERT_EQ(curves.size(), 1U);
+  ASSERT_EQ(curves[0].curves.size(), 4U);
+  EXPECT_THAT(curves[0].curves[2].points, ElementsAre(Pair(1, 2), Pair(2, 2)));
+  EXPECT_THAT(curves[0].curves[3].points, ElementsAre(Pair(1, 3), Pair(2, 3)));
+  const auto bars =
+      experiment_panels(experiment({{"a", "base"}, {"a", "+x"}, {"b", "base"}, {"b", "+x"}}), predictions);
+  ASSERT_EQ(bars.size(), 2U);
+  EXPECT_THAT(bars[1].categories, ElementsAre("base", "+x"));
+  EXPECT_EQ(experiment_panels(experiment({{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}}), predictions).size(),
+            1U);
+  EXPECT_TRUE(experiment_panels(experiment({{"a", "1"}, {"a", "2"}}), predictions).empty());
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

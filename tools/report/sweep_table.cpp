@@ -1,0 +1,270 @@
+#include "tools/report/sweep_table.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "scenarios/text.hpp"
+#include "tools/console/text.hpp"
+
+namespace verbtwin::tools {
+
+using nlohmann::json;
+
+const json& value_at(const json& root, const std::string& path) {
+  static const json none;
+  std::string pointer(1, '/');
+  pointer += path;
+  std::ranges::replace(pointer, '.', '/');
+  const json::json_pointer at(pointer);
+  return root.contains(at) ? root.at(at) : none;
+}
+
+std::string short_name(const std::string& path) {
+  constexpr std::string_view kPhases = "protocol.phases.";
+  if (path.starts_with(kPhases)) return path.substr(kPhases.size());
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string::npos) return path;
+  const std::string last = path.substr(dot + 1);
+  return last == "name" ? path.substr(0, dot) : last;
+}
+
+double machines_of(const json& result) {
+  const char* counted = result.contains("machines") ? "machines" : "scenario.cluster.nodes";
+  return std::max(1.0, value_at(result, counted).get<double>());
+}
+
+double rate_per_s(const json& result) {
+  if (!result.contains("operations_per_s")) return result.at("committed_per_s").get<double>();
+  return result.at("operations_per_s").get<double>() * machines_of(result);
+}
+
+namespace {
+
+using Cells = std::vector<std::pair<std::string, std::string>>;  // column, text
+
+constexpr const char* kIdentity[] = {"name",
+                                     "protocol.name",
+                                     "workload.name",
+                                     "cluster.nodes",
+                                     "cluster.threads",
+                                     "cluster.coroutines",
+                                     "cluster.replicas",
+                                     "cluster.nics_per_node",
+                                     "cluster.nic",
+                                     "run.offered_per_s",
+                                     "run.seed"};
+
+/// On one line whatever a name has in it, so that a point is a line for every reader.
+std::string quoted(const std::string& text) {
+  const std::string line = scenarios::one_line(text, std::string::npos);
+  if (line.find_first_of(",\"") == std::string::npos) return line;
+  std::string out(1, '"');
+  for (const char c : line) {
+    out += c;
+    if (c == '"') out += c;
+  }
+  out += '"';
+  return out;
+}
+
+void add(Cells& cells, const std::string& column, const json& value) {
+  if (!value.is_null()) cells.emplace_back(column, text_of(value));
+}
+
+void add_numbers(Cells& cells, const json& result) {
+  for (const char* key : {"operations", "operations_per_s", "machines", "committed", "committed_per_s",
+                          "offered", "user_aborts", "aborted_attempts", "abort_ratio"}) {
+    add(cells, key, value_at(result, key));
+  }
+  for (const auto& [name, value] : value_at(result, "latency_us").items()) {
+    add(cells, "latency_" + name + "_us", value);
+  }
+  for (const auto& [phase, times] : value_at(result, "phases").items()) {
+    for (const auto& [name, value] : times.items()) add(cells, phase + "_" + name, value);
+  }
+  for (const auto& [reason, count] : value_at(result, "aborts").items())
+    add(cells, "aborts_" + reason, count);
+  for (const auto& [verb, counts] : value_at(result, "verbs").items()) {
+    add(cells, verb + "_count", counts.value("count", json()));
+    add(cells, verb + "_b", counts.value("bytes", json()));
+  }
+  add(cells, "datagrams_dropped", value_at(result, "datagrams_dropped"));
+}
+
+void add_resources(Cells& cells, const json& result) {
+  for (const json& resource : value_at(result, "resources")) {
+    const auto name = resource.value("name", "");
+    add(cells, name + "_utilization_mean", resource.value("utilization_mean", json()));
+    add(cells, name + "_utilization_max", resource.value("utilization_max", json()));
+    add(cells, name + "_utilization_servers", resource.value("utilization_servers", json()));
+    add(cells, name + "_utilization_clients", resource.value("utilization_clients", json()));
+    add(cells, name + "_hit_ratio", resource.value("hit_ratio", json()));
+    add(cells, name + "_hit_ratio_min", resource.value("hit_ratio_min", json()));
+  }
+  add(cells, "bottleneck", value_at(result, "bottleneck.resource"));
+}
+
+/// Its sentences; null: there are none.
+json warning_of(const json& result) {
+  std::string all;
+  for (const json& sentence : value_at(result, "warning"))
+    all += (all.empty() ? "" : "; ") + sentence.get<std::string>();
+  return all.empty() ? json() : json(all);
+}
+
+Cells cells_of(const SweepRow& row, std::size_t number) {
+  const json& result = row.result;
+  Cells cells;
+  add(cells, "point", number);
+  const json scenario = result.value("scenario", json::object());
+  for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
+  for (const auto& [path, value] : row.settings) {
+    if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
+  }
+  add(cells, "window_us", value_at(result, "window_us"));
+  add_numbers(cells, result);
+  add_resources(cells, result);
+  add(cells, "location_cache_hit_ratio", value_at(result, "location_cache.hit_ratio"));
+  add(cells, "violations", violations_of(result));
+  add(cells, "partial", value_at(result, "partial"));
+  add(cells, "warning", warning_of(result));
+  for (const auto& [name, value] : value_at(result, "simulator").items())
+    add(cells, "simulator_" + name, value);
+  return cells;
+}
+
+constexpr std::size_t kCellColumns = 13;
+
+std::size_t columns_of(const std::string& path) {
+  return std::max(kCellColumns, short_name(path).size());
+}
+
+}  // namespace
+
+std::string sweep_csv(const std::vector<SweepRow>& rows) {
+  std::vector<Cells> table;
+  std::vector<std::string> columns;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    table.push_back(cells_of(rows[i], rows[i].number.value_or(i)));
+    for (const auto& [column, text] : table.back()) {
+      if (std::ranges::find(columns, column) == columns.end()) columns.push_back(column);
+    }
+  }
+  std::string csv;
+  for (const std::string& column : columns) {
+    if (!csv.empty()) csv += ',';
+    csv += quoted(column);
+  }
+  csv += '\n';
+  for (const Cells& cells : table) {
+    std::string line;
+    for (const std::string& column : columns) {
+      const auto cell = std::ranges::find(cells, column, &Cells::value_type::first);
+      if (!line.empty() || column != columns.front()) line += ',';
+      if (cell != cells.end()) line += quoted(cell->second);
+    }
+    csv += line + '\n';
+  }
+  return csv;
+}
+
+std::string setting_text(const std::string& path, const json& value) {
+  if (path.ends_with("_per_s") && value.is_number()) return format_si(value.get<double>());
+  return scenarios::one_line(text_of(value));
+}
+
+std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings) {
+  std::string line;
+  for (const auto& [path, value] : settings)
+    line += fmt::format("{:<{}} ", short_name(path), columns_of(path));
+  return line + fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}\n", "per s", "per s/node", "p50 us",
+                            "p99 us", "aborts", "limit");
+}
+
+std::string point_text(const SweepRow& row, const std::string& path) {
+  const json& resolved = value_at(row.result, "scenario." + path);
+  if (resolved.is_null()) return "null";  // left out, and there is no default
+  const auto setting = std::ranges::find(row.settings, path, &std::pair<std::string, json>::first);
+  if (!resolved.is_object() || setting == row.settings.end()) return setting_text(path, resolved);
+  const json& written = setting->second;
+  const bool is_one_word = written.is_object() && written.size() == 1 && written.front().is_string();
+  return setting_text(path, is_one_word ? written.front() : written);
+}
+
+std::string sweep_table_line(const SweepRow& row) {
+  const json& result = row.result;
+  std::string line;
+  for (const auto& [path, value] : row.settings) {
+    const std::string text = point_text(row, path);
+    line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
+  }
+  const double total = rate_per_s(result);
+  line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total),
+                      format_si(total / machines_of(result)),
+                      format_us(value_at(result, "latency_us.p50").get<double>()),
+                      format_us(value_at(result, "latency_us.p99").get<double>()),
+                      format_percent(result.value("abort_ratio", 0.0)), limit_text(result));
+  return line + '\n';
+}
+
+std::string point_name(std::size_t number) {
+  return fmt::format("{:03}", number);
+}
+
+std::uint64_t violations_of(const json& result) {
+  std::uint64_t sum = 0;
+  for (const json& check : value_at(result, "checks")) sum += check.value("violations", std::uint64_t{0});
+  return sum;
+}
+
+std::string limit_text(const json& result) {
+  std::string text = text_of(value_at(result, "bottleneck.resource"));
+  if (!warning_of(result).is_null()) text += " *";
+  if (violations_of(result) > 0) text += "  VIOLATED";
+  if (result.value("partial", false)) text += "  PARTIAL";
+  return text;
+}
+
+std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> all;
+  std::size_t others = 0;
+  for (const SweepRow& row : rows) {
+    const json warning = warning_of(row.result);
+    if (warning.is_null()) continue;
+    if (all.size() == kShown) {
+      ++others;
+      continue;
+    }
+    std::vector<std::string> settings;
+    for (const auto& [path, value] : row.settings) {
+      const std::string text = point_text(row, path);
+      if (!text.empty()) settings.push_back(fmt::format("{}={}", short_name(path), text));
+    }
+    const std::string where = fmt::format("{}", fmt::join(settings, ", "));
+    all.push_back((where.empty() ? "" : where + ": ") + warning.get<std::string>());
+  }
+  if (others > 0)
+    all.push_back(
+        fmt::format("and of {} more: the column warning has them", format_counted(others, "point")));
+  return all;
+}
+
+std::string render_warnings(const std::vector<std::string>& warnings) {
+  std::string text;
+  for (const std::string& warning : warnings) text += labelled("* warning", warning);
+  return text;
+}
+
+std::string partial_text(const std::vector<SweepRow>& rows, std::size_t points) {
+  const auto is_complete = [](const SweepRow& row) { return !row.result.value("partial", false); };
+  const auto complete = static_cast<std::size_t>(std::ranges::count_if(rows, is_complete));
+  if (complete == points) return "";
+  const std::size_t cut = rows.size() - complete;
+  return fmt::format("PARTIAL: {} of {}{}", complete, format_counted(points, "point"),
+                     cut == 0 ? "" : fmt::format(", and {} cut short", cut));
+}
+
+}  // namespace verbtwin::tools

@@ -1,0 +1,316 @@
+// What limits a run, as its result names it.
+#include "tools/run/result.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tools/console/stop_signals.hpp"
+#include "tools/tests/runs_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+std::string limit(const json& result) {
+  return result.at("bottleneck").at("resource");
+}
+
+constexpr const char* kSmallBank = R"({
+  "cluster": {"nodes": 4, "threads": 8, "coroutines": 8},
+  "protocol": {"name": "drtmh"},
+  "workload": {"name": "smallbank", "accounts_per_thread": 10},
+  "run": {"warmup_us": 20, "measure_us": 100, "check": "none"}
+})";
+
+TEST(Limit, IsTheConflictsWhereMostAttemptsFail) {
+  const json result = run(kSmallBank);
+  EXPECT_GT(result.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(result), "locks");
+  EXPECT_EQ(result.at("bottleneck").at("busiest"), "core");
+  EXPECT_NE(limit(run(kSmallBank, {"workload.accounts_per_thread=10000"})), "locks");
+}
+
+/// Attempts that fail early cost little: twice as fast cores bring more than no conflicts would.
+TEST(Limit, IsTheCoresWhereMostAttemptsFailButMostOfTheTimeIsNotTheirs) {
+  const char* const kTpcc = R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":8,"items":1000})";
+  const json result =
+      run(kSmallBank, {kTpcc, "cluster.threads=4", "cluster.coroutines=4", "protocol.log.ring_kib=64",
+                       "run.warmup_us=500", "run.measure_us=3000"});
+  EXPECT_GT(result.at("abort_ratio"), 0.5) << "of no use as a test";
+  EXPECT_EQ(limit(result), "core") << result.at("bottleneck");
+  EXPECT_FALSE(result.at("bottleneck").contains("retry_share"));
+}
+
+/// Of few attempts that fail, those at one record fail again and again, with waits in between.
+TEST(Limit, IsTheConflictsWhereCoroutinesWaitToTryAgain) {
+  const json result = run(kSmallBank, {R"(workload={"name":"ycsb","mix":"B","records_per_node":100000})",
+                                       "cluster.nodes=8", "cluster.coroutines=4", "run.warmup_us=3000"});
+  EXPECT_LT(result.at("abort_ratio"), 1.0 / 3) << "of no use as a test";
+  EXPECT_EQ(limit(result), "locks") << result.at("bottleneck");
+  EXPECT_GT(result.at("bottleneck").at("retry_share"), 1.0 / 3);
+}
+
+TEST(Limit, OfMoreThreadsThanAMachineHasCoresIsAWhatIf) {
+  const auto warning = [](const char* threads) {
+    return run(kSmallBank,
+               {"workload.accounts_per_thread=1000", "cluster.nodes=3", threads, "run.measure_us=20"})
+        .value("warning", json())
+        .dump();
+  };
+  EXPECT_THAT(warning("cluster.threads=26"),
+              testing::HasSubstr("26 threads, where a machine of xeon-e5-2650v4 has 24 cores"));
+  EXPECT_THAT(warning("cluster.threads=24"), testing::Not(testing::HasSubstr("cores")));
+}
+
+TEST(Limit, IsTheConflictsWhereNothingIsFullAndAThirdOfTheAttemptsFails) {
+  const auto skewed = [](const char* coroutines) {
+    return run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "F"})",
+                            std::string("cluster.coroutines=") + coroutines, "run.measure_us=300"});
+  };
+  const json three = skewed("3");
+  EXPECT_LT(three.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(three), "locks") << three.at("abort_ratio");
+  EXPECT_EQ(limit(skewed("1")), "round_trips");
+}
+
+TEST(Limit, IsNothingWhereNothingEnded) {
+  EXPECT_EQ(limit(run(kSmallBank, {"workload.accounts_per_thread=10000", "run.measure_us=0.001"})), "none");
+  std::atomic<bool> stop{false};
+  RunControl control;
+  control.stop = &stop;
+  control.progress = [&](double, double, std::uint64_t) { stop = true; };
+  const json stopped = run(kSmallBank, {"run.warmup_us=100"}, control);
+  EXPECT_EQ(stopped.at("partial"), true);
+  EXPECT_EQ(limit(stopped), "none") << "stopped in the warm-up";
+}
+
+TEST(HitRatio, IsNoneWhereNothingWasLookedUp) {
+  const auto ratio = [](const char* protocol) {
+    return run(kSmallBank, {std::string("protocol.name=") + protocol}).at("location_cache").at("hit_ratio");
+  };
+  EXPECT_TRUE(ratio("fasst").is_null());
+  EXPECT_GT(ratio("drtmh"), 0);
+}
+
+/// A cold cache fills: what a window sees is not what the warm-up saw.
+TEST(HitRatio, IsOfTheWindow) {
+  const auto ratio = [](const char* warmup_us, const char* measure_us) {
+    return run(kSmallBank,
+               {"protocol.location_cache.start=cold", "workload.accounts_per_thread=1000",
+                std::string("run.warmup_us=") + warmup_us, std::string("run.measure_us=") + measure_us})
+        .at("location_cache")
+        .at("hit_ratio")
+        .get<double>();
+  };
+  EXPECT_GT(ratio("1000", "100"), ratio("0", "1100") + 0.02);
+}
+
+/// Nine clients have few queue pairs; their server has more than its NIC holds.
+TEST(HitRatio, OfTheNicThatMissesMost) {
+  const json result = run(R"({
+    "cluster": {"nodes": 10, "threads": 20, "nics_per_node": 1, "nic": "connectx-3"},
+    "workload": {"name": "primitive", "verb": "read", "pattern": "many_to_one", "outstanding": 1},
+    "run": {"measure_us": 100}
+  })",
+                          {});
+  for (const json& resource : result.at("resources")) {
+    if (resource.at("name") != "qp_cache") continue;
+    EXPECT_LT(resource.at("hit_ratio_min"), 0.6) << "78 of 180 contexts are held";
+    EXPECT_GT(resource.at("hit_ratio"), resource.at("hit_ratio_min").get<double>() + 0.2);
+    return;
+  }
+  FAIL() << "no qp_cache";
+}
+
+constexpr const char* kAllOfOneRecord =
+    R"(workload={"name":"object_store","reads":64,"updates":64,"objects_per_thread":1})";
+
+/// Attempts that meet each other's locks for as long as they all try at once.
+TEST(Drain, BackoffEndsTheHottestRun) {
+  EXPECT_NO_THROW(run(kSmallBank, {kAllOfOneRecord, "cluster.threads=24", "protocol.log.ring_kib=64",
+                                   "run.warmup_us=10", "run.measure_us=50"}));
+}
+
+TEST(Drain, TransactionsThatAreTriedAgainForEverEndTheRun) {
+  const auto locks_stay = [] {
+    RunControl control;
+    control.sabotage.keep_locks = true;
+    run(kSmallBank, {"cluster.host=ideal-host", "cluster.threads=24"}, control);
+  };
+  EXPECT_THAT(locks_stay, testing::ThrowsMessage<std::runtime_error>(testing::ContainsRegex(
+                              "still being tried again.*; node 0: thread 0 coroutine 0: ")));
+}
+
+TEST(SetUp, EndsWhereTheRunIsToldToStop) {
+  const std::atomic<bool> stop{true};
+  RunControl control;
+  control.stop = &stop;
+  EXPECT_THROW(run(kSmallBank, {}, control), Interrupted);
+  EXPECT_NO_THROW(run(kSmallBank)) << "nothing is left behind";
+}
+
+/// What is measured stays, unchecked.
+TEST(Drain, EndsSoonWhereTheRunIsToldToStop) {
+  std::atomic<bool> stop{false};
+  RunControl control;
+  control.sabotage.keep_locks = true;
+  control.stop = &stop;
+  control.progress = [&](double, double, std::uint64_t) { stop = true; };
+  const json result = run(kSmallBank, {"cluster.host=ideal-host", "cluster.threads=24"}, control);
+  EXPECT_EQ(result.at("partial"), true);
+  EXPECT_EQ(result.at("checks"), json::array());
+  EXPECT_THAT(result.at("warning").dump(), testing::HasSubstr("nothing is checked"));
+}
+
+TEST(ResultPage, HasEveryKey) {
+  std::ostringstream page;
+  page << std::ifstream(VERBTWIN_SOURCE_DIR "/tools/RESULT.md").rdbuf();
+  const json operations = run(R"({"cluster": {"nodes": 2, "threads": 2}, "workload": {"name": "primitive"},
+                                  "run": {"warmup_us": 10, "measure_us": 20}})");
+  for (const json& result : {run(kSmallBank), operations}) {
+    for (const auto& [key, value] : result.items())
+      EXPECT_THAT(page.str(), testing::HasSubstr("`" + key + "`"));
+  }
+}
+
+TEST(Limit, IsALinkThatAllShare) {
+  // Half of the messages cross the one cable between the two groups.
+  const json result = run(R"({
+    "cluster": {"nodes": 8, "threads": 4, "nics_per_node": 1, "network": {"topology": "dragonfly", "groups": 2, "chassis": 1,
+                "routers": 2, "router_ports": 2, "group_cables": 1}},
+    "workload": {"name": "primitive", "verb": "write", "payload_b": 2048},
+    "run": {"warmup_us": 50, "measure_us": 100}
+  })");
+  EXPECT_EQ(limit(result), "link");
+  EXPECT_GT(result.at("bottleneck").at("utilization"), 0.9);
+}
+
+TEST(Limit, IsTheFullestMachineWhereOthersAreNotFull) {
+  // A popular record's NIC answers all the time, the others do not.
+  const json result =
+      run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "C"})", "cluster.nodes=8",
+                       "cluster.nics_per_node=1", "cluster.network.link_gbps=200", "run.measure_us=200"});
+  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(result.at("bottleneck").at("fullest"), true);
+  for (const json& resource : result.at("resources")) {
+    if (resource.at("name") != "nic_response") continue;
+    EXPECT_LT(resource.at("utilization_mean"), 0.8) << "of no use as a test";
+    EXPECT_EQ(resource.at("utilization_max"), result.at("bottleneck").at("utilization"));
+  }
+  EXPECT_FALSE(run(kSmallBank, {"workload.accounts_per_thread=10000"}).at("bottleneck").contains("fullest"));
+}
+
+TEST(Limit, ComparesTheFullestWithTheFullest) {
+  // Of four servers one has what most ask for: its link is less full than the engine that answers.
+  const json result = run(R"({
+    "cluster": {"nodes": 8, "threads": 8, "coroutines": 8, "nics_per_node": 1, "roles": {"servers": 4, "clients": 4}},
+    "protocol": {"name": "ramp-fast", "transport": "rdma_write", "get": "get_star", "put": "put_plus",
+                 "versions_mib": 64},
+    "workload": {"name": "ycsb-groups", "mix": "C"},
+    "run": {"warmup_us": 200, "measure_us": 400, "check": "none"}
+  })");
+  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(result.at("bottleneck").at("role"), "servers");
+}
+
+TEST(Warning, TransactionsLongerThanTheWindowAreMissing) {
+  // Where two meet at a hot record, some wait for longer than this window.
+  const json skewed = run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "A"})", "cluster.coroutines=4"});
+  EXPECT_THAT(skewed.at("warning").get<std::vector<std::string>>(),
+              testing::Contains(
+                  testing::HasSubstr("longer than the window are missing from the latencies; lengthen")));
+}
+
+TEST(Warning, IsNoneWhereLatenciesAddUp) {
+  const Overrides calm{"workload.accounts_per_thread=10000", "run.warmup_us=100", "run.measure_us=200"};
+  EXPECT_FALSE(run(kSmallBank, calm).contains("warning"));
+  // Many user aborts, which end sooner than a commit.
+  EXPECT_FALSE(run(kSmallBank, {R"(workload={"name": "tatp", "subscribers_per_node": 10000})",
+                                "run.warmup_us=100", "run.measure_us=200"})
+                   .contains("warning"));
+}
+
+TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
+  scenarios::Scenario scenario = load(kSmallBank, {});
+  const sim::Usage nothing;
+  OperationsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 1;
+  input.before = input.after = &nothing;
+  protocols::OperationStatistics worker;
+  worker.operations = 1;
+  input.workers = {&worker};
+  const auto warnings = [&](std::uint64_t early, std::uint64_t late) {
+    input.finished_early = early;
+    input.finished_late = late;
+    return make_result(input).value("warning", json::array()).size();
+  };
+  EXPECT_EQ(warnings(10'000, 9'600), 0U) << "4 %";
+  EXPECT_EQ(warnings(10'000, 9'400), 1U);
+  EXPECT_EQ(warnings(9'400, 10'000), 1U);
+  EXPECT_EQ(warnings(100, 80), 0U) << "chance";
+  EXPECT_EQ(warnings(0, 0), 0U) << "nobody looked";
+  scenario.run.warmup_us = 0;
+  EXPECT_EQ(warnings(10'000, 9'400), 0U) << "the start was asked for";
+}
+
+TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
+  const scenarios::Scenario scenario = load(kSmallBank, {});
+  const sim::Usage nothing;
+  OperationsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 1;
+  input.before = input.after = &nothing;
+  EXPECT_THAT(make_result(input).at("warning").dump(), testing::HasSubstr("nothing came to its end"));
+  input.partial = true;
+  EXPECT_FALSE(make_result(input).contains("warning")) << "it says partial";
+}
+
+TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {
+  constexpr std::int64_t kUs = 1'000'000;  // ps
+  scenarios::Scenario scenario = load(kSmallBank, {});
+  scenario.cluster.nodes = scenario.cluster.threads = scenario.cluster.coroutines = 1;
+  protocols::WorkerStatistics worker;
+  for (int i = 0; i < 20; ++i) worker.committed.push_back({.type = 0, .latency_ps = 2 * kUs});
+  for (int i = 0; i < 10; ++i) worker.committed.push_back({.type = 1, .latency_ps = 10 * kUs});
+  worker.user_aborts = {0, 8};
+  const std::vector<std::string_view> names = {"short", "long"};
+  const sim::Usage nothing;
+  TransactionsInput input;
+  input.scenario = &scenario;
+  input.window_ps = 240 * kUs;
+  input.before = input.after = &nothing;
+  input.transaction_names = names;
+  input.workers = {&worker};
+  EXPECT_FALSE(make_result(input).contains("warning")) << "140 us of commits, 80 us of user aborts";
+  worker.user_aborts = {8, 0};
+  EXPECT_TRUE(make_result(input).contains("warning")) << "16 us of user aborts";
+}
+
+TEST(Warning, AWarmUpShorterThanALatencyIsTheStart) {
+  // Seven machines ask one NIC, whose queue takes long to fill.
+  const auto with_warmup = [&](const char* warmup) {
+    return run(R"({
+      "cluster": {"nodes": 8, "threads": 4, "nics_per_node": 1},
+      "workload": {"name": "primitive", "verb": "read", "pattern": "many_to_one", "outstanding": 64},
+      "run": {"measure_us": 100}
+    })",
+               {warmup});
+  };
+  const json early = with_warmup("run.warmup_us=5");
+  ASSERT_GT(early.at("latency_us").at("mean"), 5) << "of no use as a test";
+  ASSERT_EQ(early.at("warning").size(), 1U);
+  EXPECT_THAT(
+      early.at("warning")[0].get<std::string>(),
+      testing::HasSubstr("is longer than the warm-up of 5 us: what is measured is the start; lengthen "
+                         "run.warmup_us"));
+  EXPECT_FALSE(with_warmup("run.warmup_us=200").contains("warning"));
+  EXPECT_FALSE(with_warmup("run.warmup_us=0").contains("warning")) << "the start is what was asked for";
+}
+
+}  // namespace
+}  // namespace verbtwin::tools

@@ -1,0 +1,133 @@
+#include "tools/sweeps/sweep_points.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "backend/user_error.hpp"
+#include "calibration/forked.hpp"
+#include "calibration/profile_file.hpp"
+#include "scenarios/loader.hpp"
+#include "sim/device.hpp"
+#include "sim/platform.hpp"
+#include "tools/run/catalog.hpp"
+#include "tools/run/job.hpp"
+#include "tools/run/simulate.hpp"
+
+namespace verbtwin::tools {
+
+namespace {
+
+/// What many points have in common is looked at once.
+class Checks {
+ public:
+  void check(const scenarios::Scenario& scenario) {
+    const std::unique_ptr<Job> job = make_job(scenario, {});
+    if (scenario.backend != "sim") return;  // a real cluster is what it is
+    check_simulated_time(scenario.run);
+    check_profiles(scenario);
+    check_platform(scenario.cluster);
+    check_device(scenario, *job);
+  }
+
+ private:
+  void check_profiles(const scenarios::Scenario& scenario) {
+    const scenarios::Cluster& cluster = scenario.cluster;
+    if (!nics_.contains(cluster.nic)) {
+      nics_[cluster.nic] = calibration::load_nic_profile(cluster.nic);
+    }
+    if (hosts_.insert(cluster.host).second) calibration::load_host_profile(cluster.host);
+    if (cluster.sockets.empty()) return;
+    check_socket_link(calibration::load_socket_profile(cluster.sockets), scenario.protocol.at("transport"));
+  }
+
+  /// In a process of its own: nothing may follow a platform with profiles.
+  void check_platform(const scenarios::Cluster& cluster) {
+    const std::string& file = cluster.network.platform;
+    if (file.empty() || !platforms_.emplace(file, cluster.nodes).second) return;
+    const auto load = [&](std::size_t) {
+      sim::Platform::from_xml(file, cluster.nodes);
+      return std::string();
+    };
+    const std::string why = calibration::in_processes(1, 1, load, [] { return true; }).front().error;
+    if (!why.empty()) throw UserError("/cluster/network/platform", why);
+  }
+
+  /// A simulated device is what its profile says.
+  void check_device(const scenarios::Scenario& scenario, const Job& job) {
+    try {
+      job.check_device(sim::device_attributes(nics_.at(scenario.cluster.nic)));
+    } catch (const UserError& error) {
+      if (!error.pointer().empty()) throw;
+      throw UserError("/cluster/nic", error.what());  // a device's own words know of no scenario
+    }
+  }
+
+  std::map<std::string, models::NicProfile> nics_;
+  std::set<std::string> hosts_;
+  std::set<std::pair<std::string, int>> platforms_;
+};
+
+/// A rank of a real run is one process at all points.
+void check_same_ranks(const scenarios::Scenario& first, const scenarios::Scenario& scenario) {
+  if (scenario.backend != first.backend) {
+    throw UserError("/backend", fmt::format("the first point's is {}; allowed: one for all points of a sweep",
+                                            first.backend));
+  }
+  if (scenario.backend == "sim" || scenario.cluster.nodes == first.cluster.nodes) return;
+  throw UserError(
+      "/cluster/nodes",
+      fmt::format("{}, where the first point has {}: on real verbs a node is a rank, and the same "
+                  "ranks run all points; allowed: {}, or a sweep for each number",
+                  scenario.cluster.nodes, first.cluster.nodes, first.cluster.nodes));
+}
+
+}  // namespace
+
+void check_runnable(const scenarios::Scenario& scenario) {
+  Checks().check(scenario);
+}
+
+std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
+                                                        const std::vector<std::string>& overrides,
+                                                        const std::vector<scenarios::Override>& flags) {
+  std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog(), flags);
+  Checks checks;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& [settings, scenario] = points[i];
+    try {
+      check_same_ranks(points.front().scenario, scenario);
+      checks.check(scenario);
+    } catch (const UserError& error) {
+      const std::string line = scenarios::describe(scenario, error);
+      throw UserError("", settings.empty() ? line : line + "; in " + describe_point(i, points[i]));
+    }
+  }
+  return points;
+}
+
+std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,
+                                 const std::vector<scenarios::SweepPoint>& points) {
+  using calibration::ProfileKind;
+  std::vector<InputFile> inputs = {{scenario, "the scenario itself"}};
+  std::set<std::string> platforms;
+  std::set<std::pair<ProfileKind, std::string>> profiles;
+  for (const scenarios::SweepPoint& point : points) {
+    const scenarios::Cluster& cluster = point.scenario.cluster;
+    platforms.insert(cluster.network.platform);
+    profiles.insert({{ProfileKind::kNic, cluster.nic},
+                     {ProfileKind::kHost, cluster.host},
+                     {ProfileKind::kSocket, cluster.sockets}});
+  }
+  for (const std::string& platform : platforms)
+    if (!platform.empty()) inputs.push_back({platform, "the scenario's platform"});
+  for (const auto& [kind, name] : profiles)
+    if (!name.empty()) inputs.push_back({calibration::find_profile(name, kind), "a profile of the scenario"});
+  return inputs;
+}
+
+}  // namespace verbtwin::tools
