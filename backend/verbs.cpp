@@ -77,17 +77,15 @@ std::string_view to_string(QpType type) {
 }
 
 bool type_allows(QpType type, const SendWr& wr, std::uint32_t max_inline_data, std::uint32_t mtu) {
-  const bool is_send = wr.opcode == Opcode::kSend || wr.opcode == Opcode::kSendWithImm;
-  const bool is_write = wr.opcode == Opcode::kRdmaWrite || wr.opcode == Opcode::kRdmaWriteWithImm;
   const bool is_inline = (wr.flags & kInline) != 0;
-  if (is_inline && (!(is_send || is_write) || wr.sge.length > max_inline_data)) return false;
+  if (is_inline && (returns_data(wr.opcode) || wr.sge.length > max_inline_data)) return false;
   switch (type) {
     case QpType::kRc:
       return true;
     case QpType::kUc:
-      return is_send || is_write;
+      return !returns_data(wr.opcode);
     case QpType::kUd:
-      return is_send && wr.ah != nullptr && wr.sge.length <= mtu;
+      return is_send(wr.opcode) && wr.ah != nullptr && wr.sge.length <= mtu;
   }
   return false;
 }

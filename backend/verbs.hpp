@@ -36,8 +36,23 @@ enum class Opcode : std::uint8_t {
   kAtomicCmpAndSwp,
   kAtomicFetchAndAdd,
 };
+inline constexpr std::size_t kOpcodes = static_cast<std::size_t>(Opcode::kAtomicFetchAndAdd) + 1;
+
+constexpr bool is_send(Opcode op) {
+  return op == Opcode::kSend || op == Opcode::kSendWithImm;
+}
+constexpr bool is_write(Opcode op) {
+  return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm;
+}
 constexpr bool is_atomic(Opcode op) {
   return op == Opcode::kAtomicCmpAndSwp || op == Opcode::kAtomicFetchAndAdd;
+}
+constexpr bool has_imm(Opcode op) {
+  return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm;
+}
+/// Whether its answer brings something to memory here; else the request carries the payload.
+constexpr bool returns_data(Opcode op) {
+  return op == Opcode::kRdmaRead || is_atomic(op);
 }
 
 /// As ibv_wc_opcode: what a completion completes.
@@ -170,8 +185,6 @@ struct QpAddress {
 class MemoryRegion {
  public:
   virtual ~MemoryRegion() = default;
-  virtual std::byte* addr() const = 0;
-  virtual std::size_t length() const = 0;
   virtual std::uint32_t lkey() const = 0;
   virtual std::uint32_t rkey() const = 0;
 };
@@ -242,6 +255,10 @@ QpInitAttributes connected_queue_pairs(QpInitAttributes wanted, const DeviceAttr
 struct VerbCounts {
   struct Count {
     std::uint64_t count = 0, bytes = 0;
+    void add(std::uint64_t more_bytes) {
+      ++count;
+      bytes += more_bytes;
+    }
     Count& operator+=(const Count& more) {
       count += more.count;
       bytes += more.bytes;
@@ -249,10 +266,12 @@ struct VerbCounts {
     }
     Count operator-(const Count& less) const { return {count - less.count, bytes - less.bytes}; }
   };
-  std::array<Count, 7> by_opcode;  // Opcode
+  std::array<Count, kOpcodes> by_opcode;
   Count recv;
   std::uint64_t datagrams_dropped = 0;  // where the binding can know
 
+  /// A request.
+  void add(Opcode opcode, std::uint64_t bytes) { by_opcode[static_cast<std::size_t>(opcode)].add(bytes); }
   VerbCounts& operator+=(const VerbCounts& more) {
     for (std::size_t i = 0; i < by_opcode.size(); ++i) by_opcode[i] += more.by_opcode[i];
     recv += more.recv;

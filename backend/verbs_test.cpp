@@ -34,13 +34,35 @@ TEST(Verbs, EverythingHasAWordOfItsOwn) {
   for (const int status : {0, 1, 2, 4, 5, 9, 10, 11, 12, 13})
     words.insert(to_string(static_cast<WcStatus>(status)));
   EXPECT_EQ(words.size(), 10U);
-  for (int opcode = 0; opcode <= static_cast<int>(Opcode::kAtomicFetchAndAdd); ++opcode) {
+  for (std::size_t opcode = 0; opcode < kOpcodes; ++opcode) {
     words.insert(to_string(static_cast<Opcode>(opcode)));
   }
   EXPECT_EQ(words.size(), 17U);
   for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) words.insert(to_string(type));
   EXPECT_EQ(words.size(), 20U);
   EXPECT_FALSE(words.contains("unknown"));
+}
+
+TEST(Verbs, EveryOpcodeSendsOrWritesOrReturnsData) {
+  for (std::size_t i = 0; i < kOpcodes; ++i) {
+    const auto op = static_cast<Opcode>(i);
+    EXPECT_EQ(is_send(op) + is_write(op) + returns_data(op), 1) << to_string(op);
+    EXPECT_EQ(has_imm(op), to_string(op).ends_with("_with_imm")) << to_string(op);
+    EXPECT_TRUE(returns_data(op) || !is_atomic(op)) << to_string(op);
+  }
+}
+
+TEST(Verbs, CountsGoUpByRequest) {
+  VerbCounts counts;
+  counts.add(Opcode::kRdmaRead, 64);
+  counts.add(Opcode::kRdmaRead, 8);
+  counts.add(Opcode::kAtomicFetchAndAdd, 8);
+  const auto of = [&](Opcode op) { return counts.by_opcode[static_cast<std::size_t>(op)]; };
+  EXPECT_EQ(of(Opcode::kRdmaRead).count, 2U);
+  EXPECT_EQ(of(Opcode::kRdmaRead).bytes, 72U);
+  EXPECT_EQ(of(Opcode::kAtomicFetchAndAdd).count, 1U);
+  EXPECT_EQ(of(Opcode::kSend).count, 0U);
+  EXPECT_EQ(counts.recv.count, 0U);
 }
 
 TEST(Verbs, StatusWordsAreThoseOfLibibverbs) {

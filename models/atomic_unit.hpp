@@ -30,28 +30,29 @@ class AtomicUnit {
     pcie.dma_write_quietly(8);
     const std::int64_t held_ps = old.at() - (started.at() - service_ps_);
     lock.server.owe(held_ps);
-    lock.held_ps += held_ps;
-    longest_held_ps_ = std::max(longest_held_ps_, lock.held_ps);
     return old;
   }
 
   const Server& engine() const { return engine_; }
-  /// How long the lock that has been held longest has been, since begin_window().
-  std::int64_t longest_held_ps() const { return longest_held_ps_; }
+  /// How long the lock that has been held longest since begin_window() has been, by `at_ps`.
+  std::int64_t longest_held_ps(std::int64_t at_ps) const {
+    std::int64_t longest_ps = 0;
+    for (const Lock& lock : locks_)
+      longest_ps = std::max(longest_ps, lock.server.done_ps(at_ps) - lock.held_before_ps);
+    return longest_ps;
+  }
   /// Another lock may be the hottest from here on than was before.
-  void begin_window() {
-    for (Lock& lock : locks_) lock.held_ps = 0;
-    longest_held_ps_ = 0;
+  void begin_window(std::int64_t at_ps) {
+    for (Lock& lock : locks_) lock.held_before_ps = lock.server.done_ps(at_ps);
   }
 
  private:
   std::int64_t service_ps_;
   struct Lock {
     Server server;
-    std::int64_t held_ps = 0;
+    std::int64_t held_before_ps = 0;  // the window
   };
   std::vector<Lock> locks_;
-  std::int64_t longest_held_ps_ = 0;
   Server engine_;
 };
 

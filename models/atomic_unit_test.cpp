@@ -85,12 +85,15 @@ TEST(AtomicUnit, AnOperationReadsItsWordAndWritesItBack) {
 
 TEST(AtomicUnit, TellsHowLongTheHottestLockWasHeldInTheWindow) {
   Unit unit(fast_pcie());
-  const auto held_ns = [&unit] { return (unit.unit.longest_held_ps() + kNs / 2) / kNs; };
+  const std::int64_t before_ps = 100'000 * kNs, end_ps = 200'000 * kNs;  // all is done by then
+  std::int64_t at_ps = before_ps;
+  const auto held_ns = [&] { return (unit.unit.longest_held_ps(at_ps) + kNs / 2) / kNs; };
   for (int i = 0; i < 3; ++i) unit.execute_ns(0x1000);
   unit.execute_ns(0x1008);
   EXPECT_EQ(held_ns(), 3 * kHeldNs) << "from before the engine took the operation, and of one lock alone";
-  unit.unit.begin_window();
+  unit.unit.begin_window(at_ps);
   EXPECT_EQ(held_ns(), 0);
+  at_ps = end_ps;
   unit.execute_ns(0x1008);
   EXPECT_EQ(held_ns(), kHeldNs) << "another is the hottest now";
   unit.execute_ns(0x1000);

@@ -45,7 +45,10 @@ class DoorbellRegisters {
   }
 
   std::size_t shared() const { return shared_.size(); }
-  std::int64_t busy_ps(std::size_t shared) const { return shared_[shared].busy_ps(); }
+  /// How long the lock of that one has been held by `at_ps`.
+  std::int64_t held_ps(std::size_t shared, std::int64_t at_ps) const {
+    return shared_[shared].held_ps(at_ps);
+  }
 
  private:
   std::uint32_t dedicated_;

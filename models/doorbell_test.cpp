@@ -41,7 +41,7 @@ TEST(Doorbell, AHeldLockIsWaitedFor) {
   const auto second = r.ring(0, 1, 20 * kNs, 100 * kNs);
   EXPECT_EQ(second.wait_ps, 90 * kNs);
   EXPECT_EQ(second.lock_ps, 50 * kNs) << "the lock comes from another core";
-  EXPECT_EQ(r.busy_ps(0), 260 * kNs);
+  EXPECT_EQ(r.held_ps(0, 1000 * kNs), 260 * kNs);
 }
 
 TEST(Doorbell, EachWhoWaitsSlowsTheHandover) {

@@ -154,7 +154,7 @@ class Nic {
   Pcie& pcie() { return pcie_; }
   AtomicUnit& atomic_unit() { return atomic_unit_; }
   const Pcie& pcie() const { return pcie_; }
-  void begin_window() { atomic_unit_.begin_window(); }
+  void begin_window(std::int64_t at_ps) { atomic_unit_.begin_window(at_ps); }
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
   const LruCache& contexts() const { return contexts_; }
   const Server& response_engine() const { return response_engine_; }

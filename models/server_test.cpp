@@ -21,6 +21,27 @@ TEST(Server, ServesAtOnceWhenIdle) {
   EXPECT_EQ(server.busy_ps(), 1500);
 }
 
+TEST(Server, WhatWaitsIsNotDone) {
+  Server server;
+  for (int i = 0; i < 3; ++i) server.serve({1000, 0, 0}, 500);
+  EXPECT_EQ(server.busy_ps(), 1500);
+  EXPECT_EQ(server.done_ps(1000), 0);
+  EXPECT_EQ(server.done_ps(1600), 600);
+  EXPECT_EQ(server.done_ps(9000), 1500);
+}
+
+TEST(Server, JobsThatAreAnnouncedForLaterAreNotDone) {
+  Server idle;
+  idle.serve({10'000, 0, 0}, 500);
+  idle.serve({20'000, 0, 0}, 500);
+  EXPECT_EQ(idle.done_ps(0), 0);
+  EXPECT_EQ(idle.done_ps(20'000), 500);
+  Server full;
+  for (int i = 0; i < 100; ++i) full.serve({i * 100, 0, 0}, 150);
+  for (const std::int64_t at_ps : {0, 5000, 9900, 12'000}) EXPECT_EQ(full.done_ps(at_ps), at_ps);
+  EXPECT_EQ(full.done_ps(99'000), 15'000);
+}
+
 TEST(Server, IsFirstComeFirstServed) {
   EXPECT_TRUE(rc::check("jobs in order start when they are ready and the one before is done", [] {
     const auto jobs = *rc::gen::container<std::vector<std::pair<std::uint16_t, std::uint16_t>>>(

@@ -52,7 +52,8 @@ class SpinLock {
     held_until_ps_.push_back(server_.serve({asked_ps_, 0, 0}, last_.lock_ps + held_ps).at());
   }
 
-  std::int64_t busy_ps() const { return server_.busy_ps(); }
+  /// How long it has been held by `at_ps`.
+  std::int64_t held_ps(std::int64_t at_ps) const { return server_.done_ps(at_ps); }
 
  private:
   static constexpr std::uint32_t kNobody = ~0U;

@@ -14,35 +14,41 @@
 
 namespace verbtwin::protocols {
 
+namespace {
+
+TransactionMaxima maxima_of(const Workload& workload, std::span<const TableSpec> tables,
+                            const SystemParameters& parameters) {
+  TransactionMaxima most;
+  most.records = workload.records_max();
+  most.writes = workload.writes_max();
+  most.written_b = workload.written_b_max();
+  for (const TableSpec& table : tables) {
+    most.value_b = std::max<std::size_t>(most.value_b, table.value_b);
+    most.image_b = std::max<std::size_t>(most.image_b, RecordLayout(table.value_b).image_b);
+  }
+  most.replicas = static_cast<std::size_t>(parameters.replicas);
+  most.backups = std::min(workload.partitions_written_max() * (most.replicas - 1),
+                          static_cast<std::size_t>(parameters.shape.nodes));
+  return most;
+}
+
+}  // namespace
+
 System::System(const SystemParameters& parameters, const nlohmann::json& workload)
     : parameters_(parameters),
       workload_(make_workload(workload, parameters.shape.nodes, parameters.shape.threads)),
       cycles_(workload_->cycles()) {
   refuse_wrong_combinations(parameters_.options);
-  std::size_t image_max_b = 0;
   const std::vector<TableSpec> tables = workload_->tables();
-  for (const TableSpec& table : tables) {
-    image_max_b = std::max<std::size_t>(image_max_b, RecordLayout(table.value_b).image_b);
-  }
-  const LogSpec log = log_spec();
-  const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
+  const TransactionMaxima most = maxima_of(*workload_, tables, parameters_);
+  const LogSpec log = log_spec(most);
+  plan_messages(tables, most, log);
   const OccOptions& options = parameters_.options;
-  plan_messages(log);
-  // Images, look-up results and RPC replies of every record; and all that is written in the log of every
-  // backup, and once more in LOCK records.
-  const bool lock_records = options.validation.lock == LockKind::kLogRecord;
-  const auto replicas = static_cast<std::size_t>(parameters_.replicas);
-  const std::size_t logs = workload_->writes_max() * replicas;
-  const std::size_t log_b = lock_records ? 96 : 48;  // heads, answers
-  const std::size_t backups = std::min(workload_->partitions_written_max() * (replicas - 1),
-                                       static_cast<std::size_t>(parameters_.shape.nodes));
-  const std::size_t copies = backups + (lock_records ? 1 : 0);
-  arena_b_ = workload_->records_max() * (2 * image_max_b + 256) +
-             copies * log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + logs * log_b;
-  arena_b_ = whole_lines(arena_b_);
+  arena_b_ = Transaction::arena_bytes(most, options.validation.lock == LockKind::kLogRecord);
   // Values that a device may not take inline are read from there after the transaction has ended.
   const bool passive = options.commit.passive_ack && options.commit.primitive == Primitive::kOneSided;
-  spare_arena_b_ = passive && image_max_b > kCacheLineBytes ? arena_b_ : 0;
+  spare_arena_b_ = passive && most.image_b > kCacheLineBytes ? arena_b_ : 0;
+  const auto coroutines = static_cast<std::size_t>(parameters_.coroutines);
   rpc_b_ =
       whole_lines(UdRpc::memory_bytes(parameters_.shape, parameters_.coroutines, parameters_.options.rpc));
   layout_ =
@@ -51,14 +57,9 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
 }
 
 /// What goes by message decides how long packets are, and how many of them may be on their way at one time.
-void System::plan_messages(const LogSpec& log) {
+void System::plan_messages(std::span<const TableSpec> tables, const TransactionMaxima& most,
+                           const LogSpec& log) {
   const OccOptions& options = parameters_.options;
-  const std::vector<TableSpec> tables = workload_->tables();
-  std::size_t value_max_b = 0, image_max_b = 0;
-  for (const TableSpec& table : tables) {
-    value_max_b = std::max<std::size_t>(value_max_b, table.value_b);
-    image_max_b = std::max<std::size_t>(image_max_b, RecordLayout(table.value_b).image_b);
-  }
   const bool fetches =
       options.execution.primitive != Primitive::kOneSided || std::ranges::any_of(tables, &TableSpec::by_rpc);
   const bool logs = options.logging.primitive == Primitive::kRpc;
@@ -66,20 +67,18 @@ void System::plan_messages(const LogSpec& log) {
   const bool updates = options.logging.placement == LogPlacement::kCoordinator;
 
   // A packet holds the largest message: a record's image, or a log entry, with their headers.
-  const std::size_t message_b = std::max<std::size_t>(logs ? log.entry_max_b : 0, image_max_b) + 64;
+  const std::size_t message_b = std::max<std::size_t>(logs ? log.entry_max_b : 0, most.image_b) + 64;
   RpcOptions& rpc = parameters_.options.rpc;
   packet_min_b_ = rpc.packet_b;
   rpc.packet_b = std::max(rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));
   if (logs) entry_packet_b_ = UdRpc::packet_bytes(sizeof(LogRequest) + log.entry_max_b);
-  if (fetches) record_packet_b_ = UdRpc::packet_bytes(sizeof(FetchReply) + image_max_b);
+  if (fetches) record_packet_b_ = UdRpc::packet_bytes(sizeof(FetchReply) + most.image_b);
   if (installs || updates)
-    record_packet_b_ = std::max(record_packet_b_, UdRpc::packet_bytes(sizeof(CommitRequest) + value_max_b));
+    record_packet_b_ = std::max(record_packet_b_, UdRpc::packet_bytes(sizeof(CommitRequest) + most.value_b));
   packet_min_b_ = std::max({packet_min_b_, entry_packet_b_, record_packet_b_});
 
   // A transaction's requests of one phase may all go to one peer, at one time; an answer each comes back.
-  const std::size_t records = workload_->records_max(), writes = workload_->writes_max();
-  const auto replicas = static_cast<std::size_t>(parameters_.replicas);
-  std::size_t calls = std::max<std::size_t>(writes, 1);
+  std::size_t calls = std::max<std::size_t>(most.writes, 1);
   std::uint32_t packets = 1;
   const auto phase = [&](std::size_t to_one, std::size_t to_all, std::size_t longest_b, std::size_t all_b) {
     calls = std::max(calls, to_all);
@@ -88,20 +87,18 @@ void System::plan_messages(const LogSpec& log) {
   const auto phase_of = [&](std::size_t messages, std::size_t bytes) {
     phase(messages, messages, bytes, messages * bytes);
   };
-  if (fetches) phase_of(records, sizeof(LockingFetchRequest));
-  if (options.validation.lock == LockKind::kRpc) phase_of(writes, sizeof(LockRequest));
+  if (fetches) phase_of(most.records, sizeof(LockingFetchRequest));
+  if (options.validation.lock == LockKind::kRpc) phase_of(most.writes, sizeof(LockRequest));
   if (options.validation.check == Primitive::kRpc || options.validation.check_rpc_above > 0)
-    phase_of(records, sizeof(CheckRequest));
+    phase_of(most.records, sizeof(CheckRequest));
   if (logs) {
     const std::size_t entry_b = sizeof(LogRequest) + log.entry_max_b;
-    const std::size_t nodes = std::min(workload_->partitions_written_max() * (replicas - 1),
-                                       static_cast<std::size_t>(parameters_.shape.nodes));
-    phase(entries_max_, entries_max_ * nodes, entry_b, entries_max_ * entry_b);
+    phase(entries_max_, entries_max_ * most.backups, entry_b, entries_max_ * entry_b);
   }
-  const std::size_t written_b = writes * sizeof(CommitRequest) + workload_->written_b_max();
-  const std::size_t longest_b = sizeof(CommitRequest) + value_max_b;
-  if (updates) phase(writes, writes * (replicas - 1), longest_b, written_b);
-  if (installs) phase(writes, writes, longest_b, written_b);
+  const std::size_t written_b = most.writes * sizeof(CommitRequest) + most.written_b;
+  const std::size_t longest_b = sizeof(CommitRequest) + most.value_b;
+  if (updates) phase(most.writes, most.writes * (most.replicas - 1), longest_b, written_b);
+  if (installs) phase(most.writes, most.writes, longest_b, written_b);
   rpc.packets_per_call = packets;
   rpc.calls_max = static_cast<std::uint32_t>(calls);
   rpc.passive_calls = installs;
@@ -136,8 +133,7 @@ std::uint32_t System::completions() const {
   const ClusterShape& shape = parameters_.shape;
   // Signalled one-sided requests: those awaited, and one in every interval of the passive ones.
   const auto one_sided =
-      static_cast<std::uint32_t>(parameters_.coroutines) * 64 +
-      static_cast<std::uint32_t>(shape.nodes * shape.nics_per_node * shape.qps_per_peer) * 8;
+      static_cast<std::uint32_t>(parameters_.coroutines) * 64 + Worker::unawaited_completions(shape);
   return UdRpc::completions(shape, parameters_.coroutines, parameters_.options.rpc) + one_sided;
 }
 
@@ -152,7 +148,7 @@ KeepLogged System::keep_logged() const {
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes
 /// several; in a ring that has room for one of each coroutine and for all of a transaction, and where the
 /// scenario leaves its size open and that is much, for twice as many.
-LogSpec System::log_spec() {
+LogSpec System::log_spec(const TransactionMaxima& most) {
   constexpr std::size_t kEntryMaxB = 3840;  // a datagram holds it
   constexpr std::size_t kRingB = 16 << 10;  // where that is enough
   LogSpec log;
@@ -160,12 +156,8 @@ LogSpec System::log_spec() {
   log.reclaim_entries = parameters_.options.reclaim_entries;
   const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
   const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
-  const std::size_t all_b =
-      whole_lines(log_entry_bytes(workload_->writes_max(), workload_->written_b_max()) + head_b);
-  std::size_t value_max_b = 0;
-  for (const TableSpec& table : workload_->tables())
-    value_max_b = std::max(value_max_b, whole_words(table.value_b));
-  const std::size_t record_b = log_entry_bytes(1, value_max_b) + head_b;
+  const std::size_t all_b = whole_lines(log_entry_bytes(most.writes, most.written_b) + head_b);
+  const std::size_t record_b = log_entry_bytes(1, whole_words(most.value_b)) + head_b;
   if (record_b > kEntryMaxB) {
     throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; at most " +
                                      std::to_string(kEntryMaxB) + " B fit a datagram");

@@ -14,25 +14,18 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
-#include "protocols/attempts.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/options.hpp"
+#include "protocols/run_parameters.hpp"
 #include "protocols/statistics.hpp"
 #include "protocols/workloads/workload.hpp"
 
 namespace verbtwin::protocols {
 
-struct SystemParameters {
-  ClusterShape shape;
-  int coroutines = 1;
+struct SystemParameters : RunParameters {
   int replicas = 1;
-  std::uint64_t seed = 1;
-  bool check = true;         // record histories and logs for the checks
-  bool one_clock = true;     // of all nodes; else each has its own
-  double offered_per_s = 0;  // transactions, to the whole cluster; 0: as many as it takes (Arrivals)
   OccOptions options;
-  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class System {
@@ -57,8 +50,8 @@ class System {
   KeepLogged keep_logged() const;
 
  private:
-  LogSpec log_spec();
-  void plan_messages(const LogSpec& log);
+  LogSpec log_spec(const TransactionMaxima& most);
+  void plan_messages(std::span<const TableSpec> tables, const TransactionMaxima& most, const LogSpec& log);
 
   SystemParameters parameters_;
   std::unique_ptr<Workload> workload_;

@@ -2,13 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "scenarios/network_model.hpp"
 #include "scenarios/overrides.hpp"
+#include "scenarios/source.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
 
@@ -16,67 +15,6 @@ namespace verbtwin::scenarios {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-/// A document and the overrides on top of it: who said what.
-class ScenarioSource {
- public:
-  ScenarioSource(std::shared_ptr<const Document> document, std::vector<Override> overrides)
-      : document_(std::move(document)), overrides_(std::move(overrides)) {}
-
-  const Document& document() const { return *document_; }
-  const std::shared_ptr<const Document>& shared_document() const { return document_; }
-  const std::vector<Override>& overrides() const { return overrides_; }
-
-  /// The override that set the value at `pointer` or something around it; null where the file did.
-  const Override* override_of(const std::string& pointer) const {
-    const auto sets = [&](const Override& o) {
-      return pointer == o.pointer || pointer.compare(0, o.pointer.size() + 1, o.pointer + '/') == 0;
-    };
-    const auto found = std::find_if(overrides_.rbegin(), overrides_.rend(), sets);
-    return found == overrides_.rend() ? nullptr : &*found;
-  }
-
-  std::string place_of(const std::string& pointer, Anchor anchor) const {
-    const Override* setter = override_of(pointer);
-    return setter ? setter->place() : document_->place(pointer, anchor);
-  }
-
-  [[noreturn]] void refuse(const std::vector<Finding>& findings) const {
-    refuse(
-        first_of(*document_, findings, [&](const Finding& f) { return override_of(f.pointer) != nullptr; }));
-  }
-
-  [[noreturn]] void refuse(const Finding& finding) const {
-    const UserError error(finding.pointer, finding.message + changed_name(finding.pointer));
-    throw UserError("", format_error(place_of(finding.pointer, finding.anchor), error));
-  }
-
-  /// A path that the user wrote at `pointer`, usable from the current directory.
-  std::string path_at(const std::string& pointer, const std::string& path) const {
-    const Override* setter = override_of(pointer);
-    const bool typed = setter != nullptr && setter->document == nullptr;
-    const fs::path base = typed ? fs::path() : fs::path(document_->label()).parent_path();
-    return (base / path).lexically_normal().string();
-  }
-
- private:
-  /// Where the file's own field does not suit the protocol or workload that an override names: that one.
-  std::string changed_name(const std::string& pointer) const {
-    for (const std::string kind : {"protocol", "workload"}) {
-      if (!pointer.starts_with("/" + kind + "/") || override_of(pointer) != nullptr) continue;
-      const Override* setter = override_of("/" + kind + "/name");
-      if (setter == nullptr || setter->document || setter->path.size() != 2) continue;
-      const json::json_pointer name("/" + kind + "/name");
-      if (document_->root().contains(name) && document_->root().at(name) == setter->value) continue;
-      return "; " + setter->place() + " changed the " + kind + ": give all of it, --set '" + kind +
-             "={\"name\":" + in_quotes(setter->value) + "}'";
-    }
-    return "";
-  }
-
-  std::shared_ptr<const Document> document_;
-  std::vector<Override> overrides_;
-};
 
 namespace {
 
@@ -118,10 +56,6 @@ std::string profile_at(const ScenarioSource& source, const std::string& pointer,
   return name;
 }
 
-/// A platform file says itself what these fields say of a topology.
-constexpr const char* kTopologyFields[] = {"topology",   "link_gbps", "cable_ns",     "switch_ns",
-                                           "leaf_ports", "spines",    "dimensions",   "groups",
-                                           "chassis",    "routers",   "router_ports", "group_cables"};
 /// What only one topology has.
 struct ShapeFields {
   const char* topology;
@@ -133,6 +67,17 @@ const std::vector<ShapeFields>& shape_fields() {
       {"fat_tree", "a fat tree", {"leaf_ports", "spines"}},
       {"torus", "a torus", {"dimensions"}},
       {"dragonfly", "a dragonfly", {"groups", "chassis", "routers", "router_ports", "group_cables"}}};
+  return all;
+}
+
+/// A platform file says itself what these fields say of a topology: those of every one, then each one's own.
+const std::vector<const char*>& topology_fields() {
+  static const std::vector<const char*> all = [] {
+    std::vector<const char*> fields{"topology", "link_gbps", "cable_ns", "switch_ns"};
+    for (const ShapeFields& shape : shape_fields())
+      fields.insert(fields.end(), shape.fields.begin(), shape.fields.end());
+    return fields;
+  }();
   return all;
 }
 
@@ -148,7 +93,7 @@ void refuse_fields(const ScenarioSource& source, const json& network, std::span<
 void check_network(const ScenarioSource& source, const json& given) {
   const json network = given.at("cluster").value("network", json::object());
   if (!network.value("platform", "").empty()) {
-    refuse_fields(source, network, kTopologyFields,
+    refuse_fields(source, network, topology_fields(),
                   " and \"platform\" exclude each other; allowed: one of them");
   }
   for (const ShapeFields& shape : shape_fields()) {
@@ -320,7 +265,7 @@ Network network_of(const ScenarioSource& source, json& network) {
   if (const auto platform = network.at("platform").get<std::string>(); !platform.empty()) {
     out.platform = source.path_at("/cluster/network/platform", platform);
     require_file(source, "/cluster/network/platform", out.platform);
-    for (const char* field : kTopologyFields) network.erase(field);
+    for (const char* field : topology_fields()) network.erase(field);
     return out;
   }
   out.topology = network.at("topology").get<std::string>();
@@ -418,12 +363,12 @@ Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved
   return out;
 }
 
-/// A micro-benchmark asks for the next operation when there is room for it.
 void check_offered(const ScenarioSource& source, const json& resolved) {
-  if (resolved.contains("protocol") || !resolved.at("run").contains("offered_per_s")) return;
+  if (resolved.at("workload").at("name") != "primitive" || !resolved.at("run").contains("offered_per_s"))
+    return;
   source.refuse(Finding{"/run/offered_per_s",
-                        "without a protocol there are no transactions to ask for; allowed here: no "
-                        "\"offered_per_s\"",
+                        "workload primitive asks for the next request when its window has room; allowed "
+                        "with it: no \"offered_per_s\"",
                         Anchor::kKey});
 }
 

@@ -18,7 +18,7 @@
 #include <functional>
 #include <vector>
 
-#include <simgrid/s4u/Comm.hpp>
+#include <simgrid/forward.h>
 
 #include "sim/calendar.hpp"
 #include "sim/platform.hpp"

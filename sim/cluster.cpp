@@ -82,8 +82,7 @@ class Cluster::Worker final : public WorkerPort {
   using WorkerPort::use_queue_pairs;
   void use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send_cq_of) override {
     if (cluster_.threads_per_queue_pair_ > 1 && wanted.max_recv_wr > 1) {
-      throw UserError("/cluster/threads_per_queue_pair",
-                      "this workload receives on its connected queue pairs; allowed with it: 1");
+      throw UserError("/cluster/threads_per_queue_pair", "queue pairs that threads share do not receive");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
     send_cq_of_ = std::move(send_cq_of);
@@ -259,7 +258,7 @@ QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
 }
 
 void Cluster::begin_window() {
-  for (const auto& port : ports_) port->nic.begin_window();
+  for (const auto& port : ports_) port->nic.begin_window(calendar_.now_ps());
 }
 
 std::int64_t Cluster::round_trip_ps() const {
@@ -276,10 +275,14 @@ std::int64_t Cluster::round_trip_ps() const {
 
 Usage Cluster::usage() const {
   using models::Nic;
+  const std::int64_t now_ps = calendar_.now_ps();
   const auto of_nics = [this](auto busy_ps_of) {
     std::vector<std::int64_t> busy_ps;
     for (const auto& port : ports_) busy_ps.push_back(busy_ps_of(port->nic));
     return busy_ps;
+  };
+  const auto of_servers = [&](auto server_of) {
+    return of_nics([&](const Nic& nic) { return server_of(nic).done_ps(now_ps); });
   };
   Usage usage;
   std::vector<std::int64_t> cores_ps, links_ps;
@@ -290,19 +293,19 @@ Usage Cluster::usage() const {
   for (std::size_t link = 0; link < fabric_->links(); ++link) {
     const LinkInfo& info = platform_->link(static_cast<std::uint32_t>(link));
     if (info.is_loopback || !info.is_shared) continue;  // nobody waits there
-    links_ps.push_back(fabric_->link_busy_ps(link));
+    links_ps.push_back(fabric_->link_done_ps(link, now_ps));
   }
   usage.resources = {
       {"core", std::move(cores_ps)},
-      {"nic_send", of_nics([](const Nic& nic) { return nic.send_engine().busy_ps(); })},
-      {"nic_recv", of_nics([](const Nic& nic) { return nic.recv_engine().busy_ps(); })},
-      {"pcie_up", of_nics([](const Nic& nic) { return nic.pcie().up().busy_ps(); })},
-      {"pcie_down", of_nics([](const Nic& nic) { return nic.pcie().down().busy_ps(); })},
-      {"atomic_unit", of_nics([](const Nic& nic) { return nic.atomic_unit().engine().busy_ps(); })},
+      {"nic_send", of_servers([](const Nic& nic) -> auto& { return nic.send_engine(); })},
+      {"nic_recv", of_servers([](const Nic& nic) -> auto& { return nic.recv_engine(); })},
+      {"pcie_up", of_servers([](const Nic& nic) -> auto& { return nic.pcie().up(); })},
+      {"pcie_down", of_servers([](const Nic& nic) -> auto& { return nic.pcie().down(); })},
+      {"atomic_unit", of_servers([](const Nic& nic) -> auto& { return nic.atomic_unit().engine(); })},
       {"link", std::move(links_ps)},
-      {"atomic_lock", of_nics([](const Nic& nic) { return nic.atomic_unit().longest_held_ps(); })},
-      {"nic_response", of_nics([](const Nic& nic) { return nic.response_engine().busy_ps(); })},
-      {"dma_reads", of_nics([](const Nic& nic) { return nic.pcie().tags().busy_ps(); })}};
+      {"atomic_lock", of_nics([&](const Nic& nic) { return nic.atomic_unit().longest_held_ps(now_ps); })},
+      {"nic_response", of_servers([](const Nic& nic) -> auto& { return nic.response_engine(); })},
+      {"dma_reads", of_servers([](const Nic& nic) -> auto& { return nic.pcie().tags(); })}};
   usage.parts = {
       {"qp_cache", "nic_send", of_nics([](const Nic& nic) { return nic.send_misses().contexts_ps; })},
       {"qp_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().contexts_ps; })},
@@ -317,13 +320,13 @@ Usage Cluster::usage() const {
     Usage::Resource& doorbells = usage.resources.emplace_back(Usage::Resource{"doorbell", {}});
     for (const auto& port : ports_) {
       for (std::size_t shared = 0; shared < port->doorbells->shared(); ++shared) {
-        doorbells.busy_ps.push_back(port->doorbells->busy_ps(shared));
+        doorbells.busy_ps.push_back(port->doorbells->held_ps(shared, now_ps));
       }
     }
   }
   if (sockets_) {
     usage.resources.push_back({"socket_interrupts", sockets_->interrupts_busy_ps()});
-    std::vector<std::int64_t> socket_links_ps = sockets_->links_busy_ps();
+    std::vector<std::int64_t> socket_links_ps = sockets_->links_done_ps(now_ps);
     if (!socket_links_ps.empty()) usage.resources.push_back({"socket_link", std::move(socket_links_ps)});
   }
   usage.verbs = transport_->counts();

@@ -99,7 +99,7 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
       rnr_retry_(attributes.rnr_retry),
       timeout_(attributes.timeout),
       retry_cnt_(attributes.retry_cnt) {
-  static_assert(sizeof(SimQueuePair) == 4 * 64 && kNobody == Transport::kNone);
+  static_assert(sizeof(SimQueuePair) == 4 * 64);
   [[maybe_unused]] const auto offset = [this](const auto& member) {
     return reinterpret_cast<const std::byte*>(&member) - reinterpret_cast<const std::byte*>(this);
   };
@@ -258,7 +258,7 @@ PostResult SimQueuePair::post_recv(std::span<const RecvWr> list) {
   PostResult result;
   for (const RecvWr& wr : list) {
     if (state_ == QpState::kError) {
-      transport_.flush_recv(*this, wr);
+      transport_.flush_recv(*this, wr, {core_->now_ps(), 0});
       ++result.posted;
       continue;
     }
@@ -280,16 +280,13 @@ namespace {
 class SimMemoryRegion final : public MemoryRegion {
  public:
   SimMemoryRegion(Memory& memory, std::span<std::byte> bytes, unsigned access)
-      : memory_(memory), bytes_(bytes), key_(memory.add(bytes, access)) {}
+      : memory_(memory), key_(memory.add(bytes, access)) {}
   ~SimMemoryRegion() override { memory_.remove(key_); }
-  std::byte* addr() const override { return bytes_.data(); }
-  std::size_t length() const override { return bytes_.size(); }
   std::uint32_t lkey() const override { return key_; }
   std::uint32_t rkey() const override { return key_; }
 
  private:
   Memory& memory_;
-  std::span<std::byte> bytes_;
   std::uint32_t key_;
 };
 

@@ -25,11 +25,19 @@ namespace verbtwin::sim {
 class SharedQueuePair;
 class Transport;
 
+inline constexpr std::uint32_t kNoFlight = ~0U;
+/// Flights in order, chained by their `next`: Transport::append(), take().
+struct FlightList {
+  bool empty() const { return first == kNoFlight; }
+
+  std::uint32_t first = kNoFlight, last = 0;
+};
+
 /// What a port sends, in the order in which it was told to, as far as the way out is not taken yet: flights.
 struct Outbound {
-  struct List {
-    std::uint32_t first = ~0U, last = 0;
-  };
+  static constexpr std::uint32_t kNeverWaited = ~0U;
+
+  bool empty() const { return requests.empty() && answers.empty(); }
   /// The next message is on its way: when it will have left the port, those before it done with.
   void sent(const models::Moment& left) {
     left_ps[next] = std::max(left_ps[(next + left_ps.size() - 1) % left_ps.size()], left.queue_ps);
@@ -38,9 +46,9 @@ struct Outbound {
   /// When all but the last few will have left. Of long messages some are on their way side by side.
   std::int64_t few_left_ps() const { return left_ps[next]; }
 
-  List requests, answers;                 // that wait
+  FlightList requests, answers;           // that wait
   std::array<std::int64_t, 4> left_ps{};  // of the last ones sent, in a ring
-  std::uint32_t number = ~0U;             // among the ports where anything ever waited
+  std::uint32_t number = kNeverWaited;    // among the ports where anything ever waited
   std::uint8_t next = 0;                  // the oldest of them
   std::int64_t answers_ahead_b = 0;       // what answers were sent more than requests while both waited
 };
@@ -186,23 +194,20 @@ class alignas(64) SimQueuePair final : public QueuePair {
 
   /// What few queue pairs ever have.
   struct Rare {
-    std::uint32_t held_first = kNobody, held_last = 0;  // as responder: flights behind a SEND that waits for
-                                                        // a RECV
-    std::uint32_t unanswered_first = kNobody, unanswered_last = 0;  // as requester: flights that found
-                                                                    // nobody, in order
+    FlightList held;                 // as responder: behind a SEND that waits for a RECV
+    FlightList unanswered;           // as requester: that found nobody
     std::int64_t last_flush_ps = 0;  // as requester: when the last request known to be flushed will be
-    std::int64_t last_in_engine_ps =
-        0;  // as responder over UC: when the last SEND's wait for the engine ends
+    /// As responder over UC: when the last SEND's wait for the engine ends.
+    std::int64_t last_in_engine_ps = 0;
   };
   Rare& rare() {
     if (!rare_) rare_ = std::make_unique<Rare>();
     return *rare_;
   }
-  std::uint32_t first_held() const { return rare_ ? rare_->held_first : kNobody; }
-  std::uint32_t first_unanswered() const { return rare_ ? rare_->unanswered_first : kNobody; }
+  bool has_held() const { return rare_ && !rare_->held.empty(); }
+  bool has_unanswered() const { return rare_ && !rare_->unanswered.empty(); }
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();
-  static constexpr std::uint32_t kNobody = 0xFFFFFFFF;  // Transport::kNone
 
   // What a request needs of who answers it.
   Port& port_;
@@ -229,9 +234,8 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint32_t epoch_ = 0;   // requests of an earlier epoch were reset away
   std::uint32_t posted_ = 0;  // send queue position
   std::uint32_t sender_;      // its number at send_cq_, which knows up to where the queue is free again
-  std::uint32_t waiting_first_ = kNobody;  // flights behind a full READ window or a fence, in order
-  std::uint32_t waiting_last_ = 0;
-  std::uint32_t doorbell_;               // its shared doorbell register, or kOwn
+  FlightList waiting_;        // behind a full READ window or a fence
+  std::uint32_t doorbell_;    // its shared doorbell register, or kOwn
   std::uint16_t requests_crossing_ = 0;  // that stand between two links
   std::uint8_t max_rd_atomic_;
   std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC

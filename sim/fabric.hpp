@@ -123,7 +123,9 @@ class Fabric {
   }
 
   std::size_t links() const { return links_.size(); }
-  std::int64_t link_busy_ps(std::size_t link) const { return links_[link].server.busy_ps(); }
+  std::int64_t link_done_ps(std::size_t link, std::int64_t at_ps) const {
+    return links_[link].server.done_ps(at_ps);
+  }
 
  private:
   struct Link {

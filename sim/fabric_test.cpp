@@ -17,6 +17,8 @@ constexpr std::int64_t kBytePs = 80;
 constexpr std::int64_t kCablePs = 25'000;
 constexpr std::int64_t kSwitchPs = 130'000;
 
+constexpr std::int64_t kLate_ps = 1'000'000'000;  // all is done by then
+
 struct Star {
   explicit Star(int nodes, int nics_per_node = 1, double link_gbps = 100)
       : platform(Platform::star({.nodes = nodes,
@@ -81,7 +83,8 @@ TEST(Fabric, LoopbackCrossesNoLink) {
   Star star(2);
   EXPECT_EQ(star.fabric.path(1, 1).count, 0);
   EXPECT_EQ(star.send(1, 1, 4096, 500), 500);
-  for (std::size_t link = 0; link < star.fabric.links(); ++link) EXPECT_EQ(star.fabric.link_busy_ps(link), 0);
+  for (std::size_t link = 0; link < star.fabric.links(); ++link)
+    EXPECT_EQ(star.fabric.link_done_ps(link, kLate_ps), 0);
 }
 
 TEST(Fabric, ASenderSerialisesItsMessages) {
@@ -101,7 +104,8 @@ TEST(Fabric, IncastQueuesAtTheDownLinkInOrderOfArrival) {
   }
   std::vector<std::int64_t> busy_ps;
   for (std::size_t link = 0; link < star.fabric.links(); ++link) {
-    if (star.fabric.link_busy_ps(link) > 0) busy_ps.push_back(star.fabric.link_busy_ps(link));
+    if (const std::int64_t done_ps = star.fabric.link_done_ps(link, kLate_ps); done_ps > 0)
+      busy_ps.push_back(done_ps);
   }
   EXPECT_THAT(busy_ps, testing::UnorderedElementsAre(
                            kSenders * 1000 * kBytePs, 1000 * kBytePs, 1000 * kBytePs, 1000 * kBytePs,

@@ -12,24 +12,14 @@
 
 namespace verbtwin::sim {
 
-inline bool returns_data(Opcode op) {
-  return op == Opcode::kRdmaRead || is_atomic(op);
-}
 /// Whether the NIC has to fetch what it sends.
 inline bool points_to_payload(const SendWr& wr) {
   return !returns_data(wr.opcode) && (wr.flags & kInline) == 0 && wr.sge.length > 0;
 }
-inline bool is_write(Opcode op) {
-  return op == Opcode::kRdmaWrite || op == Opcode::kRdmaWriteWithImm;
-}
-inline bool is_send(Opcode op) {
-  return op == Opcode::kSend || op == Opcode::kSendWithImm;
-}
-inline bool has_imm(Opcode op) {
-  return op == Opcode::kSendWithImm || op == Opcode::kRdmaWriteWithImm;
-}
 
 struct alignas(64) Transport::Flight {
+  bool answer_has_data() const { return returns_data(opcode) && status == WcStatus::kSuccess; }
+
   Opcode opcode = Opcode::kSend;
   Stage stage = Stage::kRequestOnWire;
   WcStatus status = WcStatus::kSuccess;
@@ -43,9 +33,9 @@ struct alignas(64) Transport::Flight {
   std::uint32_t position = 0;            // in the origin's send queue
   Path path;
   std::uint32_t length = 0;
-  std::uint32_t wqe = 0;       // its number on the origin's NIC
-  std::uint32_t next = kNone;  // in the list of free flights, or of those that wait behind this one
-  std::byte* local = nullptr;  // READ, ATOMIC: where the result lands; else the payload
+  std::uint32_t wqe = 0;           // its number on the origin's NIC
+  std::uint32_t next = kNoFlight;  // in the list of free flights, or in a FlightList
+  std::byte* local = nullptr;      // READ, ATOMIC: where the result lands; else the payload
   std::uint64_t remote_addr = 0;
 
   std::uint64_t wr_id = 0;
@@ -74,11 +64,23 @@ inline Transport::Flight& Transport::flight(std::uint32_t index) const {
   return chunks_[index / kChunk][index % kChunk];
 }
 
-/// To the end of the list from `first` (kNone: empty) to `last`.
-inline void Transport::append(std::uint32_t index, std::uint32_t& first, std::uint32_t& last) {
-  flight(index).next = kNone;
-  (first == kNone ? first : flight(last).next) = index;
-  last = index;
+inline void Transport::append(std::uint32_t index, FlightList& list) {
+  flight(index).next = kNoFlight;
+  (list.empty() ? list.first : flight(list.last).next) = index;
+  list.last = index;
+}
+
+/// Takes the first off a list that is not empty.
+inline std::uint32_t Transport::take(FlightList& list) {
+  const std::uint32_t index = list.first;
+  list.first = flight(index).next;
+  return index;
+}
+
+/// The queue pair that it was posted to; null where that is gone, or was reset since.
+inline SimQueuePair* Transport::origin_of(const Flight& f) {
+  SimQueuePair* origin = find(f.origin);
+  return origin != nullptr && origin->epoch_ == f.epoch ? origin : nullptr;
 }
 
 }  // namespace verbtwin::sim

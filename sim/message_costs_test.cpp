@@ -14,7 +14,6 @@
 #include "backend/conformance/endpoint.hpp"
 #include "models/profiles_for_test.hpp"
 #include "sim/cluster.hpp"
-#include "sim/flight.hpp"
 
 namespace verbtwin::sim {
 namespace {

@@ -297,13 +297,13 @@ std::vector<std::int64_t> SocketNetwork::interrupts_busy_ps() const {
   return busy;
 }
 
-std::vector<std::int64_t> SocketNetwork::links_busy_ps() const {
-  std::vector<std::int64_t> busy;
+std::vector<std::int64_t> SocketNetwork::links_done_ps(std::int64_t at_ps) const {
+  std::vector<std::int64_t> done;
   for (const OwnLink& link : links_) {
-    busy.push_back(link.out.busy_ps());
-    busy.push_back(link.in.busy_ps());
+    done.push_back(link.out.done_ps(at_ps));
+    done.push_back(link.in.done_ps(at_ps));
   }
-  return busy;
+  return done;
 }
 
 }  // namespace verbtwin::sim

@@ -48,7 +48,7 @@ class SocketNetwork final : private EventHandler {
 
   // Usage: core time by node and vector; the own links by node, out and in (empty for IPoIB).
   std::vector<std::int64_t> interrupts_busy_ps() const;
-  std::vector<std::int64_t> links_busy_ps() const;
+  std::vector<std::int64_t> links_done_ps(std::int64_t at_ps) const;
 
  private:
   class End;

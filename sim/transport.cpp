@@ -64,7 +64,7 @@ std::uint32_t Transport::add(SimQueuePair& qp) {
 }
 
 std::uint32_t Transport::take_flight() {
-  if (free_ == kNone) {
+  if (free_ == kNoFlight) {
     const auto base = static_cast<std::uint32_t>(chunks_.size()) * kChunk;
     chunks_.push_back(std::make_unique<Flight[]>(kChunk));
     for (std::uint32_t i = kChunk; i-- > 0;) {
@@ -192,8 +192,8 @@ models::Moment Transport::here(const Flight& f) const {
 void Transport::message_arrived(std::uint32_t index) {
   const Flight& f = flight(index);
   const models::Moment there = message_clock_ == nullptr ? here(f) : now();
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
+  SimQueuePair* origin = origin_of(f);
+  if (origin == nullptr) {
     release(index);
   } else if (f.stage == Stage::kRequestOnWire) {
     arrive_request(index, *origin, there);
@@ -244,11 +244,8 @@ void Transport::answer_crossed(std::uint32_t index, SimQueuePair& origin, const 
 /// To the next links of its path.
 void Transport::cross_on(std::uint32_t index) {
   const Flight& f = flight(index);
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
-    release(index);
-    return;
-  }
+  SimQueuePair* origin = origin_of(f);
+  if (origin == nullptr) return release(index);
   const bool is_request = f.stage == Stage::kRequestCrosses;
   const Fabric::Crossing crossing =
       fabric_.cross(f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
@@ -285,22 +282,22 @@ void Transport::handle(std::uint32_t index) {
       try_again(index);
       break;
     case Stage::kLocalCompletion:
-    case Stage::kWindow: {
-      SimQueuePair* origin = find(flight(index).origin);
-      const bool alive = origin != nullptr && origin->epoch_ == flight(index).epoch;
-      if (alive && flight(index).stage == Stage::kLocalCompletion) {
+      if (SimQueuePair* origin = origin_of(flight(index))) {
         finish(index, *origin, now(), 0);
-        break;
+      } else {
+        release(index);
       }
+      break;
+    case Stage::kWindow: {
+      SimQueuePair* origin = origin_of(flight(index));
       release(index);
-      if (alive) launch_waiting(*origin);
+      if (origin != nullptr) launch_waiting(*origin);
       break;
     }
     case Stage::kUnanswered: {
-      SimQueuePair* origin = find(flight(index).origin);
-      const bool is_alive = origin != nullptr && origin->epoch_ == flight(index).epoch;
+      SimQueuePair* origin = origin_of(flight(index));
       release(index);
-      if (is_alive) unanswered(*origin);
+      if (origin != nullptr) unanswered(*origin);
       break;
     }
     case Stage::kLine:
@@ -324,7 +321,7 @@ void Transport::handle(std::uint32_t index) {
 void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail) {
   Flight& f = flight(index);
   models::Nic& nic = origin.port_.nic;
-  if (returns_data(f.opcode) && f.status == WcStatus::kSuccess) {
+  if (f.answer_has_data()) {
     const models::Moment done = nic.receive_response(origin.context_, tail, f.length, f.wqe);
     read_done(f, origin, done.at());
     finish(index, origin, done, f.length);
@@ -378,17 +375,16 @@ void Transport::schedule_look(const SimQueuePair& qp, std::int64_t at_ps) {
 /// The target did not answer. Its queue pair may have failed because of an earlier request, whose NAK tells
 /// the origin (enter_error); if not, the origin tries for as long as its attributes say.
 void Transport::unanswered(SimQueuePair& origin) {
-  if (origin.first_unanswered() == kNone) return;  // another look was sooner
+  if (!origin.has_unanswered()) return;  // another look was sooner
   const std::int64_t retries_ps = (origin.retry_cnt_ + 1LL) * (4'096'000LL << origin.timeout_);
-  const std::int64_t deadline_ps = flight(origin.first_unanswered()).done_ps + retries_ps;
+  const std::int64_t deadline_ps = flight(origin.rare().unanswered.first).done_ps + retries_ps;
   if (origin.state_ != QpState::kError && calendar_.now_ps() < deadline_ps) {
     schedule_look(origin, deadline_ps);
     return;
   }
-  while (origin.first_unanswered() != kNone) {
-    const std::uint32_t index = origin.first_unanswered();
+  while (origin.has_unanswered()) {
+    const std::uint32_t index = take(origin.rare().unanswered);
     Flight& f = flight(index);
-    origin.rare().unanswered_first = f.next;
     f.status = origin.state_ == QpState::kError ? WcStatus::kWrFlushErr : WcStatus::kRetryExcErr;
     if (returns_data(f.opcode)) read_done(f, origin, calendar_.now_ps());
     finish(index, origin, now(), 0);
@@ -397,24 +393,26 @@ void Transport::unanswered(SimQueuePair& origin) {
 
 void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
-  if (qp.first_unanswered() != kNone) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
+  if (qp.has_unanswered()) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
   const bool others_first = has_untouched(qp);
-  while (qp.waiting_first_ != kNone) {
-    const std::uint32_t index = take_waiting(qp);
+  while (!qp.waiting_.empty()) {
+    const std::uint32_t index = take(qp.waiting_);
     if (others_first) {
       flush_in_order(index, qp);
     } else {
       flush(qp, index, std::max(ready.at(), calendar_.now_ps()));
     }
   }
-  while (qp.receives_.size() > 0) {
-    WorkCompletion wc;
-    wc.wr_id = qp.receives_.pop().wr_id;
-    wc.status = WcStatus::kWrFlushErr;
-    wc.opcode = WcOpcode::kRecv;
-    wc.qp_num = qp.number_;
-    qp.recv_cq_->push(wc, qp.port_.nic.write_completion(ready).at(), SimCompletionQueue::kNoSender, 0);
-  }
+  while (qp.receives_.size() > 0) flush_recv(qp, qp.receives_.pop(), ready);
+}
+
+void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr, const models::Moment& at) {
+  WorkCompletion wc;
+  wc.wr_id = wr.wr_id;
+  wc.status = WcStatus::kWrFlushErr;
+  wc.opcode = WcOpcode::kRecv;
+  wc.qp_num = qp.number_;
+  qp.recv_cq_->push(wc, qp.port_.nic.write_completion(at).at(), SimCompletionQueue::kNoSender, 0);
 }
 
 }  // namespace verbtwin::sim

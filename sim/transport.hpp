@@ -32,8 +32,6 @@ class Clock;
 
 class Transport final : public EventHandler {
  public:
-  static constexpr std::uint32_t kNone = ~0U;  // no flight
-
   /// NICs READ several cache lines one by one, and CPUs see what NICs write line by line, each up to so long
   /// after the touch; 0: all at once.
   ///
@@ -68,7 +66,7 @@ class Transport final : public EventHandler {
             std::int64_t rung_ps);
   /// A request posted in the error state.
   void flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position);
-  void flush_recv(SimQueuePair& qp, const RecvWr& wr);
+  void flush_recv(SimQueuePair& qp, const RecvWr& wr, const models::Moment& at);
   /// Forgets the requests that never left.
   void abandon_waiting(SimQueuePair& qp);
   /// Forgets the requests that wait at this queue pair for a RECV.
@@ -110,7 +108,9 @@ class Transport final : public EventHandler {
   };
 
   Flight& flight(std::uint32_t index) const;
-  void append(std::uint32_t index, std::uint32_t& first, std::uint32_t& last);
+  void append(std::uint32_t index, FlightList& list);
+  std::uint32_t take(FlightList& list);
+  SimQueuePair* origin_of(const Flight& f);
   std::uint32_t take_flight();
   void release(std::uint32_t index);
   void keep_payload(Flight& f, const SendWr& wr);
@@ -127,7 +127,7 @@ class Transport final : public EventHandler {
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
   void leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
   bool is_taken(const Port& port) const;
-  void wait_for_port(std::uint32_t index, Port& port, Outbound::List& list);
+  void wait_for_port(std::uint32_t index, Port& port, FlightList& list);
   void schedule_port(const Port& port);
   std::uint32_t take_outbound(Outbound& out);
   void send_outbound(Port& port);
@@ -140,7 +140,6 @@ class Transport final : public EventHandler {
   void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);
   void release_held(SimQueuePair& target);
-  std::uint32_t take_waiting(SimQueuePair& qp);
   void launch_waiting(SimQueuePair& qp);
   void read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps);
 
@@ -215,7 +214,7 @@ class Transport final : public EventHandler {
   Clock* message_clock_;
   std::uint32_t mtu_b_, packet_extra_b_;
   std::vector<std::unique_ptr<Flight[]>> chunks_;
-  std::uint32_t free_ = kNone;
+  std::uint32_t free_ = kNoFlight;
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<Memory*> memories_;                       // by endpoint; of those that have a queue pair
@@ -225,7 +224,7 @@ class Transport final : public EventHandler {
   /// it is later than now.
   struct Ahead {
     std::int64_t first_ps = -1;
-    std::uint32_t last = kNone;
+    FlightList doorbells;
   };
   std::vector<Ahead> ahead_;
   std::uint64_t resets_ = 0;

@@ -10,14 +10,14 @@ bool Transport::is_taken(const Port& port) const {
   return port.outbound.few_left_ps() - calendar_.now_ps() > kAheadOfQueuesMaxPs;
 }
 
-void Transport::wait_for_port(std::uint32_t index, Port& port, Outbound::List& list) {
+void Transport::wait_for_port(std::uint32_t index, Port& port, FlightList& list) {
   Outbound& out = port.outbound;
-  if (out.number == kNone) {
+  if (out.number == Outbound::kNeverWaited) {
     out.number = static_cast<std::uint32_t>(waiting_ports_.size());
     waiting_ports_.push_back(&port);
   }
-  const bool nobody_waited = out.requests.first == kNone && out.answers.first == kNone;
-  append(index, list.first, list.last);
+  const bool nobody_waited = out.empty();
+  append(index, list);
   if (nobody_waited) schedule_port(port);
 }
 
@@ -33,22 +33,19 @@ void Transport::schedule_port(const Port& port) {
 /// Requests and answers, each in their order: as many bytes of either where both wait.
 std::uint32_t Transport::take_outbound(Outbound& out) {
   constexpr std::int64_t kHeadersB = 64;  // about: so that short ones take turns
-  if (out.requests.first == kNone || out.answers.first == kNone) out.answers_ahead_b = 0;
-  const bool answer = out.requests.first == kNone || (out.answers.first != kNone && out.answers_ahead_b < 0);
-  Outbound::List& list = answer ? out.answers : out.requests;
-  const std::uint32_t index = list.first;
+  if (out.requests.empty() || out.answers.empty()) out.answers_ahead_b = 0;
+  const bool answer = out.requests.empty() || (!out.answers.empty() && out.answers_ahead_b < 0);
+  const std::uint32_t index = take(answer ? out.answers : out.requests);
   const Flight& f = flight(index);
   const std::int64_t bytes = kHeadersB + (answer || !returns_data(f.opcode) ? f.length : 0);
   out.answers_ahead_b += answer ? bytes : -bytes;
-  list.first = f.next;
   return index;
 }
 
 void Transport::send_outbound(Port& port) {
   Outbound& out = port.outbound;
-  const auto anybody_waits = [&] { return out.requests.first != kNone || out.answers.first != kNone; };
-  while (anybody_waits() && !is_taken(port)) send_waiting(take_outbound(out));
-  if (anybody_waits()) schedule_port(port);
+  while (!out.empty() && !is_taken(port)) send_waiting(take_outbound(out));
+  if (!out.empty()) schedule_port(port);
 }
 
 void Transport::send_waiting(std::uint32_t index) {
@@ -63,16 +60,13 @@ void Transport::send_waiting(std::uint32_t index) {
     }
     return;
   }
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
-    release(index);
-    return;
-  }
+  SimQueuePair* origin = origin_of(f);
+  if (origin == nullptr) return release(index);
   --origin->requests_waiting_;
   if (origin->state_ == QpState::kError) {
     flush_in_order(index, *origin);
-  } else if (origin->waiting_first_ != kNone) {
-    append(index, origin->waiting_first_, origin->waiting_last_);
+  } else if (!origin->waiting_.empty()) {
+    append(index, origin->waiting_);
   } else {
     leave(index, *origin, now().not_before(f.done_ps));
   }

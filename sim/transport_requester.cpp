@@ -60,14 +60,12 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
 
 void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
                      std::uint32_t blocks, std::int64_t rung_ps) {
-  std::uint32_t first = kNone, last = kNone;
+  FlightList requests;
   for (const SendWr& wr : list) {
-    VerbCounts::Count& count = counts_.by_opcode[static_cast<std::size_t>(wr.opcode)];
-    ++count.count;
-    count.bytes += wr.sge.length;
+    counts_.add(wr.opcode, wr.sge.length);
     const std::uint32_t index = new_flight(qp, wr, position++);
     Flight& f = flight(index);
-    append(index, first, last);
+    append(index, requests);
     const bool is_inline = (wr.flags & kInline) != 0;
     const unsigned access = returns_data(wr.opcode) ? kAccessLocalWrite : 0U;
     const auto addr = reinterpret_cast<std::uint64_t>(wr.sge.addr);
@@ -79,7 +77,7 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     }
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
   }
-  const RungList rung{first, static_cast<std::uint32_t>(list.size()), blocks,
+  const RungList rung{requests.first, static_cast<std::uint32_t>(list.size()), blocks,
                       points_to_payload(list.front())};
   const std::int64_t ahead_ps = rung_ps - calendar_.now_ps();
   if (ahead_ps <= kAheadMaxPs) {
@@ -96,34 +94,31 @@ void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t 
   f.origin = qp.number_;
   f.epoch = qp.epoch_;
   f.done_ps = rung_ps;
-  f.next = kNone;
   f.rung = rung;
   const std::size_t core = qp.core_->index();
   if (core >= ahead_.size()) ahead_.resize(core + 1);
   Ahead& ahead = ahead_[core];
-  if (ahead.first_ps > calendar_.now_ps() && rung_ps - ahead.first_ps <= kAheadMaxPs) {
-    flight(ahead.last).next = index;
-    ahead.last = index;
-  } else {
-    ahead = {rung_ps, index};
+  if (ahead.first_ps <= calendar_.now_ps() || rung_ps - ahead.first_ps > kAheadMaxPs) {
+    ahead = {rung_ps, {}};
     calendar_.schedule(rung_ps, handler_, index);
   }
+  append(index, ahead.doorbells);
 }
 
 /// The NIC has been told of these requests.
 void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::Moment& at) {
   std::uint32_t wqe = qp.port_.nic.wqes_fetched();
   const models::Moment fetched = qp.port_.nic.fetch_wqes(at, rung.requests, rung.blocks, rung.points);
-  for (std::uint32_t index = rung.first, next = kNone; index != kNone; index = next) {
+  for (std::uint32_t index = rung.first, next = kNoFlight; index != kNoFlight; index = next) {
     Flight& f = flight(index);
     next = f.next;
     f.wqe = ++wqe;
     f.done_ps = fetched.at();  // for one that has to wait
     Outbound& out = qp.port_.outbound;
     // Behind those of its queue pair that wait for the port it may not get to the window before them.
-    if (qp.waiting_first_ != kNone && qp.requests_waiting_ == 0) {
-      append(index, qp.waiting_first_, qp.waiting_last_);
-    } else if (out.requests.first != kNone || is_taken(qp.port_)) {
+    if (!qp.waiting_.empty() && qp.requests_waiting_ == 0) {
+      append(index, qp.waiting_);
+    } else if (!out.requests.empty() || is_taken(qp.port_)) {
       f.stage = Stage::kRequestWaits;
       ++qp.requests_waiting_;
       wait_for_port(index, qp.port_, out.requests);
@@ -136,7 +131,7 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
 /// The first of its queue pair that has not left: now, or when its place in the window is free.
 void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched) {
   if (must_wait(qp, flight(index))) {
-    append(index, qp.waiting_first_, qp.waiting_last_);
+    append(index, qp.waiting_);
     wake_first_waiting(qp);
   } else {
     launch(index, qp, fetched);
@@ -145,25 +140,24 @@ void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Momen
 
 /// The time of a core's doorbells has come, or nearly.
 void Transport::rung(std::uint32_t index) {
-  for (std::uint32_t next = kNone; index != kNone; index = next) {
+  for (std::uint32_t next = kNoFlight; index != kNoFlight; index = next) {
     const Flight& doorbell = flight(index);
     const RungList list = doorbell.rung;
-    SimQueuePair* qp = find(doorbell.origin);
-    const bool alive = qp != nullptr && qp->epoch_ == doorbell.epoch;
+    SimQueuePair* qp = origin_of(doorbell);
     const models::Moment at = now().plus_delay(doorbell.done_ps - calendar_.now_ps());
     next = doorbell.next;
     release(index);
-    if (alive && qp->state_ == QpState::kRts) {
+    if (qp != nullptr && qp->state_ == QpState::kRts) {
       take_list(*qp, list, at);
     } else {
-      drop(list, alive ? qp : nullptr);
+      drop(list, qp);
     }
   }
 }
 
 /// Requests whose queue pair has failed before they were told of, or (null) begun anew.
 void Transport::drop(const RungList& list, SimQueuePair* qp) {
-  for (std::uint32_t request = list.first, next = kNone; request != kNone; request = next) {
+  for (std::uint32_t request = list.first, next = kNoFlight; request != kNoFlight; request = next) {
     next = flight(request).next;
     if (qp == nullptr) {
       release(request);
@@ -185,8 +179,8 @@ void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps)
 bool Transport::has_untouched(const SimQueuePair& qp) const {
   if (qp.type_ != QpType::kRc) return false;
   const std::int64_t now_ps = calendar_.now_ps();
-  if (qp.port_.outbound.requests.first != kNone || qp.first_unanswered() != kNone ||
-      qp.requests_crossing_ > 0 || std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
+  if (!qp.port_.outbound.requests.empty() || qp.has_unanswered() || qp.requests_crossing_ > 0 ||
+      std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
     return true;
   }
   return qp.read_done_ps_ &&
@@ -203,8 +197,8 @@ void Transport::flush_in_order(std::uint32_t index, SimQueuePair& qp) {
 void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t at_ps) {
   if (!has_untouched(qp)) return flush(qp, index, at_ps);
   flight(index).path = qp.to_peer_;
-  Outbound::List& before = qp.port_.outbound.requests;
-  if (before.first == kNone) return flush_in_order(index, qp);
+  FlightList& before = qp.port_.outbound.requests;
+  if (before.empty()) return flush_in_order(index, qp);
   flight(index).stage = Stage::kRequestWaits;
   ++qp.requests_waiting_;
   wait_for_port(index, qp.port_, before);
@@ -212,16 +206,6 @@ void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t a
 
 void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
   flush_last(new_flight(qp, wr, position), qp, qp.core_->now_ps());
-}
-
-void Transport::flush_recv(SimQueuePair& qp, const RecvWr& wr) {
-  WorkCompletion wc;
-  wc.wr_id = wr.wr_id;
-  wc.status = WcStatus::kWrFlushErr;
-  wc.opcode = WcOpcode::kRecv;
-  wc.qp_num = qp.number_;
-  qp.recv_cq_->push(wc, qp.port_.nic.write_completion({qp.core_->now_ps(), 0}).at(),
-                    SimCompletionQueue::kNoSender, 0);
 }
 
 bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
@@ -237,47 +221,33 @@ bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
   return returns_data(f.opcode) && (*qp.read_done_ps_)[qp.read_next_] > now_ps;
 }
 
-std::uint32_t Transport::take_waiting(SimQueuePair& qp) {
-  const std::uint32_t index = qp.waiting_first_;
-  qp.waiting_first_ = flight(index).next;
-  return index;
-}
-
 void Transport::abandon_waiting(SimQueuePair& qp) {
-  while (qp.waiting_first_ != kNone) release(take_waiting(qp));
+  while (!qp.waiting_.empty()) release(take(qp.waiting_));
 }
 
 void Transport::abandon_unanswered(SimQueuePair& qp) {
-  while (qp.first_unanswered() != kNone) {
-    const std::uint32_t index = qp.first_unanswered();
-    qp.rare().unanswered_first = flight(index).next;
-    release(index);
-  }
+  while (qp.has_unanswered()) release(take(qp.rare().unanswered));
 }
 
 void Transport::abandon_held(SimQueuePair& qp) {
   qp.holding_ = false;
-  while (qp.first_held() != kNone) {
-    const std::uint32_t index = qp.first_held();
-    qp.rare().held_first = flight(index).next;
-    release(index);
-  }
+  while (qp.has_held()) release(take(qp.rare().held));
 }
 
 void Transport::launch_waiting(SimQueuePair& qp) {
-  while (qp.waiting_first_ != kNone && !must_wait(qp, flight(qp.waiting_first_))) {
-    const std::uint32_t index = take_waiting(qp);
+  while (!qp.waiting_.empty() && !must_wait(qp, flight(qp.waiting_.first))) {
+    const std::uint32_t index = take(qp.waiting_);
     launch(index, qp, now().not_before(flight(index).done_ps));
   }
-  if (qp.waiting_first_ != kNone) wake_first_waiting(qp);
+  if (!qp.waiting_.empty()) wake_first_waiting(qp);
 }
 
 /// The answer to a READ or an ATOMIC is in at `done_ps`: its place in the window is free from then on.
 void Transport::read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps) {
   (*origin.read_done_ps_)[f.read_slot] = done_ps;
-  if (origin.waiting_first_ == kNone) return;
+  if (origin.waiting_.empty()) return;
   const bool is_awaited =
-      f.read_slot == origin.read_next_ || (flight(origin.waiting_first_).flags & kFence) != 0;
+      f.read_slot == origin.read_next_ || (flight(origin.waiting_.first).flags & kFence) != 0;
   if (is_awaited) schedule_window(origin, done_ps);
 }
 
@@ -288,7 +258,7 @@ void Transport::wake_first_waiting(SimQueuePair& qp) {
   const auto known = [&](std::int64_t done_ps) {
     if (done_ps != SimQueuePair::kNotDone) known_ps = std::max(known_ps, done_ps);
   };
-  const Flight& f = flight(qp.waiting_first_);
+  const Flight& f = flight(qp.waiting_.first);
   if (returns_data(f.opcode)) known((*qp.read_done_ps_)[qp.read_next_]);
   if ((f.flags & kFence) != 0) std::ranges::for_each(*qp.read_done_ps_, known);
   if (known_ps > calendar_.now_ps()) schedule_window(qp, known_ps);

@@ -72,13 +72,8 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const 
 void Transport::touch(std::uint32_t index) {
   Flight& f = flight(index);
   SimQueuePair* target = find(f.target);
-  if (resets_ > 0) {  // a request of a life that a reset has ended
-    const SimQueuePair* origin = find(f.origin);
-    if (origin == nullptr || origin->epoch_ != f.epoch) {
-      release(index);
-      return;
-    }
-  }
+  // A request of a life that a reset has ended.
+  if (resets_ > 0 && origin_of(f) == nullptr) return release(index);
   const bool there = target != nullptr && target->type_ == f.type &&
                      (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) && !target->deaf_ &&
                      (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
@@ -179,7 +174,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
 /// Behind a SEND that waits for a RECV every later request of the queue pair waits too: the requester sends
 /// them again.
 void Transport::hold(std::uint32_t index, SimQueuePair& target) {
-  append(index, target.rare().held_first, target.rare().held_last);
+  append(index, target.rare().held);
 }
 
 /// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
@@ -195,8 +190,8 @@ void Transport::try_again(std::uint32_t index) {
 /// The second and every further time takes engines and links as long as the first, which the ten microseconds
 /// before it hide.
 void Transport::send_again(const Flight& f) {
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) return;
+  SimQueuePair* origin = origin_of(f);
+  if (origin == nullptr) return;
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? f.length : 0;
   origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
   SimQueuePair* target = find(f.target);
@@ -205,24 +200,17 @@ void Transport::send_again(const Flight& f) {
 }
 
 void Transport::release_held(SimQueuePair& target) {
-  while (!target.holding_ && target.first_held() != kNone) {
-    const std::uint32_t index = target.first_held();
-    target.rare().held_first = flight(index).next;
-    touch(index);
-  }
+  while (!target.holding_ && target.has_held()) touch(take(target.rare().held));
 }
 
 /// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
 void Transport::probe(std::uint32_t index, std::int64_t at_ps) {
   Flight& f = flight(index);
-  SimQueuePair* origin = find(f.origin);
-  if (origin == nullptr || origin->epoch_ != f.epoch) {
-    release(index);
-    return;
-  }
+  SimQueuePair* origin = origin_of(f);
+  if (origin == nullptr) return release(index);
   f.done_ps = at_ps + kFlushProbePs;
-  const bool is_first = origin->first_unanswered() == kNone;
-  append(index, origin->rare().unanswered_first, origin->rare().unanswered_last);
+  const bool is_first = !origin->has_unanswered();
+  append(index, origin->rare().unanswered);
   if (is_first) schedule_look(*origin, flight(index).done_ps);
 }
 
@@ -295,8 +283,7 @@ void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& r
   wc.imm_data = f.imm_data;
   wc.qp_num = target.number_;
   wc.src_qp = f.origin;
-  ++counts_.recv.count;
-  counts_.recv.bytes += f.length;  // of a datagram without what stands in front of it
+  counts_.recv.add(f.length);  // of a datagram without what stands in front of it
   visible_ps = behind_landings_ps(target.port_.endpoint, visible_ps);
   target.last_receive_ps_ = std::max(target.last_receive_ps_, visible_ps);
   target.recv_cq_->push(wc, target.last_receive_ps_, SimCompletionQueue::kNoSender, 0);
@@ -347,8 +334,7 @@ void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
 void Transport::respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   Outbound& out = target.port_.outbound;
-  const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
-  const bool waits = with_data && (out.answers.first != kNone || is_taken(target.port_));
+  const bool waits = f.answer_has_data() && (!out.answers.empty() || is_taken(target.port_));
   if (!waits && target.answers_waiting_ == 0) return answer(index, target, ready);
   f.stage = Stage::kAnswerWaits;
   f.done_ps = ready.at();
@@ -358,12 +344,12 @@ void Transport::respond(std::uint32_t index, SimQueuePair& target, const models:
 }
 
 models::Packets Transport::answer_packets(const Flight& f) const {
-  return {returns_data(f.opcode) && f.status == WcStatus::kSuccess ? f.length : 0, mtu_b_};
+  return {f.answer_has_data() ? f.length : 0, mtu_b_};
 }
 
 std::uint32_t Transport::answer_bytes(const Flight& f) const {
   const std::uint32_t data_b = answer_packets(f).bytes;
-  if (!returns_data(f.opcode) || f.status != WcStatus::kSuccess) return models::kAckBytes + packet_extra_b_;
+  if (!f.answer_has_data()) return models::kAckBytes + packet_extra_b_;
   if (is_atomic(f.opcode)) return models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
   // Of several packets the first and the last have an AETH.
   const std::uint32_t last_b = data_b > mtu_b_ ? models::kAethBytes : 0;
@@ -373,7 +359,7 @@ std::uint32_t Transport::answer_bytes(const Flight& f) const {
 void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
-  const bool with_data = returns_data(f.opcode) && f.status == WcStatus::kSuccess;
+  const bool with_data = f.answer_has_data();
   const models::Moment out = nic.send_answer(ready);
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {
@@ -386,13 +372,13 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
       with_data ? fabric_.cross(f.path, answer_bytes(f), out, answer_packets(f), calendar_.now_ps())
                 : fabric_.slip_through(f.path, answer_bytes(f), out);
   if (with_data) target.port_.outbound.sent(crossing.left);
-  SimQueuePair* origin = find(f.origin);
+  SimQueuePair* origin = origin_of(f);
   if (refuses) {  // the origin goes on until it hears of it
     target.last_response_ps_ = std::max(target.last_response_ps_, crossing.there.at());
     f.done_ps = f.spread_ps = 0;
     f.lead_ps = 0;
     calendar_.schedule(target.last_response_ps_, handler_, index);
-  } else if (origin == nullptr || origin->epoch_ != f.epoch) {
+  } else if (origin == nullptr) {
     release(index);
   } else {
     answer_crossed(index, *origin, crossing);

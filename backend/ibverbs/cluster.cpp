@@ -132,7 +132,8 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   }
 
   void write_card(int node, ByteWriter& writer) const {
-    writer.put(Card{reinterpret_cast<std::uint64_t>(region_->addr()), region_->rkey(), ud_});
+    const auto memory_addr = reinterpret_cast<std::uint64_t>(cluster_.area_.bytes().data());
+    writer.put(Card{memory_addr, region_->rkey(), ud_});
     for (int nic = 0; nic < shape().nics_per_node; ++nic) {
       for (int index = 0; index < shape().qps_per_peer; ++index) {
         writer.put(queue_pairs_.empty() ? QpAddress{} : queue_pairs_[at(node, nic, index)]->address());

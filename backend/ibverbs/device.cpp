@@ -59,8 +59,6 @@ std::uint32_t probe_inline(const Context& context, ibv_qp_type type) {
 class IbvMemoryRegion final : public MemoryRegion {
  public:
   explicit IbvMemoryRegion(ibv_mr* mr) : mr_(mr) {}
-  std::byte* addr() const override { return static_cast<std::byte*>(mr_->addr); }
-  std::size_t length() const override { return mr_->length; }
   std::uint32_t lkey() const override { return mr_->lkey; }
   std::uint32_t rkey() const override { return mr_->rkey; }
 
@@ -187,8 +185,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
     device_.note_failure({slot.owner->peer_node(), std::string(to_string(to.status))});
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
-    ++device_.counts().recv.count;
-    device_.counts().recv.bytes += from.byte_len - (slot.owner->type() == QpType::kUd ? kGrhBytes : 0);
+    device_.counts().recv.add(from.byte_len - (slot.owner->type() == QpType::kUd ? kGrhBytes : 0));
   }
   slot.owner->retire(slot);
   return slot.kind != Slot::Kind::kFence;

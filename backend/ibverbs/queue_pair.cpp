@@ -238,7 +238,6 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
   PostResult result;
   send_wrs_.resize(std::max(send_wrs_.size(), list.size()));
   sges_.resize(std::max(sges_.size(), list.size()));
-  VerbCounts& counts = device_.counts();
   for (const SendWr& wr : list) {
     if (posted_ + result.posted - retired_ >= attributes_.max_send_wr) result.error = PostError::kQueueFull;
     if (result.error == PostError::kNone &&
@@ -257,9 +256,7 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
     fill(wr, to, sges_[result.posted]);
     to.wr_id = reinterpret_cast<std::uint64_t>(&slot);
     if (result.posted > 0) send_wrs_[result.posted - 1].next = &to;
-    VerbCounts::Count& count = counts.by_opcode[static_cast<std::size_t>(wr.opcode)];
-    ++count.count;
-    count.bytes += wr.sge.length;
+    device_.counts().add(wr.opcode, wr.sge.length);
     ++result.posted;
   }
   if (result.posted == 0) return result;

@@ -27,13 +27,16 @@ struct OperationStatistics {
   std::vector<std::int64_t> latency_ps;  // inside the window
   std::uint64_t operations = 0;          // inside the window
   std::uint64_t operations_ever = 0;
-  std::uint64_t failed = 0;  // operations whose completion was an error
+  std::uint64_t begun = 0;    // inside the window, where one does not begin when another ends; else 0
+  std::uint64_t failed = 0;   // operations whose completion was an error
+  std::uint64_t offered = 0;  // with a load that is offered: how many were due in the window
 };
 
 struct BenchmarkParameters {
   ClusterShape shape;
   int coroutines = 1;  // per thread, where a benchmark has coroutines
   std::uint64_t seed = 1;
+  double offered_per_s = 0;  // operations that all machines are asked for; 0: as many as they do
 };
 
 class BenchmarkThread {
@@ -56,6 +59,8 @@ class Benchmark {
   virtual std::size_t node_memory_bytes() const = 0;
   /// Throws UserError where the device cannot carry what a thread sends.
   virtual void check_device(const DeviceAttributes& device) const = 0;
+  /// Whether a thread posts RECVs to its connected queue pairs.
+  virtual bool receives_on_queue_pairs() const { return false; }
   /// `port` outlives the thread's object; its device passed check_device().
   virtual std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const = 0;
   /// Machines that the rate "per machine" is over: all of them where every machine does the same, one where

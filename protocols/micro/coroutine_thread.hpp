@@ -1,5 +1,5 @@
 // CoroutineThread: what the micro-benchmarks that run as coroutines of a Worker have in common: its set-up,
-// the choice of targets, and the count of what is done.
+// when operations begin, the choice of targets, and the count of what is done.
 //
 // Made by the Benchmark, used by its worker's thread only. Operations here are those that a coroutine waits
 // for from end to end, so every one has a latency.
@@ -7,9 +7,12 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <pcg_random.hpp>
 #include <utility>
 
+#include "protocols/arrivals.hpp"
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/runtime/worker.hpp"
 
@@ -33,21 +36,33 @@ class CoroutineThread : public BenchmarkThread {
   std::size_t unfinished() const final { return worker_.unfinished(); }
 
  protected:
-  CoroutineThread(WorkerPort& port, std::uint32_t cqe, int coroutines, std::uint64_t seed,
-                  const QpInitAttributes& queue_pairs = one_sided_queue_pairs())
+  /// `offered_per_s`: operations that this thread is asked for; 0: as many as it does.
+  CoroutineThread(WorkerPort& port, std::uint32_t cqe, const BenchmarkParameters& parameters,
+                  double offered_per_s, const QpInitAttributes& queue_pairs = one_sided_queue_pairs())
       : port_(port),
         cpu_(port.cpu()),
         worker_(port, cqe, queue_pairs),
-        random_(seed,
-                static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread())),
-        coroutines_(coroutines) {}
+        random_(parameters.seed, number_of(port)),
+        coroutines_(parameters.coroutines),
+        arrivals_(offered_per_s, parameters.seed, number_of(port)) {}
 
   /// Finds the peers, if they are wanted before the first coroutine runs; every thread of the cluster exists.
   virtual void connect() {}
-  /// One coroutine's life: while running(), an operation, then count().
+  /// One coroutine's life: while there is a next_start_ps(), an operation, then count().
   virtual Task<void> run(int coroutine) = 0;
 
-  bool running() const { return cpu_.now_ps() < window_->end_ps && !stop_->load(std::memory_order_relaxed); }
+  /// When the next operation begins: now, or, where a load is offered, once it is asked for; then the time is
+  /// that at which it was. Nothing: the run is over.
+  Task<std::optional<std::int64_t>> next_start_ps() {
+    if (running()) {
+      if (!arrivals_.open()) co_return cpu_.now_ps();
+      auto arrival = arrivals_.next(worker_, cpu_, *window_, *stop_);
+      const std::optional<std::int64_t> asked_ps = co_await arrival;
+      if (asked_ps) co_return asked_ps;
+    }
+    if (arrivals_.open()) statistics_.offered = arrivals_.count(*window_);
+    co_return std::nullopt;
+  }
   int pick_node() { return pick_other_node(random_, port_.node(), port_.shape().nodes); }
 
   void count(std::int64_t start_ps, WcStatus status) {
@@ -68,7 +83,13 @@ class CoroutineThread : public BenchmarkThread {
   pcg32 random_;
 
  private:
+  bool running() const { return cpu_.now_ps() < window_->end_ps && !stop_->load(std::memory_order_relaxed); }
+  static std::uint64_t number_of(const WorkerPort& port) {
+    return static_cast<std::uint64_t>(port.node()) << 16 | static_cast<std::uint64_t>(port.thread());
+  }
+
   int coroutines_;
+  Arrivals arrivals_;
   const Window* window_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
 };

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "backend/user_error.hpp"
@@ -91,6 +92,7 @@ class Echo final : public Benchmark {
     echo_check_device(options_, parameters_.shape, parameters_.coroutines, device);
     Worker::check_device(device, needs_.completions, needs_.queue_pairs);
   }
+  bool receives_on_queue_pairs() const override { return needs_.queue_pairs.max_recv_wr > 1; }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override;
   int machines() const override {
     return options_.pattern == Pattern::kSymmetric ? parameters_.shape.nodes : 1;
@@ -104,7 +106,8 @@ class Echo final : public Benchmark {
 class EchoThread final : public CoroutineThread {
  public:
   EchoThread(const Echo& plan, WorkerPort& port)
-      : CoroutineThread(port, plan.needs_.completions, plan.parameters_.coroutines, plan.parameters_.seed,
+      : CoroutineThread(port, plan.needs_.completions, plan.parameters_,
+                        plan.parameters_.offered_per_s / plan.options_.issuers(port.shape()),
                         plan.needs_.queue_pairs),
         options_(plan.options_),
         transport_(make_echo_transport(
@@ -118,12 +121,14 @@ class EchoThread final : public CoroutineThread {
   bool issues() const { return options_.issues(port_.node(), port_.thread(), port_.shape()); }
   void connect() override { transport_->connect(); }
   Task<void> run(int coroutine) override {
-    while (issues() && running()) {
-      const std::int64_t start_ps = cpu_.now_ps();
+    while (issues()) {
+      auto next = next_start_ps();
+      const std::optional<std::int64_t> start_ps = co_await next;
+      if (!start_ps) break;
       const int node = options_.pattern == Pattern::kSymmetric ? pick_node() : 0;
       auto call = transport_->call(node, coroutine);
       const WcStatus status = co_await call;
-      count(start_ps, status);
+      count(*start_ps, status);
     }
   }
 

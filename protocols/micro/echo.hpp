@@ -53,6 +53,10 @@ struct EchoOptions {
     const int behind = ((thread - node * issuing_threads) % shape.threads + shape.threads) % shape.threads;
     return !is_server_of_all(node) && behind < issuing_threads;
   }
+  /// Threads that call, of all machines.
+  int issuers(const ClusterShape& shape) const {
+    return (shape.nodes - (pattern == Pattern::kManyToOne ? 1 : 0)) * issuing_threads;
+  }
   /// Thread `thread` of `from` may call its peer on `to`.
   bool calls(int from, int to, int thread, const ClusterShape& shape) const {
     return from != to && issues(from, thread, shape) &&

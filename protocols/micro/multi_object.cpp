@@ -154,7 +154,8 @@ void MultiObject::check_device(const DeviceAttributes& device) const {
 }
 
 MultiObjectThread::MultiObjectThread(const MultiObject& plan, WorkerPort& port)
-    : CoroutineThread(port, plan.completions(), plan.parameters_.coroutines, plan.parameters_.seed),
+    : CoroutineThread(port, plan.completions(), plan.parameters_,
+                      plan.parameters_.offered_per_s / (port.shape().nodes * port.shape().threads)),
       options_(plan.options_),
       layout_(plan.layout_),
       memory_(port.memory().local().data() + static_cast<std::size_t>(port.thread()) * layout_.thread_b),
@@ -179,8 +180,10 @@ Task<void> MultiObjectThread::run(int coroutine) {
   std::vector<Access> accesses(options_.objects);
   const std::uint32_t together = options_.outstanding ? options_.objects : 1;
   std::uint64_t resumed = 0;  // when the group before began
-  while (running()) {
-    const std::int64_t start_ps = cpu_.now_ps();
+  for (;;) {
+    auto next = next_start_ps();
+    const std::optional<std::int64_t> start_ps = co_await next;
+    if (!start_ps) co_return;
     auto turn = worker_.yield_unless_waited(resumed);
     co_await turn;
     resumed = worker_.resumed();
@@ -192,7 +195,7 @@ Task<void> MultiObjectThread::run(int coroutine) {
       worker_.ring(options_.outstanding && options_.doorbell_batching);
       co_await group;
     }
-    count(start_ps, group.status());
+    count(*start_ps, group.status());
     if (group.status() != WcStatus::kSuccess) co_return;  // the queue pair is gone
   }
 }

@@ -56,6 +56,9 @@ class Primitive final : public Benchmark {
       PrimitiveThread::check_device(options_, parameters_.shape, device);
     }
   }
+  bool receives_on_queue_pairs() const override {
+    return options_.verb == Opcode::kSend && options_.transport != QpType::kUd;
+  }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override {
     if (options_.mode == Mode::kPingPong)
       return std::make_unique<PingPongThread>(options_, ping_pong_layout_, port);
@@ -74,15 +77,13 @@ class Primitive final : public Benchmark {
 };
 
 void check_verb(const PrimitiveOptions& o, const std::string& verb) {
-  const bool is_write = o.verb == Opcode::kRdmaWrite;
-  const bool is_send = o.verb == Opcode::kSend;
-  if (o.transport == QpType::kUd && !is_send) {
+  if (o.transport == QpType::kUd && !is_send(o.verb)) {
     throw UserError("/workload/transport", "UD carries no " + verb + ": \"ud\" allows send only");
   }
-  if (o.transport == QpType::kUc && !is_send && !is_write) {
+  if (o.transport == QpType::kUc && returns_data(o.verb)) {
     throw UserError("/workload/transport", "UC carries no " + verb + ": \"uc\" allows write and send only");
   }
-  if (o.inline_payload && !is_send && !is_write) {
+  if (o.inline_payload && returns_data(o.verb)) {
     throw UserError("/workload/inline",
                     "a " + verb + " has no payload to send: inline allows write and send only");
   }

@@ -52,7 +52,7 @@ struct PrimitiveOptions {
   bool counts_receives() const { return pattern == Pattern::kManyToOne && verb == Opcode::kSend; }
   /// Throws UserError where the payload does not fit: inline, or in a datagram.
   void check_device(const DeviceAttributes& device) const;
-  bool is_atomic() const { return verb == Opcode::kAtomicCmpAndSwp || verb == Opcode::kAtomicFetchAndAdd; }
+  bool is_atomic() const { return verbtwin::is_atomic(verb); }
 };
 
 RegistryEntry primitive_entry();

@@ -178,6 +178,7 @@ void PrimitiveThread::post() {
     }
   }
   in_flight_ += options_.doorbell_batch;
+  if (!options_.counts_receives() && window_->contains(now_ps_)) statistics_.begun += options_.doorbell_batch;
   post_all(*to.queue_pair, std::span<const SendWr>(list_));
 }
 
@@ -258,7 +259,10 @@ void PrimitiveThread::take(const WorkCompletion& wc) {
   }
   Line& from = lines_[(wc.wr_id & ~kRecvBit) >> 32];
   if (wc.status != WcStatus::kSuccess) return;
-  if (options_.counts_receives() && window_->contains(now_ps_)) ++statistics_.operations;
+  if (options_.counts_receives()) {
+    ++statistics_.operations_ever;
+    if (window_->contains(now_ps_)) ++statistics_.operations;
+  }
   if (++from.consumed_recvs == kRecvBatch) {
     post_recvs(from, kRecvBatch);
     now_ps_ = cpu_.now_ps();
@@ -276,7 +280,7 @@ void PrimitiveThread::retire(const WorkCompletion& wc) {
     issues_ = false;  // the queue pair is gone
     return;
   }
-  statistics_.operations_ever += slot.retires;
+  if (!options_.counts_receives()) statistics_.operations_ever += slot.retires;
   if (!window_->contains(now_ps_)) return;
   if (!options_.counts_receives()) statistics_.operations += slot.retires;
   statistics_.latency_ps.push_back(now_ps_ - slot.posted_ps);

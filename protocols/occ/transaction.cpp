@@ -6,6 +6,8 @@
 #include <stdexcept>
 
 #include "protocols/checks/report.hpp"
+#include "protocols/occ/messages.hpp"
+#include "protocols/store/cluster_hash.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -94,6 +96,25 @@ OccEngine::RemoteLog& OccEngine::log_at(int node) {
   std::unique_ptr<RemoteLog>& log = logs_[static_cast<std::uint32_t>(node)];
   if (!log) log = std::make_unique<RemoteLog>(*this, store_.layout().log(), node);
   return *log;
+}
+
+/// Who takes more somewhere has to add it here: every take() of an attempt is among these.
+std::size_t Transaction::arena_bytes(const TransactionMaxima& most, bool lock_records) {
+  // Of a record, beside its image and that in the answer to a fetch: a look-up, the answer's head,
+  // Validation.
+  constexpr std::size_t kRecordBytes = 256;
+  static_assert(ClusterHash::kBucketBytes + sizeof(FetchReply) + kValidationBytes <= kRecordBytes);
+  // Of an entry of a log, beside what is written: frames, heads, what closes a LOCK record, the answer.
+  constexpr std::size_t kEntryBytes = 48, kLockingEntryBytes = 96;
+  static_assert(2 * kLogFrameBytes + sizeof(VerdictReply) <= kEntryBytes);
+  static_assert(2 * kLogFrameBytes + sizeof(LogHead) + kCloseBytes + sizeof(VerdictReply) <=
+                kLockingEntryBytes);
+  // All that is written is in the log of every backup, and once more in LOCK records.
+  const std::size_t copies = most.backups + (lock_records ? 1 : 0);
+  const std::size_t entries = most.writes * most.replicas;
+  return whole_lines(most.records * (2 * most.image_b + kRecordBytes) +
+                     copies * log_entry_bytes(most.writes, most.written_b) +
+                     entries * (lock_records ? kLockingEntryBytes : kEntryBytes));
 }
 
 Transaction::Transaction(OccEngine& engine, int coroutine, std::span<std::byte> arena,

@@ -43,8 +43,20 @@ enum class Phase : std::uint8_t { kExecution, kValidation, kLogging, kCommit };
 inline constexpr std::size_t kPhases = 4;
 std::string_view to_string(Phase phase);
 
+/// What one transaction of a workload takes at most.
+struct TransactionMaxima {
+  std::size_t records = 0, writes = 0;
+  std::size_t value_b = 0, image_b = 0;  // of a record
+  std::size_t written_b = 0;             // of the values that it writes, each padded to 8
+  std::size_t replicas = 1;              // of a record
+  std::size_t backups = 0;               // nodes that back up something that it writes
+};
+
 class Transaction final : public WorkedOn {
  public:
+  /// What an attempt may take of its arena, in whole cache lines.
+  static std::size_t arena_bytes(const TransactionMaxima& most, bool lock_records);
+
   /// `arena` is registered memory of the worker, this coroutine's own; `records_max`: one transaction
   /// declares no more. `spare`, as large or empty: for the next attempt while writes that nobody waits for
   /// still read from `arena`.
@@ -138,6 +150,12 @@ class Transaction final : public WorkedOn {
     std::byte* close = nullptr;   // which is built here
   };
   static constexpr std::size_t kCloseBytes = 2 * kLogFrameBytes + sizeof(LogHead);
+  // scratch during Validation: the CAS's old value, then the record's header as READ behind it, then an RPC's
+  // reply.
+  static constexpr std::size_t kOldLockAt = 0;
+  static constexpr std::size_t kHeaderAt = 8;
+  static constexpr std::size_t kReplyAt = 24;
+  static constexpr std::size_t kValidationBytes = 32;
 
   int declare(RecordId record, bool is_write);
   void refuse_wrong(RecordId record, bool is_write);

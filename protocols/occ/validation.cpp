@@ -7,24 +7,13 @@
 
 namespace verbtwin::protocols {
 
-namespace {
-
-// scratch during Validation: the CAS's old value, then the record's header as READ behind it, then an RPC's
-// reply.
-constexpr std::size_t kOldLockAt = 0;
-constexpr std::size_t kHeaderAt = 8;
-constexpr std::size_t kReplyAt = 24;
-constexpr std::size_t kScratchBytes = 32;
-
-}  // namespace
-
 Task<bool> Transaction::lock_write_set() {
   const OccOptions::Validation& options = engine_.options().validation;
   RequestBatch batch(engine_.worker_, options, this);
   prefetch_local(true);
   for (Item& item : items()) {
     if (!item.is_write) continue;
-    item.scratch = take(kScratchBytes);
+    item.scratch = take(kValidationBytes);
     if (engine_.options().execution.lock) continue;  // the fetch has locked it
     item.by_cas = options.lock == LockKind::kCas && !is_local_only(item);
     if (item.by_cas) {
@@ -131,7 +120,7 @@ Task<bool> Transaction::check_read_set() {
   RequestBatch batch(engine_.worker_, options, this);
   for (Item& item : items()) {
     if (item.is_write) continue;
-    item.scratch = take(kScratchBytes);
+    item.scratch = take(kValidationBytes);
     item.asked_by_rpc = !is_local(item) && checks_by_rpc(item);
     if (is_local(item)) {
       check_locally(item);

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cmath>
-#include <string>
 
 #include "backend/user_error.hpp"
 #include "protocols/parameters.hpp"
+#include "protocols/ramp/layout.hpp"
 
 namespace verbtwin::protocols {
 
@@ -48,7 +48,7 @@ json versions_schema(json properties) {
   return properties;
 }
 
-json ramp_schema(const char* algorithm) {
+json ramp_schema(RampAlgorithm algorithm) {
   json properties = versions_schema({});
   properties["get"] = choice("rpc", kGet,
                              "rpc: by `transport`; get_plus: messages by RDMA WRITE into polled buffers; "
@@ -59,12 +59,12 @@ json ramp_schema(const char* algorithm) {
   properties["transport"] = transport_choice("send_recv");
   properties["collect_after_ms"] =
       real(4000, 0, 1e6, "a version is collected so long after it was overwritten");
-  if (std::string(algorithm) == "fast") {
+  if (algorithm == RampAlgorithm::kFast) {
     properties["address_cache"] =
         choice("warm", kAddressesKnown,
                "of get_star, when the run begins; warm: clients know where every key's first version lies");
   }
-  if (std::string(algorithm) == "hybrid") {
+  if (algorithm == RampAlgorithm::kHybrid) {
     properties["bloom_bits"] = number(256, 8, 8192, "of the Bloom filter that each version carries");
     properties["bloom_hashes"] = number(4, 1, 16, "hash functions of the Bloom filter");
   }
@@ -85,13 +85,26 @@ json s2pl_schema() {
 std::span<const RegistryEntry> ramp_entries() {
   static const std::array<RegistryEntry, 4> entries{
       RegistryEntry{"ramp-fast", "RAMP-Fast: read-atomic, versions list their siblings (SIGMOD 2014)",
-                    ramp_schema("fast"), "ramp"},
+                    ramp_schema(RampAlgorithm::kFast), "ramp"},
       RegistryEntry{"ramp-hybrid", "RAMP-Hybrid: read-atomic, versions carry a Bloom filter (SIGMOD 2014)",
-                    ramp_schema("hybrid"), "ramp"},
+                    ramp_schema(RampAlgorithm::kHybrid), "ramp"},
       RegistryEntry{"ramp-small", "RAMP-Small: read-atomic, versions carry nothing (SIGMOD 2014)",
-                    ramp_schema("small"), "ramp"},
+                    ramp_schema(RampAlgorithm::kSmall), "ramp"},
       RegistryEntry{"s2pl", "strict two-phase locking with two-phase commit, by RPC", s2pl_schema(), "ramp"}};
   return entries;
+}
+
+std::uint32_t RampOptions::metadata_b(std::size_t group) const {
+  switch (algorithm) {
+    case RampAlgorithm::kFast:
+      return static_cast<std::uint32_t>((group - 1) * sizeof(SiblingKey));
+    case RampAlgorithm::kHybrid:
+      return (bloom_bits + 63) / 64 * 8;
+    case RampAlgorithm::kSmall:
+    case RampAlgorithm::kS2pl:
+      break;
+  }
+  return 0;
 }
 
 RampOptions RampOptions::from_json(const json& protocol) {

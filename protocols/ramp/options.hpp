@@ -7,6 +7,7 @@
 // read-only during a run. Times in picoseconds.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -57,6 +58,9 @@ struct RampOptions {
   bool uses(Transport wanted) const { return transport == wanted && (get == Get::kRpc || put == Put::kRpc); }
 
   bool uses_sockets() const { return uses(Transport::kEthernetTcp) || uses(Transport::kIpoibTcp); }
+
+  /// Metadata of a version that was written with `group` keys, its own among them.
+  std::uint32_t metadata_b(std::size_t group) const;
 
   /// From the resolved `protocol` object of a scenario. Throws UserError for what cannot be.
   static RampOptions from_json(const nlohmann::json& protocol);

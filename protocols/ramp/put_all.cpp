@@ -33,15 +33,9 @@ void RampClient::choose_timestamp() {
 }
 
 std::uint32_t RampClient::metadata_bytes() const {
-  switch (engine_.options.algorithm) {
-    case RampAlgorithm::kFast:
-      if (engine_.options.sabotage.drop_siblings) return 0;
-      return static_cast<std::uint32_t>((write_count_ - 1) * sizeof(SiblingKey));
-    case RampAlgorithm::kHybrid:
-      return (engine_.options.bloom_bits + 63) / 64 * 8;
-    default:
-      return 0;
-  }
+  const RampOptions& options = engine_.options;
+  if (options.algorithm == RampAlgorithm::kFast && options.sabotage.drop_siblings) return 0;
+  return options.metadata_b(write_count_);
 }
 
 void RampClient::fill_metadata(const Item& item, std::span<std::byte> metadata) const {

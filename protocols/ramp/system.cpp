@@ -32,8 +32,7 @@ void RampSystem::lay_out() {
   l.servers = parameters_.servers == 0 ? shape.nodes : parameters_.servers;
   l.keys = workload_->keys();
   l.value_b = workload_->value_b();
-  if (options.algorithm == RampAlgorithm::kFast) l.metadata_max_b = (group_max - 1) * sizeof(SiblingKey);
-  if (options.algorithm == RampAlgorithm::kHybrid) l.metadata_max_b = (options.bloom_bits + 63) / 64 * 8;
+  l.metadata_max_b = options.metadata_b(group_max);
   l.slots = (l.keys + static_cast<std::uint64_t>(l.servers) - 1) / static_cast<std::uint64_t>(l.servers);
   l.stride_b = static_cast<std::uint32_t>(whole_lines(l.image_b(l.metadata_max_b)));
   // First versions; current ones; those that transactions under way have prepared; overwritten ones.
@@ -112,9 +111,8 @@ std::uint32_t RampSystem::completions() const {
   const ClusterShape& shape = parameters_.shape;
   const int coroutines = parameters_.coroutines;
   const auto one_sided =
-      static_cast<std::uint32_t>(coroutines) * workload_->group_max() +
-      static_cast<std::uint32_t>(shape.nodes * shape.nics_per_node * shape.qps_per_peer) * 8 +
-      buffers_.ring() / 32 * static_cast<std::uint32_t>(shape.nodes);
+      static_cast<std::uint32_t>(coroutines) * workload_->group_max() + Worker::unawaited_completions(shape) +
+      Worker::completions_of_unawaited(buffers_.ring()) * static_cast<std::uint32_t>(shape.nodes);
   return (datagrams_b_ > 0 ? UdRpc::completions(shape, coroutines, datagrams_) : 0) + one_sided + 64;
 }
 

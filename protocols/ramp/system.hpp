@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "backend/cluster.hpp"
-#include "protocols/attempts.hpp"
 #include "protocols/checks/ramp_history.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/program.hpp"
@@ -22,20 +21,14 @@
 #include "protocols/ramp/statistics.hpp"
 #include "protocols/rpc/buffer_rpc.hpp"
 #include "protocols/rpc/ud_rpc.hpp"
+#include "protocols/run_parameters.hpp"
 #include "protocols/workloads/key_groups.hpp"
 
 namespace verbtwin::protocols {
 
-struct RampParameters {
-  ClusterShape shape;
+struct RampParameters : RunParameters {
   int servers = 0;  // nodes 0 .. servers-1 serve and the others are clients; 0: every node is both
-  int coroutines = 1;
-  bool one_clock = true;  // of all nodes; else each has its own
-  std::uint64_t seed = 1;
-  bool check = true;         // record histories for the checks
-  double offered_per_s = 0;  // transactions, to all clients; 0: as many as they take (Arrivals)
   RampOptions options;
-  AttemptObserver* observer = nullptr;  // none: nobody hears of attempts
 };
 
 class RampSystem {

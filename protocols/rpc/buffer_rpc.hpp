@@ -37,12 +37,8 @@ class BufferRpc final : public Rpc {
   /// `peers`: the nodes that this worker has messages from. `memory` lies at the same offset in every node's.
   BufferRpc(Worker& worker, const Shape& shape, std::vector<int> peers, std::span<std::byte> memory);
 
-  void set_handler(std::uint8_t id, Handler handler, void* context) override {
-    handlers_[id] = {handler, context};
-  }
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
-  std::uint32_t payload_max_b() const override { return shape_.payload_max_b; }
 
   /// Once a round: takes a message of each peer that has one. True: there were any.
   bool poll();
@@ -82,7 +78,6 @@ class BufferRpc final : public Rpc {
   std::uint32_t inline_max_b_;
   std::vector<Peer> peers_;      // by node
   std::vector<int> written_to_;  // since the last flush
-  HandlerTable handlers_;
   CallSlots calls_;
   bool accept_torn_ = false;
 };

@@ -14,12 +14,8 @@ class LocalRpc final : public Rpc {
  public:
   explicit LocalRpc(int node) : node_(node) {}
 
-  void set_handler(std::uint8_t id, Handler handler, void* context) override {
-    handlers_[id] = {handler, context};
-  }
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
-  std::uint32_t payload_max_b() const override { return 1U << 31; }
 
   /// Delivers what was waiting when it was called. True: there is more by now.
   bool deliver();
@@ -35,7 +31,6 @@ class LocalRpc final : public Rpc {
   void deliver(const Message& message);
 
   int node_;
-  HandlerTable handlers_;
   CallSlots calls_;
   std::vector<Message> queue_, delivering_;
   std::vector<std::vector<std::byte>> free_bytes_;

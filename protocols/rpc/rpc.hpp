@@ -77,28 +77,28 @@ class RpcCall {
   std::span<const std::byte> arguments_;
 };
 
-/// What serves calls, and the context that it is given with each.
-struct HandlerEntry {
-  void operator()(const RpcCall& call) const { function(context, call); }
-
-  void (*function)(void* context, const RpcCall& call) = nullptr;
-  void* context = nullptr;
-};
-using HandlerTable = std::array<HandlerEntry, 16>;  // by the handler's number
-
 class Rpc {
  public:
+  /// What serves calls, given its context with each.
   using Handler = void (*)(void* context, const RpcCall& call);
 
   virtual ~Rpc() = default;
-  virtual void set_handler(std::uint8_t id, Handler handler, void* context) = 0;
+  void set_handler(std::uint8_t id, Handler handler, void* context) { handlers_[id] = {handler, context}; }
   /// Room for the arguments of a call, to be filled in before anything else is asked of this object; the
-  /// message leaves with the next flush of the worker's round. At most payload_max_b() bytes.
+  /// message leaves with the next flush of the worker's round. At most as many bytes as its carrier takes.
   virtual std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes,
                                     ReplyTarget& reply) = 0;
   /// Room for the answer to a call, likewise; exactly once per call.
   virtual std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) = 0;
-  virtual std::uint32_t payload_max_b() const = 0;
+
+ protected:
+  struct HandlerEntry {
+    void operator()(const RpcCall& call) const { function(context, call); }
+
+    Handler function = nullptr;
+    void* context = nullptr;
+  };
+  std::array<HandlerEntry, 16> handlers_;  // by the handler's number
 };
 
 }  // namespace verbtwin::protocols

@@ -4,7 +4,7 @@
 // Belongs to one Worker and its thread; created after it and destroyed before it. Each round asks the
 // connections once what is ready, and takes at most kReceiveBytes of each that is.
 //
-// A peer is not trusted with lengths: a message is checked against payload_max_b() before anything is kept
+// A peer is not trusted with lengths: a message is checked against kPayloadMaxBytes before anything is kept
 // for it, and memory is taken as its bytes arrive. A peer that sends what this program never does ends the
 // run (std::runtime_error). What waits to be sent is bounded by the calls that coroutines, here and at the
 // peers, may have outstanding; a full connection is written on when it has room.
@@ -26,12 +26,8 @@ class TcpRpc final : public Rpc {
 
   explicit TcpRpc(Worker& worker);
 
-  void set_handler(std::uint8_t id, Handler handler, void* context) override {
-    handlers_[id] = {handler, context};
-  }
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
-  std::uint32_t payload_max_b() const override { return kPayloadMaxBytes; }
 
   /// Once a round: takes what the connections that are ready have. True: there were any.
   bool poll();
@@ -69,7 +65,6 @@ class TcpRpc final : public Rpc {
   Sockets& sockets_;
   std::vector<Peer> peers_;  // by node
   std::vector<std::int32_t> to_flush_;
-  HandlerTable handlers_;
   CallSlots calls_;
   std::vector<SocketReady> ready_;
   std::vector<std::byte> received_;

@@ -139,7 +139,7 @@ TEST(TcpRpc, PiecesOfAnySize) {
 TEST(TcpRpc, LongMessagesCrossANarrowWindow) {
   Servers servers(2, {1 << 30, 1 << 30, 1000});
   std::size_t right = 0;
-  const std::size_t most = servers[0].rpc.payload_max_b();
+  const std::size_t most = TcpRpc::kPayloadMaxBytes;
   servers[0].worker.spawn(call_with(servers[0], 1, {most, 10, 50'000}, right));
   servers[1].worker.spawn(call_with(servers[1], 0, {100'000, 1}, right));
   servers.run();

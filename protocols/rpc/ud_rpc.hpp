@@ -68,12 +68,10 @@ class UdRpc final : public MessageLayer, public Rpc {
         std::uint32_t lkey);
   ~UdRpc() override;
 
-  void set_handler(std::uint8_t id, Handler handler, void* context) override {
-    handlers_[id] = {handler, context};
-  }
   std::span<std::byte> call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) override;
   std::span<std::byte> reply(const RpcOrigin& origin, std::size_t bytes) override;
-  std::uint32_t payload_max_b() const override { return message_max_b(options_.packet_b); }
+  /// The longest message that call() and reply() take.
+  std::uint32_t payload_max_b() const { return message_max_b(options_.packet_b); }
 
   /// A call without an answer. Needs has_credit(node).
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
@@ -156,7 +154,6 @@ class UdRpc final : public MessageLayer, public Rpc {
   std::byte* recv_memory_;
   std::unique_ptr<QueuePair> queue_pair_;
   NumberMap<std::unique_ptr<Peer>> peers_;  // made when first spoken or listened to
-  HandlerTable handlers_;
 
   std::vector<Slot> slots_;
   std::vector<std::int32_t> free_slots_;  // last in, first out: few pages are used

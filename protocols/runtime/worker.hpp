@@ -145,6 +145,16 @@ class Worker final : public Steppable {
     check_queue_pair(device, connected_queue_pairs(queue_pairs, device));
   }
 
+  /// Completions of so many requests in a row on one channel that nobody waits for.
+  static constexpr std::uint32_t completions_of_unawaited(std::uint32_t requests) {
+    return requests / kSignalInterval;
+  }
+  /// Those that a worker must have room for, with channels to every NIC of the cluster.
+  static constexpr std::uint32_t unawaited_completions(const ClusterShape& shape) {
+    return static_cast<std::uint32_t>(shape.nodes * shape.nics_per_node * shape.qps_per_peer) *
+           kSignalsPerChannel;
+  }
+
   bool step() override;
   bool looks_next() const override { return polled_at_ == polled_end_ && round_ == 0; }
   std::int64_t wakes_at_ps() const override { return sleepers_.empty() ? kNever : sleepers_.begin()->first; }
@@ -216,7 +226,8 @@ class Worker final : public Steppable {
   enum class WrKind : std::uint64_t { kOneSided = 0, kRecv = 1, kDatagram = 2 };
 
  private:
-  static constexpr std::uint16_t kSignalInterval = 32;  // unsignalled requests in a row at most
+  static constexpr std::uint16_t kSignalInterval = 32;    // unsignalled requests in a row at most
+  static constexpr std::uint32_t kSignalsPerChannel = 8;  // not polled yet; a send queue has room for fewer
   static constexpr std::size_t kPollBatch = 16;
 
   /// What a full send queue did not take. An inline request's bytes are kept with it: whoever staged it uses

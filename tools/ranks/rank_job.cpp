@@ -251,7 +251,9 @@ class MicroBenchmark final : public RankJob {
       to.put_all(std::span<const std::int64_t>(s.latency_ps));
       to.put(s.operations);
       to.put(s.operations_ever);
+      to.put(s.begun);
       to.put(s.failed);
+      to.put(s.offered);
     }
     return to.take();
   }
@@ -267,7 +269,9 @@ class MicroBenchmark final : public RankJob {
         s.latency_ps = from.get_all<std::int64_t>();
         s.operations = from.get<std::uint64_t>();
         s.operations_ever = from.get<std::uint64_t>();
+        s.begun = from.get<std::uint64_t>();
         s.failed = from.get<std::uint64_t>();
+        s.offered = from.get<std::uint64_t>();
         input.workers.push_back(&s);
       }
     }

@@ -164,7 +164,8 @@ void add_tiles(Page& page, const Json& result) {
       {format_us(number(latency, "p99")) + " us", "99th percentile"}};
   if (!operations) tiles.emplace_back(format_percent(number(result, "abort_ratio")), "of attempts aborted");
   const double offered_per_s = number(member(member(result, "scenario"), "run"), "offered_per_s");
-  if (offered_per_s > 0) tiles.insert(tiles.begin(), {format_si(offered_per_s) + "/s", "offered"});
+  if (offered_per_s > 0)
+    tiles.insert(tiles.begin(), {format_si(offered_per_s) + "/s", operations ? "offered in all" : "offered"});
   page.raw("<div class=\"tiles\">\n");
   for (const auto& [value, what] : tiles)
     page.raw(fmt::format("<div class=\"tile\"><b>{}</b><span class=\"soft\">{}</span></div>\n", value, what));

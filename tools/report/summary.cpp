@@ -180,7 +180,9 @@ void Summary::throughput() {
           : fmt::format("{} {}/s{}", format_si(total), unit,
                         alone ? " at rank 0" : fmt::format(", {}/s per machine", format_si(per_machine)));
   const double offered = number(member(member(result_, "scenario"), "run"), "offered_per_s");
-  const std::string of_offered = offered > 0 ? fmt::format("; {}/s offered", format_si(offered)) : "";
+  const std::string of_offered =
+      offered > 0 ? fmt::format("; {}/s offered{}", format_si(offered), counts_operations() ? " in all" : "")
+                  : "";
   labelled("throughput", fmt::format("{}{} ({} in {} us)", rate, of_offered, format_count(work()),
                                      format_us(number(result_, "window_us"))));
 }

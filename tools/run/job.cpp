@@ -94,6 +94,7 @@ class MicroBenchmark final : public Job {
 
   std::size_t node_memory_bytes() const override { return benchmark_->node_memory_bytes(); }
   void check_device(const DeviceAttributes& device) const override { benchmark_->check_device(device); }
+  bool receives_on_queue_pairs() const override { return benchmark_->receives_on_queue_pairs(); }
 
   protocols::Program& add_node(int, NodeMemory&, const std::vector<WorkerPort*>& ports) override {
     nodes_.push_back(std::make_unique<protocols::BenchmarkNode>(*benchmark_, ports));
@@ -114,13 +115,13 @@ class MicroBenchmark final : public Job {
   std::vector<std::unique_ptr<protocols::BenchmarkNode>> nodes_;
 };
 
-template <typename Parameters>
-Parameters common_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
-  Parameters p;
+protocols::RunParameters run_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
+  protocols::RunParameters p;
   p.shape = shape_of(scenario.cluster);
   p.coroutines = scenario.cluster.coroutines;
   p.seed = scenario.run.seed;
   p.check = scenario.run.check != "none";
+  p.one_clock = scenario.backend == "sim";
   p.offered_per_s = scenario.run.offered_per_s;
   if (control.trace != nullptr) p.observer = control.trace->attempts();
   return p;
@@ -130,10 +131,8 @@ Parameters common_parameters(const scenarios::Scenario& scenario, const RunContr
 
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario,
                                               const RunControl& control) {
-  auto p = common_parameters<protocols::SystemParameters>(scenario, control);
-  p.replicas = scenario.cluster.replicas;
-  p.one_clock = scenario.backend == "sim";
-  p.options = protocols::OccOptions::from_json(scenario.protocol);
+  protocols::SystemParameters p{run_parameters(scenario, control), scenario.cluster.replicas,
+                                protocols::OccOptions::from_json(scenario.protocol)};
   p.options.sabotage = control.sabotage;
   return p;
 }
@@ -149,16 +148,15 @@ const char* what_is_run(const scenarios::Scenario& scenario) {
 }
 
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {
-  auto p = common_parameters<protocols::RampParameters>(scenario, control);
-  p.servers = scenario.cluster.servers;
-  p.one_clock = scenario.backend == "sim";
-  p.options = protocols::RampOptions::from_json(scenario.protocol);
+  protocols::RampParameters p{run_parameters(scenario, control), scenario.cluster.servers,
+                              protocols::RampOptions::from_json(scenario.protocol)};
   p.options.sabotage = control.ramp_sabotage;
   return p;
 }
 
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario) {
-  return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed};
+  return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed,
+          scenario.run.offered_per_s};
 }
 
 std::unique_ptr<Job> make_job(const scenarios::Scenario& scenario, const RunControl& control) {

@@ -26,6 +26,8 @@ class Job {
   virtual std::size_t node_memory_bytes() const = 0;
   /// Throws UserError where the device cannot carry what is sent: what add_node() would refuse.
   virtual void check_device(const DeviceAttributes& device) const = 0;
+  /// Whether messages arrive at connected queue pairs, which threads cannot share then.
+  virtual bool receives_on_queue_pairs() const { return false; }
   /// Makes the next node's program, owned by the job.
   virtual protocols::Program& add_node(int node, NodeMemory& memory,
                                        const std::vector<WorkerPort*>& ports) = 0;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/console/text.hpp"
+
 namespace verbtwin::tools {
 
 namespace {
@@ -16,9 +18,13 @@ double us(std::int64_t ps) {
   return static_cast<double>(ps) / 1e6;
 }
 
+/// Threads that begin transactions, calls or groups.
 double workers_of(const RunInput& input) {
   const scenarios::Cluster& cluster = input.scenario->cluster;
-  return static_cast<double>(cluster.nodes - cluster.servers) * cluster.threads;
+  const json& workload = input.scenario->workload;
+  const int served = workload.value("pattern", "") == "many_to_one" ? 1 : cluster.servers;
+  const int issuing = workload.value("issuing_threads", 0);
+  return static_cast<double>(cluster.nodes - served) * (issuing > 0 ? issuing : cluster.threads);
 }
 
 }  // namespace
@@ -28,7 +34,7 @@ double coroutines_of(const RunInput& input) {
 }
 
 double ended_of(const json& result) {
-  return result.at("committed").get<double>() + result.at("user_aborts").get<double>();
+  return result.value("committed", 0.0) + result.value("user_aborts", 0.0) + result.value("operations", 0.0);
 }
 
 void warn_of_nothing(const RunInput& input, json& result) {
@@ -67,6 +73,36 @@ void warn_of_length(const TransactionsInput& input, json& result) {
       piles_up ? "run.warmup_us and run.measure_us to many milliseconds: more and more coroutines try the "
                  "same records again and again, and rates fall meanwhile"
                : "run.measure_us"));
+}
+
+void warn_of_edges(const OperationsInput& input, json& result) {
+  constexpr double kTolerance = 0.1;
+  std::uint64_t begun = 0, ended = 0, failed = 0;
+  for (const protocols::OperationStatistics* worker : input.workers) {
+    begun += worker->begun;
+    ended += worker->operations;
+    failed += worker->failed;
+  }
+  if (result.contains("warning") || input.partial) return;  // which says more
+  const auto& run = input.scenario->run;
+  if (ended == 0 || failed > 0 || run.warmup_us == 0 || run.offered_per_s > 0) return;
+  if (begun > 0) {
+    const auto [less, more] = std::minmax({static_cast<double>(begun), static_cast<double>(ended)});
+    if (less >= (1 - kTolerance) * more) return;
+    result["warning"].push_back(
+        fmt::format("{} began in the window and {} ended: more were under way at one end of it than at the "
+                    "other; lengthen run.warmup_us and run.measure_us",
+                    format_counted(begun, "operation"), format_count(ended)));
+  } else if (input.scenario->workload.at("name") != "primitive") {
+    const double mean_us = result.at("latency_us").at("mean");
+    const double of_time =
+        static_cast<double>(ended) * mean_us / (us(input.window_ps) * coroutines_of(input));
+    if (std::abs(of_time - 1) <= kTolerance) return;
+    result["warning"].push_back(fmt::format(
+        "latencies add up to {:.0f} % of the coroutines' time: the window is too short beside what is under "
+        "way; lengthen run.measure_us",
+        100 * of_time));
+  }
 }
 
 double offered_to(const json& result) {

@@ -15,14 +15,18 @@ namespace verbtwin::tools {
 /// not known: anything up to as much as a commit of their type.
 void warn_of_length(const TransactionsInput& input, nlohmann::json& result);
 
-/// Of all machines that run transactions.
+/// As many requests begin in a window as end in it, and calls' latencies add up to their coroutines' time, if
+/// it is long beside what is under way.
+void warn_of_edges(const OperationsInput& input, nlohmann::json& result);
+
+/// Of all machines that begin transactions or operations.
 double coroutines_of(const RunInput& input);
 
-/// Transactions that came to their end in the window of a result.
+/// Transactions or operations that came to their end in the window of a result.
 double ended_of(const nlohmann::json& result);
 
-/// Transactions that run.offered_per_s asked for in the window of a result: counted, or as many as are to be
-/// expected where the run was ended early.
+/// Transactions or operations that run.offered_per_s asked for in the window of a result: counted, or as many
+/// as are to be expected where the run was ended early.
 double offered_to(const nlohmann::json& result);
 
 /// Whether as many as that came to their end in it, but for those under way and chance.

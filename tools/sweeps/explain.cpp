@@ -129,7 +129,7 @@ std::string verdict(const Explanation& explanation) {
                   all ? "" : " that was tried", format_percent(least),
                   least > kWorthSaying ? " (twice what another seed changes)" : "");
   if (does_offered_load(base)) {
-    return worth.empty() ? others + ": the time of a transaction is made of many small parts."
+    return worth.empty() ? others + ": the latency is made of many small parts."
                          : fmt::format(
                                "All the load is done; its latency is made longest by {}, each twice as "
                                "good by itself. {}.",

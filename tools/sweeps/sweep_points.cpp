@@ -32,6 +32,7 @@ class Checks {
     check_profiles(scenario);
     check_platform(scenario.cluster);
     check_device(scenario, *job);
+    check_sharing(scenario.cluster, *job);
   }
 
  private:
@@ -65,6 +66,13 @@ class Checks {
       if (!error.pointer().empty()) throw;
       throw UserError("/cluster/nic", error.what());  // a device's own words know of no scenario
     }
+  }
+
+  static void check_sharing(const scenarios::Cluster& cluster, const Job& job) {
+    if (cluster.threads_per_queue_pair == 1 || !job.receives_on_queue_pairs()) return;
+    throw UserError("/cluster/threads_per_queue_pair",
+                    "this workload receives at its connected queue pairs, which threads cannot share then; "
+                    "allowed with it: 1");
   }
 
   std::map<std::string, models::NicProfile> nics_;

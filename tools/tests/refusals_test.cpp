@@ -317,6 +317,12 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
               says("/cluster/coroutines", "32768 requests: fewer coroutines or nodes are allowed"));
   EXPECT_THAT(refused(micro + "echo-ud.json", {"workload.payload_b=4088"}),
               says("/workload/payload_b", "hold 4096 B: up to 4080 B are allowed"));
+  const std::string shared = "cluster.threads_per_queue_pair=2";
+  EXPECT_THAT(refused(micro + "echo-rc-send.json", {shared}),
+              says("/cluster/threads_per_queue_pair", "receives at its connected queue pairs"));
+  EXPECT_THAT(refused(micro + "raw-read.json",
+                      {shared, R"(workload={"name":"primitive","verb":"send","transport":"rc"})"}),
+              says("/cluster/threads_per_queue_pair", "receives at its connected queue pairs"));
   EXPECT_THAT(refused(micro + "multi-object-rpc-read.json", {two_k, "workload.payload_b=4000"}),
               says("/workload/payload_b", "hold 2048 B: two_sided allows up to 2032 B"));
   EXPECT_THAT(
