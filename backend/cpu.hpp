@@ -14,7 +14,7 @@
 
 namespace verbtwin {
 
-/// Work that a host profile prices (models/profile.cpp has the table with unit, range and source of each).
+/// Work that a host profile prices (models/profile.cpp has the table with unit and range of each).
 /// Verbs calls charge the first group themselves; code in protocols/ charges the second.
 enum class Cost : std::uint8_t {
   // by the binding

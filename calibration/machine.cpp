@@ -198,8 +198,7 @@ std::vector<std::string> Machines::names(ProfileKind kind) const {
 
 void Machines::build(const std::string& name) {
   Machine& machine = machines_.at(name);
-  const bool nic = machine.kind == ProfileKind::kNic;
-  machine.document = {{"format", nic ? "verbtwin-nic-profile" : "verbtwin-host-profile"},
+  machine.document = {{"format", format_of(machine.kind)},
                       {"version", 1},
                       {"name", name},
                       {"description", machine.wanted().at("description")}};

@@ -31,9 +31,6 @@ constexpr KindNames kKinds[] = {{ProfileKind::kNic, "verbtwin-nic-profile", "NIC
 const KindNames& names_of(ProfileKind kind) {
   return kKinds[static_cast<std::size_t>(kind)];
 }
-const char* format_of(ProfileKind kind) {
-  return names_of(kind).format;
-}
 
 /// A whole number stands without a fraction, so that messages say 0 and not 0.0.
 json bound(double value) {
@@ -113,6 +110,10 @@ ProfileInfo info_of(const fs::path& file) {
 }
 
 }  // namespace
+
+const char* format_of(ProfileKind kind) {
+  return names_of(kind).format;
+}
 
 const char* to_string(ProfileKind kind) {
   return names_of(kind).name;

@@ -29,6 +29,8 @@ inline constexpr const char* kNotDetermined = "not determined by these, its rang
 enum class ProfileKind { kNic, kHost, kSocket };
 /// "NIC", "host", "socket".
 const char* to_string(ProfileKind kind);
+/// What "format" says in a profile's file.
+const char* format_of(ProfileKind kind);
 
 struct ProfileInfo {
   std::string name;  // what a scenario calls it: the file's name without .json

@@ -25,19 +25,14 @@ class TranslationCache {
     if (page >= numbers_.size()) numbers_.resize(page + 1, kUnused);
     if (numbers_[page] != kUnused) return lru_.touch(numbers_[page]);
     numbers_[page] = lru_.add();
-    ++first_uses_;
     return false;
   }
-
-  std::uint64_t hits() const { return lru_.hits(); }
-  std::uint64_t misses() const { return lru_.misses() + first_uses_; }
 
  private:
   static constexpr std::uint32_t kUnused = ~0U;
   std::uint64_t page_b_;
   std::vector<std::uint32_t> numbers_;  // by page: its number in the cache
   LruCache lru_;
-  std::uint64_t first_uses_ = 0;
 };
 
 }  // namespace verbtwin::models

@@ -1,7 +1,7 @@
 // The scenario schema (scenario.schema.json) as the program carries it, without the names of a catalog.
 //
-// A constant, callable from any thread. Every default and every range of a scenario stands there and nowhere
-// else.
+// A constant, callable from any thread. Every default and every range of a scenario stands there, but for
+// those that the rest of the scenario decides (loader.cpp, catalog.cpp).
 #pragma once
 
 #include <nlohmann/json.hpp>

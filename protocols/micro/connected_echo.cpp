@@ -157,7 +157,7 @@ void ConnectedEcho::answer(int node, std::uint32_t, std::uint32_t what, std::uin
 
 SendWr ConnectedEcho::message(std::uint32_t what, std::uint32_t bytes) {
   cpu_.charge(Cost::kRpcSend);
-  cpu_.charge(Cost::kCopyBlock, bytes / 64);
+  cpu_.charge(Cost::kCopyBlock, bytes / kCacheLineBytes);
   SendWr wr;
   wr.sge = {nullptr, bytes, lkey_};
   if (bytes <= inline_max_b_) wr.flags = kInline;
@@ -238,7 +238,7 @@ void ConnectedEcho::deliver(int node, std::uint32_t number, std::uint32_t what) 
   const bool is_reply = (what & kReplyBit) != 0;
   const std::int64_t taken_ps = cpu_.now_ps();
   cpu_.charge(Cost::kRpcReceive);
-  cpu_.charge(Cost::kCopyBlock, (is_reply ? options_.reply_b : options_.payload_b) / 64);
+  cpu_.charge(Cost::kCopyBlock, (is_reply ? options_.reply_b : options_.payload_b) / kCacheLineBytes);
   if (is_reply) {
     const std::uint32_t coroutine = what % kCoroutines;
     server_time_us_[coroutine] = static_cast<std::uint16_t>((what & ~kReplyBit) / kServerTime_us);

@@ -260,7 +260,7 @@ void MultiObjectThread::call(std::byte* buffer, int node, std::uint64_t record, 
 /// Records are read and written by several threads at once and hold nothing that must agree: each word is
 /// whole, no more. Random ones are in no cache: a read waits for its lines together, a write goes on.
 void MultiObjectThread::serve(const RpcCall& call, bool write) {
-  const std::uint64_t lines = layout_.stride_b / 64;
+  const std::uint64_t lines = layout_.stride_b / kCacheLineBytes;
   cpu_.charge(Cost::kCopyBlock, lines);
   std::byte* record = record_at(load_word(call.arguments().data()));
   std::uint32_t at = 0;

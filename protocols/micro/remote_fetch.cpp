@@ -1,6 +1,7 @@
 #include "protocols/micro/remote_fetch.hpp"
 
 #include "protocols/store/record.hpp"
+#include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
 
@@ -78,7 +79,7 @@ Task<WcStatus> RemoteFetch::call_and_fetch(int node, int coroutine) {
     const std::uint64_t tail = atomic_word(landing + result_b - kFrame_b).load(std::memory_order_acquire);
     if (tail != head) continue;
     cpu_.charge(Cost::kRpcReceive);
-    cpu_.charge(Cost::kCopyBlock, options_.reply_b / 64);
+    cpu_.charge(Cost::kCopyBlock, options_.reply_b / kCacheLineBytes);
     mode(node).fetched(in_vain, static_cast<std::uint16_t>(head));
     co_return WcStatus::kSuccess;
   }
@@ -90,7 +91,7 @@ void RemoteFetch::answer(int node, std::uint32_t number, std::uint32_t what, std
     return;
   }
   cpu_.charge(Cost::kRpcSend);
-  cpu_.charge(Cost::kCopyBlock, options_.reply_b / 64);
+  cpu_.charge(Cost::kCopyBlock, options_.reply_b / kCacheLineBytes);
   std::byte* result = results_.at_server(node, static_cast<int>(what % kCoroutines));
   atomic_word(result + result_bytes(options_) - kFrame_b)
       .store(frame(number, took_us), std::memory_order_release);

@@ -5,11 +5,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace verbtwin::protocols {
+#include "protocols/whole_lines.hpp"
 
-namespace {
-constexpr std::size_t kLineBytes = 64;
-}
+namespace verbtwin::protocols {
 
 TcpRpc::TcpRpc(Worker& worker)
     : cpu_(worker.cpu()),
@@ -29,7 +27,7 @@ std::span<std::byte> TcpRpc::append(int node, const Header& header) {
   to.out.resize(at + sizeof header + header.bytes);
   std::memcpy(to.out.data() + at, &header, sizeof header);
   cpu_.charge(Cost::kRpcSend);
-  cpu_.charge(Cost::kCopyBlock, header.bytes / kLineBytes);
+  cpu_.charge(Cost::kCopyBlock, header.bytes / kCacheLineBytes);
   return {to.out.data() + at + sizeof header, header.bytes};
 }
 
@@ -123,7 +121,7 @@ TcpRpc::Header TcpRpc::checked_header(int node, std::span<const std::byte> bytes
 
 void TcpRpc::serve(int node, const Header& header, std::span<const std::byte> body) {
   cpu_.charge(Cost::kRpcReceive);
-  cpu_.charge(Cost::kCopyBlock, body.size() / kLineBytes);
+  cpu_.charge(Cost::kCopyBlock, body.size() / kCacheLineBytes);
   if (header.kind == Kind::kReply) {
     calls_.take(header.slot).on_reply(body);
   } else {

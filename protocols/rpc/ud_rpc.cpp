@@ -34,7 +34,6 @@ struct MessageHeader {
 };
 
 /// A message costs more for every further cache line that it is written to or read from.
-constexpr std::size_t kLineBytes = 64;
 
 /// Peers that may have something on its way to a worker.
 std::uint32_t peers_of(const ClusterShape& shape) {
@@ -211,7 +210,7 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
   packet.has_reply = packet.has_reply || (flags & kResponseFlag) != 0;
   ++reinterpret_cast<PacketHeader*>(slot_at(slot))->messages;
   cpu_.charge(Cost::kRpcSend);
-  cpu_.charge(Cost::kCopyBlock, bytes / kLineBytes);
+  cpu_.charge(Cost::kCopyBlock, bytes / kCacheLineBytes);
   return {at + sizeof(MessageHeader), bytes};
 }
 
@@ -372,7 +371,7 @@ void UdRpc::take_packet(std::uint32_t recv) {
 void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                   std::span<const std::byte> body) {
   cpu_.charge(Cost::kRpcReceive);
-  cpu_.charge(Cost::kCopyBlock, body.size() / kLineBytes);
+  cpu_.charge(Cost::kCopyBlock, body.size() / kCacheLineBytes);
   if ((flags & kResponseFlag) != 0) {
     calls_.take(slot).on_reply(body);
     return;

@@ -23,9 +23,10 @@
 #include <span>
 #include <string>
 
+#include "protocols/whole_lines.hpp"
+
 namespace verbtwin::protocols {
 
-inline constexpr std::uint32_t kCacheLineBytes = 64;
 inline constexpr std::uint32_t kRecordHeaderBytes = 16;
 inline constexpr std::uint64_t kDeletedBit = 1ULL << 63;  // of a version word
 
