@@ -246,7 +246,7 @@ TEST_F(Csv, WhatProtocolsAreSetToIsSaid) {
 }
 
 TEST_F(Csv, WhatHasNothingPublishedIsRefused) {
-  const auto refused = [this](const std::vector<Row>& rows) {
+  const auto refused = [](const std::vector<Row>& rows) {
     try {
       compare_curves(read(points_of(rows)));
     } catch (const UserError& error) {
@@ -273,7 +273,7 @@ TEST_F(Csv, WhatHasNothingPublishedIsRefused) {
 TEST_F(Csv, OtherTablesAreRefused) {
   EXPECT_THROW(simulated_points(read("a,b\n1,2\n")), UserError);
   EXPECT_THROW(read("# nothing\n"), UserError);
-  const auto refused = [this](const char* rate) {
+  const auto refused = [](const char* rate) {
     std::string csv = sweep_csv({{{{"cluster.coroutines", 1}}, result(1, 32e6)}});
     csv.replace(csv.find("32000000.0"), 10, rate);
     try {
