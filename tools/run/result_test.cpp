@@ -234,126 +234,112 @@ TEST(Warning, IsNoneWhereLatenciesAddUp) {
                    .contains("warning"));
 }
 
-TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
-  scenarios::Scenario scenario = load(kSmallBank, {});
-  scenario.workload = {{"name", "primitive"}};
-  const sim::Usage nothing;
-  OperationsInput input;
-  input.scenario = &scenario;
-  input.window_ps = 1;
-  input.before = input.after = &nothing;
+/// What a micro-benchmark's result is made of: nothing was in use, and each of its workers counted the same.
+struct Operations {
+  explicit Operations(const json& workload, std::size_t workers = 1) : scenario(load(kSmallBank, {})) {
+    scenario.workload = workload;
+    input.scenario = &scenario;
+    input.window_ps = 1;
+    input.before = &before;
+    input.after = &after;
+    input.workers.assign(workers, &worker);
+  }
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+
+  json warnings() const { return make_result(input).value("warning", json::array()); }
+
+  scenarios::Scenario scenario;
+  sim::Usage before, after;
   protocols::OperationStatistics worker;
-  worker.operations = 1;
-  input.workers = {&worker};
+  OperationsInput input;
+};
+
+TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 1;
   const auto warnings = [&](std::uint64_t early, std::uint64_t late) {
-    input.finished_early = early;
-    input.finished_late = late;
-    return make_result(input).value("warning", json::array()).size();
+    run.input.finished_early = early;
+    run.input.finished_late = late;
+    return run.warnings().size();
   };
   EXPECT_EQ(warnings(10'000, 9'600), 0U) << "4 %";
   EXPECT_EQ(warnings(10'000, 9'400), 1U);
   EXPECT_EQ(warnings(9'400, 10'000), 1U);
   EXPECT_EQ(warnings(100, 80), 0U) << "chance";
   EXPECT_EQ(warnings(0, 0), 0U) << "nobody looked";
-  scenario.run.warmup_us = 0;
+  run.scenario.run.warmup_us = 0;
   EXPECT_EQ(warnings(10'000, 9'400), 0U) << "the start was asked for";
 }
 
 TEST(Warning, AWindowThatIsShortBesideWhatIsUnderWaySaysSo) {
-  scenarios::Scenario scenario = load(kSmallBank, {});
-  scenario.workload = {{"name", "primitive"}};
-  const sim::Usage nothing;
-  OperationsInput input;
-  input.scenario = &scenario;
-  input.window_ps = 1;
-  input.before = input.after = &nothing;
-  protocols::OperationStatistics worker;
-  input.workers = {&worker, &worker};
+  Operations run(json{{"name", "primitive"}}, 2);
   const auto warning = [&](std::uint64_t begun, std::uint64_t ended) {
-    worker.begun = begun;
-    worker.operations = ended;
-    return make_result(input).value("warning", json::array()).dump();
+    run.worker.begun = begun;
+    run.worker.operations = ended;
+    return run.warnings().dump();
   };
   EXPECT_THAT(warning(100, 80), testing::HasSubstr("200 operations began in the window and 160 ended"));
   EXPECT_THAT(warning(80, 100), testing::HasSubstr("160 operations began in the window and 200 ended"));
   EXPECT_EQ(warning(100, 91), "[]");
   EXPECT_EQ(warning(0, 100), "[]") << "others began them";
-  worker.failed = 1;
+  run.worker.failed = 1;
   EXPECT_EQ(warning(100, 80), "[]");
-  worker.failed = 0;
-  input.partial = true;
+  run.worker.failed = 0;
+  run.input.partial = true;
   EXPECT_EQ(warning(100, 80), "[]");
-  input.partial = false;
-  scenario.run.warmup_us = 0;
+  run.input.partial = false;
+  run.scenario.run.warmup_us = 0;
   EXPECT_EQ(warning(100, 80), "[]") << "the start was asked for";
 }
 
 TEST(Warning, LatenciesOfCallsAddUpToTheCoroutinesTime) {
-  scenarios::Scenario scenario = load(kSmallBank, {});
-  scenario.workload = {{"name", "echo"}, {"issuing_threads", 1}};
-  scenario.cluster.nodes = 2;
-  scenario.cluster.coroutines = 100;
-  const sim::Usage nothing;
-  OperationsInput input;
-  input.scenario = &scenario;
-  input.window_ps = 1;
-  input.before = input.after = &nothing;
-  protocols::OperationStatistics worker;
-  worker.latency_ps = {1};
-  input.workers = {&worker};
+  Operations run(json{{"name", "echo"}, {"issuing_threads", 1}});
+  run.scenario.cluster.nodes = 2;
+  run.scenario.cluster.coroutines = 100;
+  run.worker.latency_ps = {1};
   const auto warning = [&](std::uint64_t ended) {
-    worker.operations = ended;
-    return make_result(input).value("warning", json::array()).dump();
+    run.worker.operations = ended;
+    return run.warnings().dump();
   };
   EXPECT_EQ(warning(200), "[]") << "200 calls of 1 ps, and as many coroutines for 1 ps";
   EXPECT_EQ(warning(182), "[]");
   EXPECT_THAT(warning(240), testing::HasSubstr("latencies add up to 120 % of the coroutines' time"));
   EXPECT_THAT(warning(160), testing::HasSubstr("latencies add up to 80 %"));
-  scenario.run.offered_per_s = 1e12;
+  run.scenario.run.offered_per_s = 1e12;
   EXPECT_THAT(warning(160), testing::Not(testing::HasSubstr("add up"))) << "coroutines wait for calls";
 }
 
 /// Cores that work and wait for a lock for all of their time hold back an engine that is 87 % full.
 TEST(Bottleneck, ALockThatCoresWaitForIsTheLimitBesideAnEngineThatIsNotQuiteFull) {
-  scenarios::Scenario scenario = load(kSmallBank, {});
-  scenario.cluster.threads_per_queue_pair = 4;
-  sim::Usage nothing, used;
-  nothing.resources = {{"core", {0}}, {"nic_recv", {0}}};
-  nothing.lock_wait_ps = {0};
-  protocols::OperationStatistics worker;
-  worker.operations = 1;
-  OperationsInput input;
-  input.scenario = &scenario;
-  input.window_ps = 1000;
-  input.before = &nothing;
-  input.after = &used;
-  input.workers = {&worker};
+  Operations run(json{{"name", "primitive"}});
+  run.scenario.cluster.threads_per_queue_pair = 4;
+  run.worker.operations = 1;
+  run.input.window_ps = 1000;
+  const auto limit_of = [&](std::vector<std::int64_t> cores_ps, std::vector<std::int64_t> engines_ps,
+                            std::vector<std::int64_t> waited_ps) {
+    const std::vector<std::int64_t> nothing(cores_ps.size());
+    run.before.resources = {{"core", nothing}, {"nic_recv", nothing}};
+    run.before.lock_wait_ps = nothing;
+    run.after.resources = {{"core", cores_ps}, {"nic_recv", engines_ps}};
+    run.after.lock_wait_ps = waited_ps;
+    return make_result(run.input).at("bottleneck").at("resource").get<std::string>();
+  };
   const auto limit = [&](std::int64_t core_ps, std::int64_t engine_ps, std::int64_t waited_ps) {
-    used.resources = {{"core", {core_ps}}, {"nic_recv", {engine_ps}}};
-    used.lock_wait_ps = {waited_ps};
-    return make_result(input).at("bottleneck").at("resource").get<std::string>();
+    return limit_of({core_ps}, {engine_ps}, {waited_ps});
   };
   EXPECT_EQ(limit(580, 870, 410), "queue_pair_lock");
   EXPECT_EQ(limit(580, 870, 200), "nic_recv") << "cores have time left";
   EXPECT_EQ(limit(580, 990, 415), "nic_recv") << "it is full";
   EXPECT_EQ(limit(900, 870, 90), "core") << "they hardly wait";
-  nothing.resources = {{"core", {0, 0}}, {"nic_recv", {0, 0}}};
-  nothing.lock_wait_ps = {0, 0};
-  used.resources = {{"core", {700, 10}}, {"nic_recv", {900, 880}}};
-  used.lock_wait_ps = {0, 300};
-  EXPECT_EQ(make_result(input).at("bottleneck").at("resource"), "nic_recv") << "no core is taken for long";
+  EXPECT_EQ(limit_of({700, 10}, {900, 880}, {0, 300}), "nic_recv") << "no core is taken for long";
 }
 
 TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
-  const scenarios::Scenario scenario = load(kSmallBank, {});
-  const sim::Usage nothing;
-  OperationsInput input;
-  input.scenario = &scenario;
-  input.window_ps = 1;
-  input.before = input.after = &nothing;
-  EXPECT_THAT(make_result(input).at("warning").dump(), testing::HasSubstr("nothing came to its end"));
-  input.partial = true;
-  EXPECT_FALSE(make_result(input).contains("warning")) << "it says partial";
+  Operations run(json{{"name", "primitive"}});
+  EXPECT_THAT(run.warnings().dump(), testing::HasSubstr("nothing came to its end"));
+  run.input.partial = true;
+  EXPECT_EQ(run.warnings().dump(), "[]") << "it says partial";
 }
 
 TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {
