@@ -62,9 +62,9 @@ class Server {
 
   /// Total time of all jobs so far, those that wait included.
   std::int64_t busy_ps() const { return busy_ps_; }
-  /// What of it is done by `at_ps`: what stands in front of the server then is not. Of jobs that are
-  /// announced for later it is not known when before them the server had none: it counts as busy as until
-  /// then.
+  /// What of it is done by `at_ps`: all but the work that stands in front of the server then. Where jobs have
+  /// been announced for later, when it was idle before them is not known: taken is its mean use from 0 to the
+  /// latest of them.
   std::int64_t done_ps(std::int64_t at_ps) const {
     if (at_ps >= latest_ps_) return busy_ps_ - std::max<std::int64_t>(0, backlog_ps_ - (at_ps - latest_ps_));
     const auto share = static_cast<double>(busy_ps_ - backlog_ps_) / static_cast<double>(latest_ps_);

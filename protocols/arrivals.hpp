@@ -1,12 +1,12 @@
-// Arrivals: when a worker's transactions are asked for, where a run is offered a load (open loop) instead of
-// beginning each transaction when the one before has ended (closed loop).
+// Arrivals: when a worker's transactions, calls or groups are asked for, where a run is offered a load (open
+// loop) instead of beginning each when the one before has ended (closed loop).
 //
 // A Poisson process for each worker, drawn ahead: a coroutine with nothing to do takes the next arrival and
 // sleeps until then; one that comes late begins at once. So arrivals are served in their order by as many
 // coroutines as there are, those that find none free wait, and their latency counts that wait (without it, a
 // system that stalls would seem to be asked less: "coordinated omission").
 //
-// Not chosen: think times between a coroutine's transactions (still a closed loop: a slow system is asked
+// Not chosen: think times between what a coroutine does (still a closed loop: a slow system is asked
 // less), and a coroutine that deals arrivals out to the others (a queue and a switch more, in the same
 // order).
 //

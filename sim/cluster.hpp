@@ -63,7 +63,7 @@ struct Usage {
   };
   std::vector<Resource> resources;
   std::vector<Part> parts;
-  std::vector<std::int64_t> lock_wait_ps;  // of each core, for doorbell registers
+  std::vector<std::int64_t> lock_wait_ps;  // of each core, for locks of doorbell registers and queue pairs
   struct LookUps {
     std::uint64_t hits = 0, misses = 0;
     LookUps operator-(const LookUps& before) const { return {hits - before.hits, misses - before.misses}; }

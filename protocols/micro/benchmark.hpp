@@ -21,13 +21,14 @@
 
 namespace verbtwin::protocols {
 
-/// What one worker counts. Latencies in picoseconds, from before the request is built until its completion
+/// What one worker counts. Latencies in picoseconds, from before the request is built (with a
+/// load that is offered, from when it was asked for) until its completion
 /// has been taken; of unsignalled requests none is known.
 struct OperationStatistics {
   std::vector<std::int64_t> latency_ps;  // inside the window
   std::uint64_t operations = 0;          // inside the window
   std::uint64_t operations_ever = 0;
-  std::uint64_t begun = 0;    // inside the window, where one does not begin when another ends; else 0
+  std::uint64_t begun = 0;    // requests posted inside the window; 0 of calls, and where receives count
   std::uint64_t failed = 0;   // operations whose completion was an error
   std::uint64_t offered = 0;  // with a load that is offered: how many were due in the window
 };

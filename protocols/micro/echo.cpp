@@ -262,8 +262,8 @@ RegistryEntry echo_entry() {
              "client asks for replies, until the server is faster");
   p["reads_per_call"] = real(3.2, 1, 64, "server_bypass: READs of a call, one after another, on the average");
   return {"echo",
-          "RPCs with an empty handler over the transport of choice; cluster.coroutines calls in flight per "
-          "thread",
+          "RPCs over the transport of choice; cluster.coroutines calls in flight per thread, at most so many "
+          "where a load is offered",
           {{"properties", p}},
           ""};
 }

@@ -33,8 +33,6 @@ struct MessageHeader {
   std::uint16_t padding;
 };
 
-/// A message costs more for every further cache line that it is written to or read from.
-
 /// Peers that may have something on its way to a worker.
 std::uint32_t peers_of(const ClusterShape& shape) {
   return static_cast<std::uint32_t>(shape.nodes * shape.stands_for);

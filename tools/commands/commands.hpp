@@ -1,4 +1,4 @@
-// The commands of the verbtwin program, one file each (command_<name>.cpp).
+// The commands of the verbtwin program, one file each (<name>.cpp).
 //
 // Each function adds its command to `app`; once `app` has parsed a command line that names it, the command
 // runs and stores its exit code (README.md "Asking questions"). `exit_code` must outlive `app`. Commands

@@ -101,8 +101,8 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
             ? "threads wait for round trips; more requests outstanding may help, or more threads, or, "
               "where a queue pair's window or processing unit is full, more queue pairs "
               "(cluster.qps_per_peer)"
-            : "transactions wait for round trips; more coroutines may help, or, where each of "
-              "them has requests outstanding, more queue pairs");
+            : "coroutines wait for round trips; more of them may help, or, where each has "
+              "requests outstanding, more queue pairs");
   }
   if (resource == "locks") {
     return fmt::format(

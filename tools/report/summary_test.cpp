@@ -237,11 +237,12 @@ TEST(Bottleneck, NamesEveryResourceOfTheContract) {
 
 TEST(Bottleneck, RoundTripsMeanThatNothingIsSaturated) {
   const nlohmann::json waiting = {{"resource", "round_trips"}, {"utilization", 0.41}};
-  EXPECT_EQ(
-      describe_bottleneck(waiting),
-      "Nothing is saturated (the busiest resource is 41.0 % in use): transactions wait for round trips; more "
-      "coroutines may help, or, where each of them has requests outstanding, more queue pairs; `verbtwin "
-      "explain` tries what would.");
+  EXPECT_EQ(describe_bottleneck(waiting),
+            "Nothing is saturated (the busiest resource is 41.0 % in use): coroutines wait for round trips; "
+            "more of "
+            "them may help, or, where each has requests outstanding, more queue pairs; `verbtwin explain` "
+            "tries what "
+            "would.");
   EXPECT_THAT(describe_bottleneck(waiting, "primitive"), HasSubstr("more requests outstanding may help"))
       << "it has no coroutines";
 }

@@ -1,6 +1,6 @@
-// The rules of the tree that a compiler does not check: who includes whom (README.md "Finding your way"), how
-// long a file may be, what must not stay in it. Each rule is a function of a path and a text, shown to catch
-// what it is for; the last test applies all of them to the sources.
+// The rules of the tree that a compiler does not check: who includes whom (for tools/ also tools/README.md),
+// how long a file may be, what must not stay in it. Each rule is a function of a path and a text, shown to
+// catch what it is for; the last test applies all of them to the sources.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -78,6 +78,7 @@ const std::array kFolders = {
     Folder{"tools/sweeps/",
            {"tools/sweeps/", "tools/ranks/", "tools/run/", "tools/report/", "tools/console/", "calibration/",
             "scenarios/", "sim/", "models/", "backend/"}},
+    Folder{"tools/commands/", {"tools/", "calibration/", "scenarios/", "models/", "backend/"}},
     Folder{"tools/", {"tools/", "calibration/", "scenarios/", "protocols/", "sim/", "models/", "backend/"}},
 };
 
