@@ -278,7 +278,8 @@ std::string render_explanation(const Explanation& explanation) {
     text += "* with a warning, which explanation.json has (--out): a longer run may say otherwise\n";
   text += names("no difference", unmoved) + names("not tried", explanation.not_tried) +
           names("cut off", explanation.cut_off);
-  text += "\n" + labelled("limit", verdict(explanation));
+  text += '\n';
+  text += labelled("limit", verdict(explanation));
   if (!explanation.cut_off.empty())
     text += fmt::format("PARTIAL: {} not run, and the verdict is of the others\n",
                         explanation.cut_off.size() == 1 ? "one was" : "some were");
