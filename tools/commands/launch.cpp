@@ -19,6 +19,7 @@
 #include "tools/console/text.hpp"
 #include "tools/ranks/launcher.hpp"
 #include "tools/ranks/rank_options.hpp"
+#include "tools/run/catalog.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 
 namespace verbtwin::tools {
@@ -131,7 +132,7 @@ void add_launch_command(CLI::App& app, int& exit_code) {
   add_scenario_options(*command, options->scenario, options->overrides);
   command->add_option("--local", options->local, "Start that many ranks on this machine")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, most_allowed("cluster.nodes")));
   command
       ->add_option("--hosts", options->hosts,
                    "File with one host, or user@host, a line: a rank on each, over ssh")

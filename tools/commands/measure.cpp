@@ -33,6 +33,7 @@
 #include "tools/console/print.hpp"
 #include "tools/console/text.hpp"
 #include "tools/ranks/launcher.hpp"
+#include "tools/run/catalog.hpp"
 
 namespace verbtwin::tools {
 
@@ -324,18 +325,21 @@ int measure(const MeasureOptions& options) {
 
 /// Which points: flags named as perftest's where they mean the same.
 void add_grid_options(CLI::App& command, MeasuredGrid& grid) {
-  // As the scenario's schema has them: what it would refuse is not found out between two points.
+  // What the scenario's schema would refuse is not found out between two points.
+  const auto most_of = [](const char* key) {
+    return most_allowed(std::string("workload.") + key, "primitive");
+  };
   const auto several = [&](const char* flags, std::vector<int>& values, const char* what, int most) {
     return command.add_option(flags, values, fmt::format("{}; absent: {}", what, fmt::join(values, ",")))
         ->delimiter(',')
         ->type_name("N,...")
         ->check(CLI::Range(1, most));
   };
-  several("-s,--size", grid.sizes, "Payloads in bytes", 1 << 20);
-  several("--threads", grid.threads, "Threads that post, of one rank", 256);
-  several("-t,--tx-depth", grid.windows, "Requests in flight, of a thread", 4096);
-  several("-q,--qp", grid.queue_pairs, "Queue pairs of a thread", 256);
-  several("-l,--post_list", grid.batches, "Requests a doorbell", 512);
+  several("-s,--size", grid.sizes, "Payloads in bytes", most_of("payload_b"));
+  several("--threads", grid.threads, "Threads that post, of one rank", most_allowed("cluster.threads"));
+  several("-t,--tx-depth", grid.windows, "Requests in flight, of a thread", most_of("outstanding"));
+  several("-q,--qp", grid.queue_pairs, "Queue pairs of a thread", most_allowed("cluster.qps_per_peer"));
+  several("-l,--post_list", grid.batches, "Requests a doorbell", most_of("doorbell_batch"));
   command
       .add_option(
           "-I,--inline_size", grid.inline_b,
@@ -348,7 +352,7 @@ void add_grid_options(CLI::App& command, MeasuredGrid& grid) {
                               "absent: {}",
                               grid.signal_interval))
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, most_of("signal_interval")));
   command
       .add_option("--verbs", grid.verbs,
                   fmt::format("What is measured; absent: {}", fmt::join(grid.verbs, ",")))

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "backend/user_error.hpp"
-#include "scenarios/schema.hpp"
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
+#include "tools/run/catalog.hpp"
 
 namespace verbtwin::tools {
 
@@ -54,10 +54,9 @@ void parse_rendezvous(const std::string& text, RankOptions& options) {
 }  // namespace
 
 std::string allowed_ranks(int nodes, int ranks) {
-  const nlohmann::json& most =
-      scenarios::scenario_schema().at("properties").at("cluster").at("properties").at("nodes").at("maximum");
-  return ranks >= 1 && ranks <= most.get<int>() ? fmt::format("{}, or --set cluster.nodes={}", nodes, ranks)
-                                                : fmt::format("{}", nodes);
+  return ranks >= 1 && ranks <= most_allowed("cluster.nodes")
+             ? fmt::format("{}, or --set cluster.nodes={}", nodes, ranks)
+             : fmt::format("{}", nodes);
 }
 
 RankOptions complete_rank(const RankFlags& flags, int nodes) {

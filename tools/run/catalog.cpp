@@ -1,10 +1,15 @@
 #include "tools/run/catalog.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "calibration/profile_file.hpp"
 #include "protocols/registry.hpp"
+#include "scenarios/schema.hpp"
 
 namespace verbtwin::tools {
 
@@ -39,6 +44,17 @@ scenarios::Catalog make_catalog() {
     }
   }
   return catalog;
+}
+
+int most_allowed(const std::string& path, std::string_view workload) {
+  const std::size_t dot = path.find('.');
+  const std::string part = path.substr(0, dot), key = path.substr(dot + 1);
+  if (part != "workload")
+    return scenarios::scenario_schema().at("properties").at(part).at("properties").at(key).at("maximum");
+  const auto entries = protocols::workload_entries();
+  const auto entry = std::ranges::find(entries, workload, &protocols::RegistryEntry::name);
+  if (entry == entries.end()) throw std::out_of_range("no workload " + std::string(workload));
+  return entry->schema.at("properties").at(key).at("maximum");
 }
 
 }  // namespace verbtwin::tools
