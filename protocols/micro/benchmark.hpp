@@ -21,9 +21,9 @@
 
 namespace verbtwin::protocols {
 
-/// What one worker counts. Latencies in picoseconds, from before the request is built (with a
-/// load that is offered, from when it was asked for) until its completion
-/// has been taken; of unsignalled requests none is known.
+/// What one worker counts. Latencies in picoseconds, from before the request is built (with a load that is
+/// offered, from when it was asked for) until its completion has been taken; of unsignalled requests none is
+/// known.
 struct OperationStatistics {
   std::vector<std::int64_t> latency_ps;  // inside the window
   std::uint64_t operations = 0;          // inside the window

@@ -1,6 +1,7 @@
 #include "tools/run/resources.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -80,7 +81,6 @@ Shares shares_of(const RunInput& input, std::string_view resource, const std::ve
   std::vector<double> each;
   for (std::size_t i = 0; i < after_ps.size(); ++i) {
     const std::int64_t earlier = i < before_ps.size() ? before_ps[i] : 0;
-    // Some are told of more than is done yet.
     each.push_back(
         std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(input.window_ps)));
   }
@@ -113,31 +113,28 @@ json qp_cache_hits(const RunInput& input) {
   return {{"hit_ratio", hit_ratio(all.hits, all.misses)}, {"hit_ratio_min", least}};
 }
 
-Shares shares_of_resource(const RunInput& input, std::string_view name) {
-  for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
-    const sim::Usage::Resource& after = input.after->resources[r];
-    if (after.name == name) return shares_of(input, name, input.before->resources[r].busy_ps, after.busy_ps);
-  }
-  return {};
-}
+using SharesByName = std::map<std::string, Shares>;
+constexpr auto kClipped =
+    std::to_array({&Shares::mean, &Shares::max, &Shares::servers, &Shares::clients, &Shares::of_most});
 
 /// Adds what the parts of resources take, and names the cause of `limit` instead of it where one part makes
-/// up a good share: without it, the resource would not be full.
-std::string add_parts(const RunInput& input, const std::string& limit, double limit_share,
-                      const std::function<double(const Shares&)>& judged, json& resources) {
+/// up a good share: without it, the resource would not be full. Parts are counted when they are announced,
+/// `wholes` when they are done, so that a part may seem more than its whole.
+std::string add_parts(const RunInput& input, const SharesByName& wholes, const std::string& limit,
+                      double limit_share, const std::function<double(const Shares&)>& judged,
+                      json& resources) {
   constexpr double kGoodShare = 0.25;
   std::string cause = limit;
   double largest = kGoodShare * limit_share;
-  std::map<std::string, Shares> by_name;  // a part of several resources counts where it takes most
+  SharesByName by_name;  // a part of several resources counts where it takes most
   for (std::size_t i = 0; i < input.after->parts.size(); ++i) {
     const sim::Usage::Part& after = input.after->parts[i];
     Shares shares = shares_of(input, after.name, input.before->parts[i].busy_ps, after.busy_ps);
-    const Shares whole = shares_of_resource(input, after.of);
-    for (double Shares::*part : {&Shares::mean, &Shares::max, &Shares::servers, &Shares::clients})
-      shares.*part = std::min(shares.*part, whole.*part);
     Shares& most = by_name[after.name];
-    for (double Shares::*part : {&Shares::mean, &Shares::max, &Shares::servers, &Shares::clients})
-      most.*part = std::max(most.*part, shares.*part);
+    for (double Shares::*share : kClipped) {
+      shares.*share = std::min(shares.*share, wholes.at(after.of).*share);
+      most.*share = std::max(most.*share, shares.*share);
+    }
     if (after.of == limit && judged(shares) >= largest) {
       largest = judged(shares);
       cause = after.name;
@@ -221,13 +218,13 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
     return shares;
   };
   Busiest all;
-  double core_share = 0;
+  SharesByName wholes;
   for (std::size_t r = 0; r < input.after->resources.size(); ++r) {
     const sim::Usage::Resource& after = input.after->resources[r];
     const Shares shares = judged(after.name, input.before->resources[r].busy_ps, after.busy_ps);
     resources.push_back(utilization_json(after.name, shares));
     all.add(after.name, shares);
-    if (after.name == "core") core_share = shares.of_most;
+    wholes[after.name] = shares;
   }
   const Candidate& busiest = all.find();
   // Where nothing is full, time goes into waiting: of the cores for each other, or for round trips.
@@ -239,7 +236,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
                              (busiest.share < kBrimful && taken > busiest.share);
   const char* const lock =
       input.scenario->cluster.threads_per_queue_pair > 1 ? "queue_pair_lock" : "doorbell";
-  if (cores_hold_it && waiting > 0.2 * core_share && taken >= kSaturated) limit = lock;
+  if (cores_hold_it && waiting > 0.2 * wholes["core"].of_most && taken >= kSaturated) limit = lock;
   if (conflicts_limit(input, result, limit != "round_trips")) limit = "locks";
   if (input.scenario->run.offered_per_s > 0 && keeps_up(input, result)) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
@@ -247,7 +244,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
     return one_machine || busiest.fullest ? shares.max : shares.of_most;
   };
   json& bottleneck = result["bottleneck"];
-  bottleneck["resource"] = add_parts(input, limit, busiest.share, as_limit, resources);
+  bottleneck["resource"] = add_parts(input, wholes, limit, busiest.share, as_limit, resources);
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <sstream>
@@ -333,6 +334,22 @@ TEST(Bottleneck, ALockThatCoresWaitForIsTheLimitBesideAnEngineThatIsNotQuiteFull
   EXPECT_EQ(limit(580, 990, 415), "nic_recv") << "it is full";
   EXPECT_EQ(limit(900, 870, 90), "core") << "they hardly wait";
   EXPECT_EQ(limit_of({700, 10}, {900, 880}, {0, 300}), "nic_recv") << "no core is taken for long";
+}
+
+/// A part is counted when it is announced, and may have more to come than its engine has done.
+TEST(Bottleneck, APartTakesNoMoreThanItsWhole) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 1;
+  run.input.window_ps = 1000;
+  run.before.resources = {{"nic_recv", {0, 0}}};
+  run.before.parts = {{"qp_cache", "nic_recv", {0, 0}}};
+  run.after.resources = {{"nic_recv", {500, 300}}};
+  run.after.parts = {{"qp_cache", "nic_recv", {900, 100}}};
+  const json resources = make_result(run.input).at("resources");
+  const auto part = std::ranges::find_if(resources, [](const json& r) { return r.at("name") == "qp_cache"; });
+  ASSERT_NE(part, resources.end());
+  EXPECT_EQ(part->at("utilization_mean"), 0.4);
+  EXPECT_EQ(part->at("utilization_max"), 0.5);
 }
 
 TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
