@@ -86,9 +86,9 @@ void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterSha
                                     const DeviceAttributes& device) {
   const ConnectedEchoLayout layout(options, shape, coroutines);
   if (layout.reply_b > device.mtu) {
-    throw UserError(options.reply_b == options.payload_b ? "/workload/payload_b" : "/workload/reply_b",
+    throw UserError(options.pointer_to(options.reply_b),
                     "a reply of herd is one datagram, and this device's hold " + std::to_string(device.mtu) +
-                        " B: up to " + std::to_string(device.mtu) + " B are allowed");
+                        " B: so many are allowed, not " + std::to_string(layout.reply_b));
   }
   const std::uint32_t replies = replies_max(shape, layout.ring);
   if (replies > device.max_qp_wr) {

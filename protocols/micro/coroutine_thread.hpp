@@ -65,15 +65,16 @@ class CoroutineThread : public BenchmarkThread {
   }
   int pick_node() { return pick_other_node(random_, port_.node(), port_.shape().nodes); }
 
-  void count(std::int64_t start_ps, WcStatus status) {
+  /// `operations` that began and ended together.
+  void count(std::int64_t start_ps, WcStatus status, std::uint32_t operations = 1) {
     if (status != WcStatus::kSuccess) {
-      ++statistics_.failed;
+      statistics_.failed += operations;
       return;
     }
     const std::int64_t now_ps = cpu_.now_ps();
-    ++statistics_.operations_ever;
+    statistics_.operations_ever += operations;
     if (!window_->contains(now_ps)) return;
-    ++statistics_.operations;
+    statistics_.operations += operations;
     statistics_.latency_ps.push_back(now_ps - start_ps);
   }
 

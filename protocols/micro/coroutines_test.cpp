@@ -56,6 +56,12 @@ class TestRun {
     }
     return sum;
   }
+  /// Connected ones that anything was posted to.
+  std::size_t queue_pairs_used() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(cluster_->fabric().connected_queue_pairs,
+                              [](const FakeQueuePair* qp) { return !qp->posted.empty(); }));
+  }
   std::uint64_t posted() const {
     return posted([](const SendWr&) { return true; });
   }
@@ -220,6 +226,29 @@ TEST(Echo, TheOneServerCallsNobody) {
   }
 }
 
+TEST(Echo, SeveralServersShareTheCalls) {
+  const TestRun run(echo_entry(),
+                    {{"transport", "rc_write_poll"}, {"pattern", "many_to_one"}, {"servers", 2}}, 3);
+  EXPECT_EQ(run.operations_of(0), 0U);
+  EXPECT_EQ(run.operations_of(1), 0U);
+  EXPECT_GT(run.operations_of(2), 100U);
+  EXPECT_EQ(run.unfinished(), 0U);
+  EXPECT_EQ(run.queue_pairs_used(), 4U) << "the caller's to each server, and one of each server's";
+}
+
+TEST(Echo, CallsOfAMessageShareItsWrite) {
+  for (const char* transport : {"ud_send", "rc_write_poll", "rf_rpc"}) {
+    const json workload = {{"transport", transport}, {"payload_b", 10}, {"calls_per_message", 8}};
+    const TestRun run(echo_entry(), workload, 3);
+    EXPECT_GT(run.operations(), 100U) << transport;
+    EXPECT_EQ(run.operations() % 8, 0U) << transport;
+    EXPECT_EQ(run.unfinished(), 0U) << transport;
+    if (std::string(transport) != "rc_write_poll") continue;
+    EXPECT_EQ(run.posted(), run.operations() / 8 * 2) << "a request and a reply";
+    EXPECT_EQ(run.posted(), run.posted([](const SendWr& wr) { return wr.sge.length == 8 * 10 + 8; }));
+  }
+}
+
 TEST(Echo, CallersAreSpreadOverTheServersThreads) {
   EchoOptions options;
   options.pattern = EchoOptions::Pattern::kManyToOne;
@@ -238,6 +267,12 @@ TEST(Echo, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_THROW(TestRun(echo_entry(), {{"issuing_threads", 2}}, 1), UserError) << "a machine has one thread";
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "server_bypass"}, {"process_ns", 1}}, 1), UserError);
   EXPECT_THROW(TestRun(echo_entry(), {{"transport", "rc_send"}, {"coalescing", true}}, 1), UserError);
+  EXPECT_THROW(TestRun(echo_entry(), {{"servers", 2}}, 1), UserError) << "all of symmetric ones serve";
+  EXPECT_THROW(TestRun(echo_entry(), {{"pattern", "many_to_one"}, {"servers", 3}}, 1), UserError)
+      << "who calls?";
+  EXPECT_THROW(TestRun(echo_entry(), {{"transport", "server_bypass"}, {"calls_per_message", 2}}, 1),
+               UserError);
+  EXPECT_THROW(TestRun(echo_entry(), {{"payload_b", 65536}, {"calls_per_message", 2}}, 1), UserError);
 }
 
 }  // namespace

@@ -34,6 +34,8 @@ constexpr auto kTransport =
 constexpr auto kPattern = std::to_array<parameters::Word<Pattern>>(
     {{"symmetric", Pattern::kSymmetric}, {"many_to_one", Pattern::kManyToOne}});
 
+constexpr std::uint32_t kMessageMax_b = 65536;
+
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
   rpc.coalescing = options.coalescing ? Shared::kByRound : Shared::kByNone;
@@ -82,6 +84,11 @@ class Echo final : public Benchmark {
       : options_(EchoOptions::from_json(workload, parameters.shape)),
         parameters_(parameters),
         needs_(echo_needs(options_, parameters.shape, parameters.coroutines)) {
+    if (options_.calls_per_message > 1 && parameters.offered_per_s > 0) {
+      throw UserError("/workload/calls_per_message",
+                      "calls that are asked for one by one would wait for a message to be full: with "
+                      "run.offered_per_s 1 is allowed");
+    }
     needs_.memory_b = whole_lines(needs_.memory_b);
   }
 
@@ -95,7 +102,7 @@ class Echo final : public Benchmark {
   bool receives_on_queue_pairs() const override { return needs_.queue_pairs.max_recv_wr > 1; }
   std::unique_ptr<BenchmarkThread> make_thread(WorkerPort& port) const override;
   int machines() const override {
-    return options_.pattern == Pattern::kSymmetric ? parameters_.shape.nodes : 1;
+    return options_.pattern == Pattern::kSymmetric ? parameters_.shape.nodes : options_.servers;
   }
 
   EchoOptions options_;
@@ -119,16 +126,20 @@ class EchoThread final : public CoroutineThread {
 
  private:
   bool issues() const { return options_.issues(port_.node(), port_.thread(), port_.shape()); }
+  int pick_server() {
+    return options_.servers == 1 ? 0
+                                 : static_cast<int>(random_(static_cast<std::uint32_t>(options_.servers)));
+  }
   void connect() override { transport_->connect(); }
   Task<void> run(int coroutine) override {
     while (issues()) {
       auto next = next_start_ps();
       const std::optional<std::int64_t> start_ps = co_await next;
       if (!start_ps) break;
-      const int node = options_.pattern == Pattern::kSymmetric ? pick_node() : 0;
+      const int node = options_.pattern == Pattern::kSymmetric ? pick_node() : pick_server();
       auto call = transport_->call(node, coroutine);
       const WcStatus status = co_await call;
-      count(*start_ps, status);
+      count(*start_ps, status, options_.calls_per_message);
     }
   }
 
@@ -138,6 +149,35 @@ class EchoThread final : public CoroutineThread {
 
 std::unique_ptr<BenchmarkThread> Echo::make_thread(WorkerPort& port) const {
   return std::make_unique<EchoThread>(*this, port);
+}
+
+void take_servers(EchoOptions& o, const json& workload, const ClusterShape& shape) {
+  o.servers = workload.at("servers");
+  if (o.servers > 1 && o.pattern == Pattern::kSymmetric) {
+    throw UserError("/workload/servers", "every machine of pattern symmetric serves: 1 is allowed");
+  }
+  if (o.servers >= shape.nodes) {
+    throw UserError("/workload/servers", "of " + std::to_string(shape.nodes) +
+                                             " machines one at least calls: up to " +
+                                             std::to_string(shape.nodes - 1) + " are allowed");
+  }
+}
+
+void take_calls_per_message(EchoOptions& o, const json& workload) {
+  o.calls_per_message = workload.at("calls_per_message");
+  if (o.calls_per_message == 1) return;
+  if (o.transport == Transport::kServerBypass) {
+    throw UserError("/workload/calls_per_message", "server_bypass sends no messages: 1 is allowed");
+  }
+  const std::uint32_t most = kMessageMax_b / o.longest_b();
+  if (o.calls_per_message > most) {
+    throw UserError("/workload/calls_per_message", "a message has " + std::to_string(kMessageMax_b) +
+                                                       " B at most: up to " + std::to_string(most) +
+                                                       " calls are allowed");
+  }
+  o.payload_b *= o.calls_per_message;
+  o.reply_b *= o.calls_per_message;
+  o.process_ps *= o.calls_per_message;
 }
 
 }  // namespace
@@ -151,6 +191,8 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
   o.reply_b = workload.at("reply_b");
   if (o.reply_b == 0) o.reply_b = o.payload_b;
   o.process_ps = workload.at("process_ns").get<std::int64_t>() * 1000;
+  take_servers(o, workload, shape);
+  take_calls_per_message(o, workload);
   o.doorbell_batching = workload.at("doorbell_batching");
   o.reply_batching = workload.at("reply_batching");
   o.coalescing = workload.at("coalescing");
@@ -203,10 +245,10 @@ void echo_check_device(const EchoOptions& options, const ClusterShape& shape, in
   } else if (options.transport == Transport::kUdSend) {
     const std::uint32_t most_b = UdRpc::message_max_b(device.mtu);
     if (options.longest_b() > most_b) {
-      throw UserError(options.longest_pointer(),
+      throw UserError(options.pointer_to(options.longest_b()),
                       "a message of ud_send is one datagram, and this device's hold " +
                           std::to_string(device.mtu) + " B: up to " + std::to_string(most_b) +
-                          " B are allowed");
+                          " B are allowed, not " + std::to_string(options.longest_b()));
     }
     UdRpc::check_device(shape, coroutines, rpc_options(options), device);
   }
@@ -235,15 +277,23 @@ RegistryEntry echo_entry() {
       "CPU polls, replies likewise (server-reply); herd: UC WRITE into polled rings, replies by UD SEND; "
       "rf_rpc: requests as rc_write_poll, clients READ the results from the server's memory; "
       "server_bypass: READs only, no server CPU");
-  p["pattern"] = choice("symmetric", kPattern,
-                        "every machine calls all others; the first machine serves the others, which call it");
+  p["pattern"] =
+      choice("symmetric", kPattern,
+             "every machine calls all others; the first machines serve the others, which call them");
+  p["servers"] = number(1, 1, 1023,
+                        "many_to_one: so many machines, the first ones, serve all others, which "
+                        "call any of them");
   p["issuing_threads"] =
       number(0, 0, 256,
              "threads of each machine that call, each its own index at the server; many_to_one: "
              "those of one machine behind those of the one before; 0: all");
-  p["payload_b"] = number(32, 1, 65536, "bytes of a request; ud_send: up to 4080");
-  p["reply_b"] =
-      number(0, 0, 65536, "bytes of a reply; 0: as many as a request; ud_send: up to 4080, herd: 4096");
+  p["calls_per_message"] = number(
+      1, 1, 1024,
+      "calls that a coroutine puts into one message, and the server their replies (a batch, a multi-get): "
+      "payload_b, reply_b and process_ns are of each");
+  p["payload_b"] = number(32, 1, kMessageMax_b, "bytes of a request; ud_send: up to 4080");
+  p["reply_b"] = number(0, 0, kMessageMax_b,
+                        "bytes of a reply; 0: as many as a request; ud_send: up to 4080, herd: 4096");
   p["process_ns"] = number(0, 0, 1'000'000, "what a server's handler takes of its core for each call");
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "

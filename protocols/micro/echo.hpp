@@ -1,6 +1,11 @@
 // echo: RPCs with an empty handler, to compare what carries them (Wei et al., OSDI 2018, figure 3b; Kalia et
-// al., SIGCOMM 2014 and OSDI 2016; RF-RPC, TPDS 2019): a coroutine has one call in flight, to a random other
-// machine or to the one server.
+// al., SIGCOMM 2014 and OSDI 2016; RF-RPC, TPDS 2019): a coroutine has one message of calls in flight, to a
+// random other machine or to a server.
+//
+// Several calls in a message (RF-RPC's batches, a multi-get). Chosen: a message is what a coroutine sends,
+// and as many calls as one says share its fate, so that the number is the scenario's. Rejected: calls of
+// different coroutines put together as they come, which ud_send has (`coalescing`) and whose number is a
+// result; a number that is tuned to a limit of latency, which is a control loop around this one.
 //
 // See the entry's schema for the parameters. EchoTransport belongs to one worker and its thread.
 #pragma once
@@ -28,10 +33,12 @@ struct EchoOptions {
 
   Transport transport = Transport::kUdSend;
   Pattern pattern = Pattern::kSymmetric;
+  int servers = 1;  // kManyToOne: the first machines
   int issuing_threads = 0;
-  std::uint32_t payload_b = 0;
+  std::uint32_t calls_per_message = 1;
+  std::uint32_t payload_b = 0;  // of a message, all of its calls
   std::uint32_t reply_b = 0;
-  std::int64_t process_ps = 0;  // of a handler
+  std::int64_t process_ps = 0;  // of a handler: a message
   bool doorbell_batching = true;
   bool reply_batching = true;      // ud_send
   bool coalescing = false;         // ud_send
@@ -43,10 +50,11 @@ struct EchoOptions {
   static EchoOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);
 
   std::uint32_t longest_b() const { return std::max(payload_b, reply_b); }
-  const char* longest_pointer() const {
-    return payload_b == longest_b() ? "/workload/payload_b" : "/workload/reply_b";
+  const char* pointer_to(std::uint32_t bytes) const {
+    if (calls_per_message > 1) return "/workload/calls_per_message";
+    return bytes == payload_b ? "/workload/payload_b" : "/workload/reply_b";
   }
-  bool is_server_of_all(int node) const { return pattern == Pattern::kManyToOne && node == 0; }
+  bool is_server_of_all(int node) const { return pattern == Pattern::kManyToOne && node < servers; }
   /// The thread of this index calls: on each machine those behind the one before's, so that a server's
   /// threads, each of which serves its own index, share the callers evenly.
   bool issues(int node, int thread, const ClusterShape& shape) const {
@@ -55,7 +63,7 @@ struct EchoOptions {
   }
   /// Threads that call, of all machines.
   int issuers(const ClusterShape& shape) const {
-    return (shape.nodes - (pattern == Pattern::kManyToOne ? 1 : 0)) * issuing_threads;
+    return (shape.nodes - (pattern == Pattern::kManyToOne ? servers : 0)) * issuing_threads;
   }
   /// Thread `thread` of `from` may call its peer on `to`.
   bool calls(int from, int to, int thread, const ClusterShape& shape) const {

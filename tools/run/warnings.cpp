@@ -22,7 +22,8 @@ double us(std::int64_t ps) {
 double workers_of(const RunInput& input) {
   const scenarios::Cluster& cluster = input.scenario->cluster;
   const json& workload = input.scenario->workload;
-  const int served = workload.value("pattern", "") == "many_to_one" ? 1 : cluster.servers;
+  const int served =
+      workload.value("pattern", "") == "many_to_one" ? workload.value("servers", 1) : cluster.servers;
   const int issuing = workload.value("issuing_threads", 0);
   return static_cast<double>(cluster.nodes - served) * (issuing > 0 ? issuing : cluster.threads);
 }
@@ -95,8 +96,8 @@ void warn_of_edges(const OperationsInput& input, json& result) {
                     format_counted(begun, "operation"), format_count(ended)));
   } else if (input.scenario->workload.at("name") != "primitive") {
     const double mean_us = result.at("latency_us").at("mean");
-    const double of_time =
-        static_cast<double>(ended) * mean_us / (us(input.window_ps) * coroutines_of(input));
+    const double at_a_time = coroutines_of(input) * input.scenario->workload.value("calls_per_message", 1);
+    const double of_time = static_cast<double>(ended) * mean_us / (us(input.window_ps) * at_a_time);
     if (std::abs(of_time - 1) <= kTolerance) return;
     result["warning"].push_back(fmt::format(
         "latencies add up to {:.0f} % of the coroutines' time: the window is too short beside what is under "

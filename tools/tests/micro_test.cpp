@@ -222,6 +222,32 @@ double per_operation(const json& result, const char* verb) {
   return result.at("verbs").at(verb).at("count").get<double>() / result.at("operations").get<double>();
 }
 
+TEST(Micro, TwoServersServeTwiceAsMany) {
+  const auto served = [](int servers) {
+    return serve({"cluster.nodes=9", "cluster.coroutines=4", "workload.process_ns=2000",
+                  fmt::format("workload.servers={}", servers)});
+  };
+  const json one = served(1), two = served(2);
+  EXPECT_NEAR(rate(two), rate(one), 0.05 * rate(one)) << "each of them";
+  EXPECT_EQ(two.at("machines"), 2);
+}
+
+/// The message's share of a call's cost goes, the handler's stays.
+TEST(Micro, CallsOfAMessageShareItsCost) {
+  const auto served = [](int calls, int process_ns) {
+    return serve({"cluster.nodes=9", "cluster.coroutines=4", "workload.transport=rc_write_poll",
+                  "workload.payload_b=16", fmt::format("workload.calls_per_message={}", calls),
+                  fmt::format("workload.process_ns={}", process_ns), "workload.doorbell_batching=false",
+                  "run.warmup_us=1000", "run.measure_us=2000"});
+  };
+  EXPECT_NEAR(per_operation(served(1, 0), "write"), 2, 0.05);
+  EXPECT_NEAR(per_operation(served(8, 0), "write"), 2.0 / 8, 0.02);
+  EXPECT_GT(rate(served(8, 0)), 4 * rate(served(1, 0)));
+  const double slow = rate(served(1, 1000));
+  EXPECT_LT(rate(served(8, 1000)), 1.2 * slow);
+  EXPECT_FALSE(served(8, 1000).contains("warning")) << "their latencies add up";
+}
+
 /// Who polled places in memory and took one message of each peer a round would answer a single peer's one by
 /// one, and so be slower where there are two machines only.
 TEST(Micro, AServerAnswersWhatOnePeerSentTogether) {
