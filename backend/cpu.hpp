@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -70,6 +71,13 @@ class Cpu {
     if (line_ps == 0) return;
     stored_ps_ = std::max(stored_ps_, now_ps()) + line_ps * static_cast<std::int64_t>(lines);
   }
+  /// A store that the work charged so far comes before: others see it at now_ps(), in order.
+  virtual void publish_word(std::byte* at, std::uint64_t value) {
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at))
+        .store(value, std::memory_order_release);
+  }
+  /// The work charged so far is yet to be done, as far as memory goes: never so on a real machine.
+  bool is_ahead_of_memory() const { return charged_ps_ > 0; }
   /// Of what is often used, so much needs no kMemoryMiss.
   std::uint64_t last_level_cache_b() const { return prices_.last_level_cache_b; }
   /// Application work given in core cycles, as the papers give it.

@@ -40,10 +40,13 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
       cycles_(workload_->cycles()) {
   refuse_wrong_combinations(parameters_.options);
   const std::vector<TableSpec> tables = workload_->tables();
-  const TransactionMaxima most = maxima_of(*workload_, tables, parameters_);
+  TransactionMaxima most = maxima_of(*workload_, tables, parameters_);
   const LogSpec log = log_spec(most);
+  most.log_entries = entries_max_;
   plan_messages(tables, most, log);
   const OccOptions& options = parameters_.options;
+  awaited_max_ =
+      static_cast<std::uint32_t>(std::max({std::size_t{64}, most.records, most.backups * entries_max_}));
   arena_b_ = Transaction::arena_bytes(most, options.validation.lock == LockKind::kLogRecord);
   // Values that a device may not take inline are read from there after the transaction has ended.
   const bool passive = options.commit.passive_ack && options.commit.primitive == Primitive::kOneSided;
@@ -132,8 +135,8 @@ void System::check_device(const DeviceAttributes& device) const {
 std::uint32_t System::completions() const {
   const ClusterShape& shape = parameters_.shape;
   // Signalled one-sided requests: those awaited, and one in every interval of the passive ones.
-  const auto one_sided =
-      static_cast<std::uint32_t>(parameters_.coroutines) * 64 + Worker::unawaited_completions(shape);
+  const auto one_sided = static_cast<std::uint32_t>(parameters_.coroutines) * awaited_max_ +
+                         Worker::unawaited_completions(shape);
   return UdRpc::completions(shape, parameters_.coroutines, parameters_.options.rpc) + one_sided;
 }
 

@@ -59,6 +59,7 @@ class System {
   PhaseCycles cycles_;
   std::size_t arena_b_ = 0, spare_arena_b_ = 0, rpc_b_ = 0;
   std::size_t entries_max_ = 1;                             // that a transaction needs in one log
+  std::uint32_t awaited_max_ = 0;                           // one-sided requests that one waits for at a time
   std::uint32_t entry_packet_b_ = 0, record_packet_b_ = 0;  // that hold the longest of these; 0: none is sent
   std::uint32_t packet_min_b_ = 0;                          // what the RPC layer's RECVs are reckoned with
 };

@@ -67,7 +67,22 @@ void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_
   busy_until_ps_ = std::max(busy_until_ps_, now_ps - ps) + ps;
 }
 
+void Core::publish_word(std::byte* at, std::uint64_t value) {
+  stores_.push_back({now_ps(), at, value});
+  if (is_ahead_of_memory()) {
+    calendar_.schedule(now_ps(), handler_, index_);
+  } else {
+    store_due();
+  }
+}
+
+void Core::store_due() {
+  for (; !stores_.empty() && stores_.front().at_ps <= calendar_.now_ps(); stores_.pop_front())
+    Cpu::publish_word(stores_.front().at, stores_.front().value);
+}
+
 void Core::run() {
+  if (!stores_.empty()) store_due();
   if (calendar_.now_ps() != scheduled_ps_) return;
   scheduled_ps_ = timer_ps_ = kNever;
   const bool shared = shares_with_ksoftirqd(calendar_.now_ps());

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -38,6 +39,7 @@ class Core final : public Cpu {
   std::uint32_t index() const { return index_; }
 
   void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
+  void publish_word(std::byte* at, std::uint64_t value) override;
   /// Time spent waiting for a lock: it passes, but is no work.
   void wait_ps(std::int64_t ps) {
     charged_ps_ += ps;
@@ -96,6 +98,14 @@ class Core final : public Cpu {
     return softirq_until_ps_ > now_ps && now_ps - softirq_since_ps_ >= kSoftirqBudgetPs;
   }
 
+  /// What it stores when a step has come so far.
+  struct Store {
+    std::int64_t at_ps;
+    std::byte* at;
+    std::uint64_t value;
+  };
+  void store_due();
+
   void schedule(std::int64_t at_ps) {
     scheduled_ps_ = at_ps;
     calendar_.schedule(at_ps, handler_, index_);
@@ -117,6 +127,7 @@ class Core final : public Cpu {
   std::int64_t busy_ps_ = 0;
   std::int64_t waited_ps_ = 0;    // for locks
   std::uint64_t next_wr_id_ = 0;  // at the head of a completion queue, as far as known; 0: none
+  std::deque<Store> stores_;      // to come, in order
 };
 
 }  // namespace verbtwin::sim

@@ -281,6 +281,9 @@ void Transport::handle(std::uint32_t index) {
     case Stage::kReceiverNotReady:
       try_again(index);
       break;
+    case Stage::kReceived:
+      acknowledge_received(index);
+      break;
     case Stage::kLocalCompletion:
       if (SimQueuePair* origin = origin_of(flight(index))) {
         finish(index, *origin, now(), 0);

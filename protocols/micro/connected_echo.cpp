@@ -88,7 +88,8 @@ void ConnectedEcho::check_datagrams(const EchoOptions& options, const ClusterSha
   if (layout.reply_b > device.mtu) {
     throw UserError(options.pointer_to(options.reply_b),
                     "a reply of herd is one datagram, and this device's hold " + std::to_string(device.mtu) +
-                        " B: so many are allowed, not " + std::to_string(layout.reply_b));
+                        " B: up to " + std::to_string(device.mtu) + " B are allowed, not " +
+                        std::to_string(layout.reply_b));
   }
   const std::uint32_t replies = replies_max(shape, layout.ring);
   if (replies > device.max_qp_wr) {

@@ -93,9 +93,8 @@ void RemoteFetch::answer(int node, std::uint32_t number, std::uint32_t what, std
   cpu_.charge(Cost::kRpcSend);
   cpu_.charge(Cost::kCopyBlock, options_.reply_b / kCacheLineBytes);
   std::byte* result = results_.at_server(node, static_cast<int>(what % kCoroutines));
-  atomic_word(result + result_bytes(options_) - kFrame_b)
-      .store(frame(number, took_us), std::memory_order_release);
-  atomic_word(result).store(frame(number, took_us), std::memory_order_release);
+  cpu_.publish_word(result + result_bytes(options_) - kFrame_b, frame(number, took_us));
+  cpu_.publish_word(result, frame(number, took_us));
 }
 
 }  // namespace verbtwin::protocols

@@ -14,6 +14,16 @@ void Transaction::make_log_certain() {
   }
 }
 
+/// Before anything is made of the values, so that what spoils them on their way shows.
+void Transaction::take_written_digests() {
+  if (engine_.history_ == nullptr) return;
+  for (Item& item : items()) {
+    if (!item.is_write) continue;
+    item.written =
+        written_digest(version_to_be(item), {item.image + kRecordHeaderBytes, layout(item).value_b});
+  }
+}
+
 void Transaction::record_history(std::int64_t effect) {
   if (engine_.history_ == nullptr) return;
   std::vector<Access>& reads = engine_.reads_;
@@ -22,10 +32,7 @@ void Transaction::record_history(std::int64_t effect) {
   writes.clear();
   for (const Item& item : items()) {
     reads.push_back({item.record, writes_of(item.version), item.digest});
-    if (!item.is_write) continue;
-    const std::span<const std::byte> value(item.image + kRecordHeaderBytes, layout(item).value_b);
-    const std::uint64_t version = version_to_be(item);
-    writes.push_back({item.record, writes_of(version), written_digest(version, value)});
+    if (item.is_write) writes.push_back({item.record, writes_of(version_to_be(item)), item.written});
   }
   engine_.history_->commit(reads, writes, effect, {memory_begin_ps_, engine_.cpu_.now_ps()});
 }

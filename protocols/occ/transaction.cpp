@@ -1,7 +1,6 @@
 #include "protocols/occ/transaction.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <limits>
 #include <stdexcept>
 
@@ -111,7 +110,7 @@ std::size_t Transaction::arena_bytes(const TransactionMaxima& most, bool lock_re
                 kLockingEntryBytes);
   // All that is written is in the log of every backup, and once more in LOCK records.
   const std::size_t copies = most.backups + (lock_records ? 1 : 0);
-  const std::size_t entries = most.writes * most.replicas;
+  const std::size_t entries = most.backups * most.log_entries + (lock_records ? most.writes : 0);
   return whole_lines(most.records * (2 * most.image_b + kRecordBytes) +
                      copies * log_entry_bytes(most.writes, most.written_b) +
                      entries * (lock_records ? kLockingEntryBytes : kEntryBytes));
@@ -138,13 +137,18 @@ WaitGroup& Transaction::begin() {
   phase_ = Phase::kExecution;
   begin_ps_ = phase_start_ps_ = engine_.cpu_.now_ps();
   memory_begin_ps_ = engine_.cpu_.memory_now_ps();
+  begun_ = engine_.worker_.resumed();
   return buffers_->in_use;
 }
 
 std::byte* Transaction::take(std::size_t bytes) {
   std::byte* at = buffers_->arena.data() + arena_used_;
   arena_used_ += whole_words(bytes);
-  assert(arena_used_ <= buffers_->arena.size());
+  // In every build: behind it lie what other transactions have read.
+  if (arena_used_ > buffers_->arena.size()) {
+    throw std::logic_error("a transaction takes more than the " + std::to_string(buffers_->arena.size()) +
+                           " B that it was reckoned to take");
+  }
   return at;
 }
 
@@ -221,11 +225,20 @@ void Transaction::prefetch_rest() const {
 }
 
 Task<bool> Transaction::commit(std::int64_t effect) {
+  take_written_digests();
   const TruncateAfter truncate_after = options().truncate_after;
   if (truncate_after == TruncateAfter::kExecution) {
     release_locks();
     co_return true;
   }
+  // With all of its records on this machine it has not waited for anything: others' changes during Execution,
+  // and later its locks, would be seen by nobody.
+  const bool takes_time = writes_ || item_count_ > 1;
+  if (takes_time) {
+    auto executed = engine_.worker_.catch_up(begun_);
+    co_await executed;
+  }
+  const std::uint64_t resumed = engine_.worker_.resumed();
   auto locking = logs_lock_records() ? lock_by_log_records() : lock_write_set();
   const bool locked = co_await locking;
   auto checking = check_read_set();
@@ -252,6 +265,10 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   }
   // A log that is kept and not applied is all there is of the transaction until the backups have it.
   if (logs_at_coordinator) make_log_certain();
+  if (writes_) {
+    auto logged = engine_.worker_.catch_up(resumed);
+    co_await logged;
+  }
   auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);
@@ -261,6 +278,8 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   if (!logged) phase_ps_[static_cast<std::size_t>(Phase::kLogging)] = 0;
   if (!writes_) phase_ps_[static_cast<std::size_t>(Phase::kCommit)] = 0;
   if (!writes_ && item_count_ == 1) phase_ps_[static_cast<std::size_t>(Phase::kValidation)] = 0;
+  log_entries_.clear();
+  for (Item& item : items()) item.locked = false;
   co_return true;
 }
 

@@ -50,6 +50,7 @@ struct TransactionMaxima {
   std::size_t written_b = 0;             // of the values that it writes, each padded to 8
   std::size_t replicas = 1;              // of a record
   std::size_t backups = 0;               // nodes that back up something that it writes
+  std::size_t log_entries = 1;           // that hold all of it, in each of their logs
 };
 
 class Transaction final : public WorkedOn {
@@ -98,6 +99,7 @@ class Transaction final : public WorkedOn {
     return options().truncate_after == TruncateAfter::kNone ||
            options().truncate_after == TruncateAfter::kCommitWithoutLogging;
   }
+  /// Instead of it, or behind it: of what has been committed there is nothing left to release.
   void abandon() { release_locks(); }
 
   AbortReason abort_reason() const { return reason_; }
@@ -118,6 +120,7 @@ class Transaction final : public WorkedOn {
     std::uint64_t slot = 0;
     std::uint64_t version = 0;     // the version word as fetched
     std::uint64_t digest = 0;      // of the value read
+    std::uint64_t written = 0;     // of the value to be written, as the application left it; for the history
     std::byte* local = nullptr;    // the record itself, if it is this node's
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
@@ -256,6 +259,7 @@ class Transaction final : public WorkedOn {
   bool logs_lock_records() const { return options().validation.lock == LockKind::kLogRecord; }
 
   // commit.cpp
+  void take_written_digests();
   void record_history(std::int64_t effect);
   void make_log_certain();
   Task<bool> update_backups();
@@ -287,6 +291,7 @@ class Transaction final : public WorkedOn {
   std::size_t executed_ = 0;  // items fetched so far
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t begin_ps_ = 0, memory_begin_ps_ = 0, phase_start_ps_ = 0;
+  std::uint64_t begun_ = 0;  // what the worker had resumed when it began
   Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
   std::uint32_t locations_cached_ = 0, locations_missed_ = 0;

@@ -12,6 +12,7 @@
 
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/database_for_test.hpp"
+#include "protocols/occ/messages.hpp"
 
 namespace verbtwin::protocols {
 namespace {
@@ -82,6 +83,15 @@ TEST_P(TransactionTest, InstallsItsWritesAndUnlocks) {
     EXPECT_EQ(inspect(layout, db.record(id)).state, RecordState::kStable);
     EXPECT_EQ(db.record(id)[kRecordHeaderBytes + 99], std::byte{7}) << "the rest of the value is what it was";
   }
+}
+
+/// A workload may still call its transaction off when it has committed: others hold the locks by then.
+TEST_P(TransactionTest, ThereIsNothingToAbandonBehindACommit) {
+  ASSERT_TRUE(run(0, {.reads = {}, .writes = all, .add = 10, .seen = {}}).committed);
+  for (const RecordId id : all) store_word(db.record(id), 77);
+  db.transaction(0).abandon();
+  db.run();
+  for (const RecordId id : all) EXPECT_EQ(lock_of(id), 77U) << to_string(id);
 }
 
 /// Results leave out who had no such phase, by its time.
@@ -341,6 +351,23 @@ TEST(TransactionLogs, WaitingForRoomDoesNotHoldUpTheWorker) {
 }
 
 /// In every build: what would follow is lost memory, or a lock that its holder waits for.
+/// Every backup's log has all that is written, in as many entries as it takes, each with frames and an
+/// answer.
+TEST(TransactionLogs, TheArenaHoldsTheEntriesOfEveryBackup) {
+  TransactionMaxima most;
+  most.records = most.writes = 64;
+  most.value_b = 1024;
+  most.image_b = RecordLayout(1024).image_b;
+  most.written_b = most.writes * most.value_b;
+  most.replicas = 3;
+  most.backups = 128;
+  most.log_entries = 22;
+  const std::size_t images_b = most.records * (2 * most.image_b + sizeof(FetchReply));
+  const std::size_t records_b = log_entry_bytes(most.writes, most.written_b) - log_entry_bytes(0, 0);
+  const std::size_t entries_b = most.log_entries * (log_entry_bytes(0, 0) + sizeof(VerdictReply));
+  EXPECT_GE(Transaction::arena_bytes(most, false), images_b + most.backups * (records_b + entries_b));
+}
+
 TEST_P(TransactionTest, WhatAWorkloadMayNotDeclareIsRefused) {
   using testing::HasSubstr;
   constexpr std::uint64_t kRecordsMax = 64;  // a Transaction's where it is not told

@@ -46,7 +46,11 @@ bool Worker::step() {
     }
     round_ = ready_.size();
   }
-  if (polled_at_ < polled_end_) {
+  if (!catching_up_.empty()) {
+    const std::coroutine_handle<> next = catching_up_.front();
+    catching_up_.pop_front();
+    next.resume();
+  } else if (polled_at_ < polled_end_) {
     handle(polled_[polled_at_++]);
     if (polled_at_ == polled_end_ && !backlogs_.empty()) post_backlogs();
   } else if (round_ > 0) {
@@ -55,7 +59,7 @@ bool Worker::step() {
     ready_.pop_front();
     resume(next);
   }
-  if (polled_at_ < polled_end_ || round_ > 0) return true;
+  if (!looks_next()) return true;
   const bool messages_left = messages_ != nullptr && messages_->flush();
   return messages_left || !ready_.empty() || memory_has_more_ || wakes_at_ps() <= cpu_.now_ps();
 }

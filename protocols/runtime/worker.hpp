@@ -156,7 +156,9 @@ class Worker final : public Steppable {
   }
 
   bool step() override;
-  bool looks_next() const override { return polled_at_ == polled_end_ && round_ == 0; }
+  bool looks_next() const override {
+    return polled_at_ == polled_end_ && round_ == 0 && catching_up_.empty();
+  }
   std::int64_t wakes_at_ps() const override { return sleepers_.empty() ? kNever : sleepers_.begin()->first; }
   std::uint64_t next_wr_id() const override {
     return polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
@@ -203,6 +205,21 @@ class Worker final : public Steppable {
   YieldUnlessWaited yield_unless_waited(std::uint64_t since) { return {{*this}, since}; }
   /// How often it has resumed any coroutine.
   std::uint64_t resumed() const { return resumed_; }
+
+  /// co_await worker.catch_up(since), `since` as above: what the coroutine reads and writes next is as of
+  /// now, not of when its step began. A simulated core is ahead of memory by what it has charged, and a
+  /// transaction that waits for nobody would meet nobody either. Nothing else of this worker goes first. On a
+  /// real machine, and for who has waited (a new step began then), it does nothing.
+  struct CatchUp {
+    Worker& worker;
+    std::uint64_t since;
+    bool await_ready() const noexcept {
+      return worker.resumed_ != since || !worker.cpu_.is_ahead_of_memory();
+    }
+    void await_suspend(std::coroutine_handle<> coroutine) { worker.catching_up_.push_back(coroutine); }
+    void await_resume() const noexcept {}
+  };
+  CatchUp catch_up(std::uint64_t since) { return {*this, since}; }
 
   /// co_await worker.sleep_until(at_ps): goes on in the first round that begins no earlier; until then it
   /// takes nothing of the core.
@@ -273,6 +290,7 @@ class Worker final : public Steppable {
   std::vector<SendWr> gathered_;
   std::vector<Backlog> backlogs_;  // of the channels that have one
   std::deque<std::coroutine_handle<>> ready_;
+  std::deque<std::coroutine_handle<>> catching_up_;                // the next steps are theirs
   std::multimap<std::int64_t, std::coroutine_handle<>> sleepers_;  // by when; those of one time in order
   std::vector<Task<void>> roots_;
   bool memory_has_more_ = false;

@@ -133,6 +133,40 @@ TEST_F(WorkerTest, WhoHasWaitedGoesOn) {
   EXPECT_EQ(steps, 2);
 }
 
+Task<void> catch_up_and_note(Worker& worker, std::vector<int>& out, int value) {
+  const std::uint64_t resumed = worker.resumed();
+  out.push_back(value);
+  worker.cpu().charge_ps(1000);
+  auto caught_up = worker.catch_up(resumed);
+  co_await caught_up;
+  out.push_back(-value);
+}
+
+TEST_F(WorkerTest, WhoCatchesUpTakesAStepOfItsOwnAndTheNextOne) {
+  std::vector<int> out;
+  worker.spawn(catch_up_and_note(worker, out, 1));
+  worker.spawn(catch_up_and_note(worker, out, 2));
+  EXPECT_TRUE(worker.step());
+  EXPECT_THAT(out, ElementsAre(1));
+  EXPECT_FALSE(worker.looks_next());
+  run(worker);
+  EXPECT_THAT(out, ElementsAre(1, -1, 2, -2));
+}
+
+Task<void> catch_up_at_once(Worker& worker, int& steps) {
+  worker.cpu().now_ps();  // nothing is charged any more, as on a real machine
+  auto caught_up = worker.catch_up(worker.resumed());
+  co_await caught_up;
+  ++steps;
+}
+
+TEST_F(WorkerTest, WhoIsNotAheadHasNothingToCatchUp) {
+  int steps = 0;
+  worker.spawn(catch_up_at_once(worker, steps));
+  worker.step();
+  EXPECT_EQ(steps, 1);
+}
+
 Task<void> sleep_and_note(Worker& worker, std::vector<int>& out, std::int64_t at_ps, int number) {
   auto sleep = worker.sleep_until(at_ps);
   co_await sleep;

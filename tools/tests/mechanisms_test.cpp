@@ -96,6 +96,20 @@ TEST(Mechanism, MoreReadsOutstandingAreSlowerBecauseOfTheWqeCache) {
 
 /// Bursts may queue, but where a server is full no time of it is lost: by the closed form, a job takes it
 /// `100 ns`.
+/// Its ACK too finds that the WQE is gone, however long its payload waits on its way to memory.
+TEST(Mechanism, ASendIsNoFasterThanAWriteBecauseOfTheWqeCache) {
+  const auto sends = [](const NicProfile& nic, const char* verb) {
+    return rate(nic, host("xeon-e5-2650v4"),
+                {"cluster.nodes=2", "cluster.threads=8", fmt::format("workload.verb={}", verb),
+                 "workload.outstanding=128", "run.warmup_us=1000", "run.measure_us=500"});
+  };
+  NicProfile cx3 = nic("connectx-3");
+  EXPECT_LT(sends(cx3, "send"), sends(cx3, "write"));
+  const double missing = sends(cx3, "send");
+  cx3.wqe_cache_entries = kNever;
+  EXPECT_GT(sends(cx3, "send"), 1.2 * missing);
+}
+
 TEST(Mechanism, AFullEngineLosesNothingToBursts) {
   NicProfile engines = nic("ideal");
   engines.send_wqe_ns = 100;

@@ -222,6 +222,21 @@ double per_operation(const json& result, const char* verb) {
   return result.at("verbs").at(verb).at("count").get<double>() / result.at("operations").get<double>();
 }
 
+/// What takes one way only cannot come later than what is fetched.
+TEST(Micro, NoResultIsFetchedBeforeItIsThere) {
+  const auto latency_us = [](const char* transport, int process_ns) {
+    const json result =
+        run(kEcho, {"cluster.nodes=2", "cluster.threads=1", "cluster.coroutines=1", "cluster.nics_per_node=1",
+                    "workload.pattern=many_to_one", "cluster.nic=ideal", "cluster.host=ideal-host",
+                    fmt::format("workload.transport={}", transport),
+                    fmt::format("workload.process_ns={}", process_ns)});
+    return result.at("latency_us").at("mean").get<double>();
+  };
+  for (const int process_ns : {0, 500, 1000, 1500}) {
+    EXPECT_GE(latency_us("rf_rpc", process_ns), latency_us("rc_write_poll", process_ns)) << process_ns;
+  }
+}
+
 TEST(Micro, TwoServersServeTwiceAsMany) {
   const auto served = [](int servers) {
     return serve({"cluster.nodes=9", "cluster.coroutines=4", "workload.process_ns=2000",
