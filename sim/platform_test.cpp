@@ -247,6 +247,47 @@ TEST(PlatformXml, WhatMakesSimGridAbortIsRefused) {
               HasSubstr("Function 'f' not registered"));
 }
 
+/// SimGrid's words begin with the file.
+TEST(PlatformXml, ALineOfTheFileIsNamedOnce) {
+  const std::string message =
+      refusal(zone_xml("\n<link id=\"l\" bandwidth=\"1Gbs\" latency=\"1us\"/>" + kRoutes));
+  EXPECT_EQ(message.find("refused.xml"), message.rfind("refused.xml")) << message;
+  EXPECT_THAT(message, EndsWith("refused.xml:5: unknown unit: Gbs; allowed: of a bandwidth Bps, kBps, MBps, "
+                                "GBps, bps, kbps, Mbps, Gbps; of a latency s, ms, us, ns, ps; of a speed f, "
+                                "kf, Mf, Gf"));
+}
+
+TEST(PlatformXml, ElementsThatAreTooDeepAreRefused) {
+  const auto nested = [](int zones) {
+    std::string before, after;
+    for (int zone = 2; zone <= zones; ++zone) {
+      before += "<zone id=\"z" + std::to_string(zone) + "\" routing=\"Full\">\n";
+      after += "</zone>";
+    }
+    const std::string body = zone_xml(kRoutes);
+    const std::size_t begin = body.find("<zone"), end = body.find("</platform>");
+    return platform_xml(before + body.substr(begin, end - begin) + after);
+  };
+  EXPECT_EQ(refusal(nested(96)), "(accepted)") << "platform, zones, route, link_ctn";
+  EXPECT_THAT(refusal(nested(101)),
+              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+  EXPECT_THAT(refusal(nested(600)),
+              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+}
+
+TEST(PlatformXml, DragonfliesThatSimGridGetsWrongAreRefused) {
+  const auto dragonfly = [](const std::string& shape, int hosts) {
+    return refusal(platform_xml(
+        R"(<cluster id="c" prefix="n-" suffix="" radical="0-)" + std::to_string(hosts - 1) +
+        R"(" speed="1Gf" bw="1GBps" lat="1us" topology="DRAGONFLY" topo_parameters=")" + shape + "\"/>"));
+  };
+  EXPECT_EQ(dragonfly("2,1;1,1;2,1;2", 8), "(accepted)");
+  EXPECT_THAT(dragonfly("2,1; 2,1 ;2,1;2", 16),
+              HasSubstr("refused.xml:2: SimGrid finds wrong ways through a dragonfly of 2 groups, 2 chassis "
+                        "and 2 routers; allowed: 1 chassis and as many routers as groups, or "));
+  EXPECT_THAT(dragonfly("3,1;1,1;2,1;1", 6), HasSubstr("refused.xml:2: SimGrid finds wrong ways"));
+}
+
 TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
   EXPECT_THAT(refusal(zone_xml(kRoutes), 4), EndsWith("it has 3 of the 4 hosts that the cluster needs"));
   EXPECT_THAT(refusal(platform_xml("")), EndsWith("it has 0 of the 2 hosts that the cluster needs"));
