@@ -293,10 +293,11 @@ void check_topology(const std::filesystem::path& xml, const Tag& tag) {
   if (chassis == 1 && groups <= routers) return;
   refuse_at(
       xml, tag.line,
-      fmt::format("SimGrid finds wrong ways through a dragonfly of {} groups, {} chassis and {} routers; "
-                  "allowed: 1 chassis and as many routers as groups, or \"topology\": \"dragonfly\" of "
-                  "cluster.network, without a platform",
-                  groups, chassis, routers));
+      fmt::format(
+          "SimGrid finds wrong ways through a dragonfly of {} groups, {} chassis and {} routers; "
+          "allowed: 1 chassis and at least as many routers as groups, or \"topology\": \"dragonfly\" of "
+          "cluster.network, without a platform",
+          groups, chassis, routers));
 }
 
 /// Whether it is of a profile. SimGrid refuses the other elements that would do more than say what is there:
