@@ -32,8 +32,12 @@ double Arrivals::draw_ps(std::int64_t now_ps, const Window& window) {
 
 std::uint64_t Arrivals::count(const Window& window) {
   constexpr double kDrawnMost = 1e5;  // of a backlog beyond that its expected length is as good
-  const auto end_ps = static_cast<double>(window.end_ps);
-  if (const double rest = (end_ps - at_ps_) / mean_ps_; rest > kDrawnMost) {
+  const auto begin_ps = static_cast<double>(window.begin_ps), end_ps = static_cast<double>(window.end_ps);
+  const auto expected_until = [&](double ps) { return (ps - at_ps_) / mean_ps_; };
+  // What was due before the window is not asked for, and the process does not remember it.
+  if (expected_until(begin_ps) > kDrawnMost) at_ps_ = begin_ps;
+  while (at_ps_ < begin_ps) draw_ps(0, window);
+  if (const double rest = expected_until(end_ps); rest > kDrawnMost) {
     drawn_in_window_ += static_cast<std::uint64_t>(std::min(rest, 1e18));
     at_ps_ = end_ps;
   }

@@ -65,6 +65,26 @@ TEST(Arrivals, AreCountedWhetherTakenOrNot) {
   }
 }
 
+TEST(Arrivals, OfABacklogOnlyTheWindowsAreCounted) {
+  constexpr std::int64_t kWarmupPs = 10'000'000'000;
+  for (const double expected : {1e4, 1e6}) {
+    for (const std::int64_t begin_ps : {std::int64_t{0}, std::int64_t{1'000'000}, kWarmupPs}) {
+      const Window window{.begin_ps = begin_ps,
+                          .end_ps = begin_ps + static_cast<std::int64_t>(expected * 100)};
+      FakeCluster cluster{ClusterShape{.nodes = 1}};
+      Worker worker{cluster.port(), 16};
+      Arrivals arrivals(1e10, 1, 3);  // every 100 ps
+      std::vector<std::int64_t> taken;
+      worker.spawn(take(arrivals, worker, window, 1, taken));
+      worker.step();
+      worker.cpu().charge_ps(2 * kWarmupPs);
+      while (worker.step()) continue;
+      EXPECT_NEAR(static_cast<double>(arrivals.count(window)), expected, 4 * std::sqrt(expected))
+          << "from " << begin_ps;
+    }
+  }
+}
+
 TEST(Arrivals, AreAsManyAsAskedForAndComeAtRandom) {
   constexpr std::size_t kMost = 20'000;
   const std::vector<std::int64_t> at_ps = arrivals_of(1e12 / kMeanPs, 1, 3, kMost);

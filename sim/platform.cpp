@@ -17,6 +17,7 @@
 
 #include "backend/user_error.hpp"
 #include "sim/platform_file.hpp"
+#include "sim/switch_zone.hpp"
 
 namespace verbtwin::sim {
 
@@ -193,68 +194,21 @@ std::unique_ptr<Platform> Platform::star(const StarParameters& p) {
   return platform;
 }
 
-namespace {
-
-double bytes_per_s(const StarParameters& ports) {
-  return ports.link_gbps * 1e9 / 8;
-}
-double hop_s(const StarParameters& ports) {
-  return static_cast<double>(ports.switch_ps + ports.cable_ps) / kPsPerSecond;
-}
-
-/// Puts a host into every place of one of SimGrid's clusters; there may be more places than ports.
-s4u::ClusterCallbacks fill(std::vector<s4u::Host*>& hosts) {
-  return s4u::ClusterCallbacks(
-      [&hosts](s4u::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
-        hosts.at(id) = zone->create_host(fmt::format("port-{}", id), kHostFlops)->seal();
-        return std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoint*>(
-            hosts[id]->get_netpoint(), nullptr);
-      });
-}
-
-/// No switch stands before a port's own link upwards.
-void leave_by_cable(const std::vector<s4u::Host*>& hosts, const StarParameters& ports) {
-  for (std::size_t i = 0; i < hosts.size() && hosts.size() > 1; ++i) {
-    std::vector<s4u::Link*> links;
-    double latency_s = 0;
-    hosts[i]->route_to(hosts[i == 0 ? 1 : 0], links, &latency_s);
-    links.front()->set_latency(static_cast<double>(ports.cable_ps) / kPsPerSecond);
-  }
-}
-
-constexpr auto kEachDirection = s4u::Link::SharingPolicy::SPLITDUPLEX;
-
-}  // namespace
-
-/// make_zone(callbacks) makes the cluster, of `places` hosts; without switches the ports are routers
-/// themselves.
 template <typename MakeZone>
-std::unique_ptr<Platform> Platform::of_cluster(const StarParameters& ports, std::size_t places,
-                                               const MakeZone& make_zone, bool has_switches) {
-  const auto endpoints = static_cast<std::size_t>(ports.nodes * ports.nics_per_node);
-  assert(endpoints <= places);
+std::unique_ptr<Platform> Platform::of_switches(const StarParameters& ports, const MakeZone& make_zone) {
   std::unique_ptr<Platform> platform(new Platform);
-  std::vector<s4u::Host*> hosts(places);
-  make_zone(fill(hosts))->seal();
+  std::vector<s4u::Host*> hosts = make_zone()->create_hosts(ports.nodes * ports.nics_per_node, kHostFlops);
   platform->engine_->seal();
-  if (has_switches) leave_by_cable(hosts, ports);
-  hosts.resize(endpoints);
   platform->finish(std::move(hosts), ports.nics_per_node);
-  if (!has_switches) platform->add_ports(bytes_per_s(ports));
   return platform;
 }
 
 std::unique_ptr<Platform> Platform::fat_tree(const StarParameters& ports, const FatTree& tree) {
-  assert(tree.leaf_ports > 0 && tree.spines > 0);
-  const auto leaf_ports = static_cast<unsigned>(tree.leaf_ports);
-  const auto endpoints = static_cast<unsigned>(ports.nodes * ports.nics_per_node);
-  const unsigned leaves = (endpoints + leaf_ports - 1) / leaf_ports;
-  const s4u::FatTreeParams shape(2, {leaf_ports, leaves}, {1, static_cast<unsigned>(tree.spines)}, {1, 1});
-  const auto make_zone = [&](const s4u::ClusterCallbacks& callbacks) {
-    return s4u::create_fatTree_zone("fat-tree", nullptr, shape, callbacks, bytes_per_s(ports), hop_s(ports),
-                                    kEachDirection);
-  };
-  return of_cluster(ports, std::size_t{leaves} * leaf_ports, make_zone, true);
+  return of_switches(ports, [&] { return create_fat_tree(ports, tree); });
+}
+
+std::unique_ptr<Platform> Platform::dragonfly(const StarParameters& ports, const Dragonfly& shape) {
+  return of_switches(ports, [&] { return create_dragonfly(ports, shape); });
 }
 
 std::unique_ptr<Platform> Platform::torus(const StarParameters& ports, const Torus& torus) {
@@ -266,25 +220,26 @@ std::unique_ptr<Platform> Platform::torus(const StarParameters& ports, const Tor
   if (dimensions.empty()) dimensions.push_back(1);
   const std::size_t places =
       std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1}, std::multiplies<>());
-  const auto make_zone = [&](const s4u::ClusterCallbacks& callbacks) {
-    return s4u::create_torus_zone("torus", nullptr, dimensions, callbacks, bytes_per_s(ports), hop_s(ports),
-                                  kEachDirection);
-  };
-  return of_cluster(ports, places, make_zone, false);
-}
-
-std::unique_ptr<Platform> Platform::dragonfly(const StarParameters& ports, const Dragonfly& d) {
-  const auto count = [](int number) { return static_cast<unsigned>(number); };
-  assert(d.groups <= d.chassis * d.routers || d.groups == 1);
-  const s4u::DragonflyParams shape({count(d.groups), count(d.group_cables)}, {count(d.chassis), 1},
-                                   {count(d.routers), 1}, count(d.router_ports));
-  const auto make_zone = [&](const s4u::ClusterCallbacks& callbacks) {
-    return s4u::create_dragonfly_zone("dragonfly", nullptr, shape, callbacks, bytes_per_s(ports),
-                                      hop_s(ports), kEachDirection);
-  };
-  const auto places =
-      static_cast<std::size_t>(d.groups) * count(d.chassis) * count(d.routers) * count(d.router_ports);
-  return of_cluster(ports, places, make_zone, true);
+  const auto endpoints = static_cast<std::size_t>(ports.nodes * ports.nics_per_node);
+  assert(endpoints <= places);
+  std::unique_ptr<Platform> platform(new Platform);
+  std::vector<s4u::Host*> hosts(places);  // SimGrid asks for one at every place
+  const s4u::ClusterCallbacks create_host(
+      [&](s4u::NetZone* zone, const std::vector<unsigned long>&, unsigned long id) {
+        hosts.at(id) = zone->create_host(fmt::format("port-{}", id), kHostFlops)->seal();
+        return std::pair<simgrid::kernel::routing::NetPoint*, simgrid::kernel::routing::NetPoint*>(
+            hosts[id]->get_netpoint(), nullptr);
+      });
+  const double bandwidth_bytes_per_s = ports.link_gbps * 1e9 / 8;
+  const double hop_s = static_cast<double>(ports.switch_ps + ports.cable_ps) / kPsPerSecond;
+  s4u::create_torus_zone("torus", nullptr, dimensions, create_host, bandwidth_bytes_per_s, hop_s,
+                         s4u::Link::SharingPolicy::SPLITDUPLEX)
+      ->seal();
+  platform->engine_->seal();
+  hosts.resize(endpoints);
+  platform->finish(std::move(hosts), ports.nics_per_node);
+  platform->add_ports(bandwidth_bytes_per_s);
+  return platform;
 }
 
 int Platform::endpoint(int node, int nic) const {

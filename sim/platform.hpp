@@ -56,7 +56,8 @@ struct Torus {
 
 /// Cray's Cascade (Faanes et al., SC 2012): in a chassis every router has a cable to every other, in a group
 /// to the routers in its place in the other chassis; groups are joined pair by pair, by `group_cables` that
-/// one router of each holds: at most as many groups as a group has routers.
+/// one router of each holds, the n-th of a group those to group n: at most as many groups as a group has
+/// routers.
 struct Dragonfly {
   int groups = 1, chassis = 1, routers = 1;  // in all, in a group, in a chassis
   int router_ports = 1;
@@ -71,8 +72,8 @@ class Platform {
   /// One switch. A NIC's up-link has the cable's latency, its down-link the switch's and the cable's.
   static std::unique_ptr<Platform> star(const StarParameters& parameters);
 
-  /// SimGrid's fat tree with its routing (D-mod-k: the target decides which spine): from leaf to leaf in four
-  /// links, within a leaf in two. Every link out of a switch has that switch's latency and the cable's.
+  /// D-mod-k routing: the target decides which spine. From leaf to leaf in four links, within a leaf in two.
+  /// Every link out of a switch has that switch's latency and the cable's.
   static std::unique_ptr<Platform> fat_tree(const StarParameters& ports, const FatTree& tree);
 
   /// SimGrid's torus with its routing, one dimension after the other. Every hop takes the cable's latency and
@@ -82,9 +83,9 @@ class Platform {
   /// cables).
   static std::unique_ptr<Platform> torus(const StarParameters& ports, const Torus& torus);
 
-  /// SimGrid's dragonfly with its minimal routing: at most one cable between groups on the way. Latencies are
-  /// a fat tree's.
-  static std::unique_ptr<Platform> dragonfly(const StarParameters& ports, const Dragonfly& dragonfly);
+  /// A dragonfly with minimal routing: at most one cable between groups on the way, and
+  /// two in each. Latencies are a fat tree's.
+  static std::unique_ptr<Platform> dragonfly(const StarParameters& ports, const Dragonfly& shape);
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,
   /// for anything SimGrid cannot load, for too few hosts, for nodes that no route connects, and for links and
@@ -129,8 +130,7 @@ class Platform {
 
   Platform();
   template <typename MakeZone>
-  static std::unique_ptr<Platform> of_cluster(const StarParameters& ports, std::size_t places,
-                                              const MakeZone& make_zone, bool has_switches);
+  static std::unique_ptr<Platform> of_switches(const StarParameters& ports, const MakeZone& make_zone);
   void finish(std::vector<simgrid::s4u::Host*> hosts, int endpoints_per_node);
   void add_ports(double bandwidth_bytes_per_s);
   void announce(const simgrid::s4u::Link& link);

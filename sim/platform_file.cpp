@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -146,8 +147,18 @@ std::string first_line(std::string text) {
   return text;
 }
 
+/// SimGrid does not tell of what: a bandwidth, a latency or a speed.
+std::string with_units(std::string why) {
+  if (why.find("unknown unit: ") != why.npos) {
+    why +=
+        "; allowed: of a bandwidth Bps, kBps, MBps, GBps, bps, kbps, Mbps, Gbps; of a latency s, ms, us, ns, "
+        "ps; of a speed f, kf, Mf, Gf";
+  }
+  return why;
+}
+
 std::string why_not(const Probe& probe, const Ended& ended) {
-  if (probe.message[0] != '\0') return first_line(probe.message);
+  if (probe.message[0] != '\0') return with_units(first_line(probe.message));
   if (probe.stage == Probe::Stage::kRoutes)
     return fmt::format("no route from host '{}' to host '{}'", probe.from, probe.to);
   if (ended.took_too_long) {
@@ -159,8 +170,10 @@ std::string why_not(const Probe& probe, const Ended& ended) {
   return ended.output.empty() ? "SimGrid crashes on it" : first_line(ended.output);
 }
 
+/// `why` may be SimGrid's, which names the file and its line itself.
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& why) {
-  throw UserError(kPlatformPointer, fmt::format("platform {}: {}", file.string(), why));
+  const std::string named = why.starts_with(file.string() + ":") ? why : file.string() + ": " + why;
+  throw UserError(kPlatformPointer, "platform " + named);
 }
 
 [[noreturn]] void refuse_at(const std::filesystem::path& file, std::ptrdiff_t line, const std::string& why) {
@@ -176,6 +189,7 @@ struct Tag {
   std::vector<Attribute> attributes;
   std::string_view content;  // up to the next closing one
   std::ptrdiff_t line;
+  int depth;  // of elements, itself among them
 };
 
 /// The tags of an XML. What looks like one in a comment, an instruction or a value is none, for SimGrid
@@ -185,6 +199,7 @@ std::vector<Tag> tags_of(std::string_view text) {
   std::vector<Tag> tags;
   std::size_t at = 0, counted = 0;
   std::ptrdiff_t line = 1;
+  int depth = 0;
   const auto skip = [&](std::string_view end) {  // behind it
     const std::size_t found = text.find(end, at);
     at = found == text.npos ? text.size() : found + end.size();
@@ -204,12 +219,13 @@ std::vector<Tag> tags_of(std::string_view text) {
     } else if (rest.starts_with("<![CDATA[")) {
       skip("]]>");
     } else if (rest.starts_with("<!") || rest.starts_with("</")) {
+      if (rest[1] == '/') --depth;
       skip(">");
     } else {
       line += std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
                          text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
       counted = at++;
-      Tag& tag = tags.emplace_back(Tag{take_until(" \t\r\n/>"), {}, {}, line});
+      Tag& tag = tags.emplace_back(Tag{take_until(" \t\r\n/>"), {}, {}, line, depth + 1});
       for (skip_space(); at < text.size() && text[at] != '>' && text[at] != '/'; skip_space()) {
         const std::string_view name = take_until(" \t\r\n=");
         skip_space();
@@ -220,6 +236,7 @@ std::vector<Tag> tags_of(std::string_view text) {
         tag.attributes.push_back({name, take_until(quote)});
         at = std::min(at + 1, text.size());
       }
+      if (!text.substr(at).starts_with('/')) ++depth;
       skip(">");
       tag.content = text.substr(at, std::min(text.find("</", at), text.size()) - at);
     }
@@ -261,6 +278,28 @@ void check_profile(const std::filesystem::path& xml, std::ptrdiff_t line, std::s
   }
 }
 
+/// SimGrid's own dragonfly goes on in chassis 0 once a message has changed its place in a chassis, and reads
+/// past the cables of a chassis to find a group that has a higher number than its routers.
+void check_topology(const std::filesystem::path& xml, const Tag& tag) {
+  std::string_view topology, parameters;
+  for (const auto& [name, value] : tag.attributes) {
+    if (name == "topology") topology = value;
+    if (name == "topo_parameters") parameters = value;
+  }
+  int groups = 0, group_cables = 0, chassis = 0, chassis_cables = 0, routers = 0;
+  const int read = std::sscanf(std::string(parameters).c_str(), "%d , %d ; %d , %d ; %d", &groups,
+                               &group_cables, &chassis, &chassis_cables, &routers);
+  if (topology != "DRAGONFLY" || read != 5) return;  // what is wrong with these is SimGrid's to refuse
+  if (chassis == 1 && groups <= routers) return;
+  refuse_at(
+      xml, tag.line,
+      fmt::format(
+          "SimGrid finds wrong ways through a dragonfly of {} groups, {} chassis and {} routers; "
+          "allowed: 1 chassis and at least as many routers as groups, or \"topology\": \"dragonfly\" of "
+          "cluster.network, without a platform",
+          groups, chassis, routers));
+}
+
 /// Whether it is of a profile. SimGrid refuses the other elements that would do more than say what is there:
 /// <include>, <actor>, a DOCTYPE that is not its own, or one with entities.
 bool check_tag(const std::filesystem::path& xml, const Tag& tag) {
@@ -269,6 +308,14 @@ bool check_tag(const std::filesystem::path& xml, const Tag& tag) {
     refuse_at(xml, tag.line,
               "<config>: SimGrid's configuration is not the platform's; allowed: a platform without it");
   }
+  // SimGrid writes past its 1,000 places for the attributes of open elements; a zone takes two.
+  constexpr int kDepthMax = 100;
+  if (tag.depth > kDepthMax) {
+    refuse_at(
+        xml, tag.line,
+        fmt::format("<{:.100}> is {} elements deep; allowed: up to {}", tag.name, tag.depth, kDepthMax));
+  }
+  check_topology(xml, tag);
   const auto is_of_latencies = [](const Tag::Attribute& attribute) {
     return attribute.name == "latency_file" || (attribute.name == "kind" && attribute.value == "LATENCY");
   };

@@ -24,7 +24,8 @@ struct PlatformFile {
 };
 
 /// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for a <config>, for
-/// profiles of latencies, which are not simulated, and for values in profiles that SimGrid would pass over.
+/// profiles of latencies, which are not simulated, for values in profiles that SimGrid would pass over, for
+/// elements so deep that its parser breaks, and for dragonflies whose routes it gets wrong.
 PlatformFile read_platform_file(const std::filesystem::path& file);
 
 /// What the child has loaded.

@@ -81,90 +81,6 @@ std::string refusal(const std::string& text, int nodes = 2) {
   return message;
 }
 
-StarParameters six_nodes() {
-  return {.nodes = 6, .nics_per_node = 2, .link_gbps = 100, .cable_ps = 25'000, .switch_ps = 130'000};
-}
-
-/// Of the links from one endpoint to another, all of 100 Gb/s.
-std::vector<std::int64_t> latencies_ps(Platform& platform, int from, int to) {
-  const std::vector<std::uint32_t> route = platform.route(from, to);
-  std::vector<std::int64_t> all;
-  for (const std::uint32_t link : route) {
-    EXPECT_DOUBLE_EQ(platform.link(link).bandwidth_bytes_per_s, 12.5e9);
-    all.push_back(platform.link(link).latency_ps);
-  }
-  return all;
-}
-
-TEST(FatTree, LeavesAreTwoLinksApartAndSpinesFour) {
-  const auto platform = Platform::fat_tree(six_nodes(), {.leaf_ports = 4, .spines = 2});
-  ASSERT_EQ(platform->endpoints(), 12);
-  EXPECT_EQ(platform->endpoint(5, 1), 11);
-  EXPECT_THAT(latencies_ps(*platform, 0, 3), ElementsAre(25'000, 155'000)) << "one leaf";
-  EXPECT_THAT(latencies_ps(*platform, 0, 4), ElementsAre(25'000, 155'000, 155'000, 155'000));
-  EXPECT_THAT(latencies_ps(*platform, 11, 0), ElementsAre(25'000, 155'000, 155'000, 155'000));
-  EXPECT_THAT(link_names(*platform, 7, 7), IsEmpty());
-
-  // Nobody shares a port's own links; between leaves the target decides which of the spines.
-  EXPECT_NE(link_names(*platform, 0, 4)[0], link_names(*platform, 1, 4)[0]);
-  EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 0, 5)[1]);
-  EXPECT_EQ(link_names(*platform, 0, 4)[1], link_names(*platform, 1, 4)[1]) << "a cable to a spine is shared";
-  EXPECT_NE(link_names(*platform, 0, 4)[1], link_names(*platform, 4, 0)[2]) << "each direction is its own";
-}
-
-TEST(Torus, AHopIsALinkAndGoesTheShorterWayRound) {
-  const auto platform = Platform::torus(six_nodes(), {{4, 3}});
-  ASSERT_EQ(platform->endpoints(), 12);
-  const auto hops = [](int number) { return SizeIs(2 + number); };  // and the port's link at either end
-  EXPECT_THAT(latencies_ps(*platform, 0, 1), ElementsAre(0, 155'000, 0));
-  EXPECT_THAT(latencies_ps(*platform, 0, 3), ElementsAre(0, 155'000, 0)) << "round the edge";
-  EXPECT_THAT(latencies_ps(*platform, 0, 2), hops(2));
-  EXPECT_THAT(latencies_ps(*platform, 0, 8), hops(1)) << "round the second dimension";
-  EXPECT_THAT(latencies_ps(*platform, 0, 6), hops(3));
-  EXPECT_THAT(link_names(*platform, 5, 5), IsEmpty());
-  EXPECT_EQ(link_names(*platform, 0, 2)[2], link_names(*platform, 1, 2)[1]) << "what passes by shares links";
-  EXPECT_NE(link_names(*platform, 0, 1)[1], link_names(*platform, 1, 0)[1]) << "each direction is its own";
-  EXPECT_EQ(link_names(*platform, 0, 1)[0], link_names(*platform, 0, 3)[0]) << "whatever the way, one port";
-  EXPECT_EQ(link_names(*platform, 0, 1)[2], link_names(*platform, 2, 1)[2]);
-}
-
-TEST(Torus, MayHaveMorePlacesThanPorts) {
-  const auto platform = Platform::torus(six_nodes(), {{2, 2, 2, 2}});
-  EXPECT_EQ(platform->endpoints(), 12);
-  EXPECT_THAT(latencies_ps(*platform, 0, 11), SizeIs(2 + 3)) << "11 is 1011";
-}
-
-TEST(Torus, ADimensionOfOneJoinsNothing) {
-  EXPECT_THAT(latencies_ps(*Platform::torus(six_nodes(), {{1, 12, 1, 1}}), 0, 6), SizeIs(2 + 6));
-  const StarParameters one{.nodes = 1, .nics_per_node = 1, .link_gbps = 100, .cable_ps = 0, .switch_ps = 0};
-  EXPECT_EQ(Platform::torus(one, {{1, 1}})->endpoints(), 1);
-}
-
-TEST(Dragonfly, RoutersChassisAndGroupsAreEachALinkFurther) {
-  const Dragonfly shape{.groups = 2, .chassis = 2, .routers = 2, .router_ports = 2, .group_cables = 1};
-  const auto platform = Platform::dragonfly(six_nodes(), shape);
-  ASSERT_EQ(platform->endpoints(), 12);
-  EXPECT_THAT(latencies_ps(*platform, 0, 1), ElementsAre(25'000, 155'000)) << "one router";
-  EXPECT_THAT(latencies_ps(*platform, 0, 2), ElementsAre(25'000, 155'000, 155'000)) << "one chassis";
-  EXPECT_THAT(latencies_ps(*platform, 0, 4), ElementsAre(25'000, 155'000, 155'000))
-      << "its place in the next";
-  EXPECT_THAT(latencies_ps(*platform, 0, 6), ElementsAre(25'000, 155'000, 155'000, 155'000)) << "one group";
-  // Group 0 holds its cable to group 1 at router 1, group 1 its to group 0 at router 0.
-  EXPECT_THAT(latencies_ps(*platform, 2, 8), ElementsAre(25'000, 155'000, 155'000));
-  EXPECT_THAT(latencies_ps(*platform, 0, 8), ElementsAre(25'000, 155'000, 155'000, 155'000));
-  EXPECT_THAT(link_names(*platform, 7, 7), IsEmpty());
-  EXPECT_EQ(link_names(*platform, 2, 8)[1], link_names(*platform, 3, 9)[1])
-      << "a cable between groups is shared";
-}
-
-TEST(Dragonfly, CablesBetweenGroupsAddUp) {
-  const auto platform = Platform::dragonfly(
-      six_nodes(), {.groups = 2, .chassis = 1, .routers = 2, .router_ports = 3, .group_cables = 3});
-  const std::vector<std::uint32_t> route = platform->route(3, 6);
-  ASSERT_THAT(route, SizeIs(3));
-  EXPECT_DOUBLE_EQ(platform->link(route[1]).bandwidth_bytes_per_s, 3 * 12.5e9);
-}
-
 TEST(Platform, StarHasAnUpAndADownLinkPerNic) {
   const auto platform = Platform::star({3, 2, 100, 50'000, 200'000});
   EXPECT_EQ(platform->endpoints(), 6);
@@ -329,6 +245,47 @@ TEST(PlatformXml, WhatMakesSimGridAbortIsRefused) {
   EXPECT_THAT(refusal(platform_xml(R"(<zone id="z" routing="Full"><host id="a" speed="1Gf"/></zone>
 <actor host="a" function="f"/>)")),
               HasSubstr("Function 'f' not registered"));
+}
+
+/// SimGrid's words begin with the file.
+TEST(PlatformXml, ALineOfTheFileIsNamedOnce) {
+  const std::string message =
+      refusal(zone_xml("\n<link id=\"l\" bandwidth=\"1Gbs\" latency=\"1us\"/>" + kRoutes));
+  EXPECT_EQ(message.find("refused.xml"), message.rfind("refused.xml")) << message;
+  EXPECT_THAT(message, EndsWith("refused.xml:5: unknown unit: Gbs; allowed: of a bandwidth Bps, kBps, MBps, "
+                                "GBps, bps, kbps, Mbps, Gbps; of a latency s, ms, us, ns, ps; of a speed f, "
+                                "kf, Mf, Gf"));
+}
+
+TEST(PlatformXml, ElementsThatAreTooDeepAreRefused) {
+  const auto nested = [](int zones) {
+    std::string before, after;
+    for (int zone = 2; zone <= zones; ++zone) {
+      before += "<zone id=\"z" + std::to_string(zone) + "\" routing=\"Full\">\n";
+      after += "</zone>";
+    }
+    const std::string body = zone_xml(kRoutes);
+    const std::size_t begin = body.find("<zone"), end = body.find("</platform>");
+    return platform_xml(before + body.substr(begin, end - begin) + after);
+  };
+  EXPECT_EQ(refusal(nested(96)), "(accepted)") << "platform, zones, route, link_ctn";
+  EXPECT_THAT(refusal(nested(101)),
+              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+  EXPECT_THAT(refusal(nested(600)),
+              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+}
+
+TEST(PlatformXml, DragonfliesThatSimGridGetsWrongAreRefused) {
+  const auto dragonfly = [](const std::string& shape, int hosts) {
+    return refusal(platform_xml(
+        R"(<cluster id="c" prefix="n-" suffix="" radical="0-)" + std::to_string(hosts - 1) +
+        R"(" speed="1Gf" bw="1GBps" lat="1us" topology="DRAGONFLY" topo_parameters=")" + shape + "\"/>"));
+  };
+  EXPECT_EQ(dragonfly("2,1;1,1;2,1;2", 8), "(accepted)");
+  EXPECT_THAT(dragonfly("2,1; 2,1 ;2,1;2", 16),
+              HasSubstr("refused.xml:2: SimGrid finds wrong ways through a dragonfly of 2 groups, 2 chassis "
+                        "and 2 routers; allowed: 1 chassis and at least as many routers as groups, or "));
+  EXPECT_THAT(dragonfly("3,1;1,1;2,1;1", 6), HasSubstr("refused.xml:2: SimGrid finds wrong ways"));
 }
 
 TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {

@@ -81,8 +81,10 @@ Shares shares_of(const RunInput& input, std::string_view resource, const std::ve
   std::vector<double> each;
   for (std::size_t i = 0; i < after_ps.size(); ++i) {
     const std::int64_t earlier = i < before_ps.size() ? before_ps[i] : 0;
-    each.push_back(
-        std::min(1.0, static_cast<double>(after_ps[i] - earlier) / static_cast<double>(input.window_ps)));
+    // Of a server with jobs announced for later it is an estimate what is done by now (models/server.hpp): it
+    // may fall a little, and rise by more than the time that has passed.
+    const double share = static_cast<double>(after_ps[i] - earlier) / static_cast<double>(input.window_ps);
+    each.push_back(std::clamp(share, 0.0, 1.0));
   }
   shares.mean = shares.of_most = mean_of(each);
   shares.max = *std::ranges::max_element(each);

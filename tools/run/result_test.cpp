@@ -352,6 +352,20 @@ TEST(Bottleneck, APartTakesNoMoreThanItsWhole) {
   EXPECT_EQ(part->at("utilization_max"), 0.5);
 }
 
+TEST(Resources, AreInUseForNoLessThanNothingAndNoMoreThanAll) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 1;
+  run.input.window_ps = 1000;
+  run.before.resources = {{"nic_recv", {700, 0}}};
+  run.after.resources = {{"nic_recv", {600, 1200}}};
+  const json resources = make_result(run.input).at("resources");
+  const auto engine =
+      std::ranges::find_if(resources, [](const json& r) { return r.at("name") == "nic_recv"; });
+  ASSERT_NE(engine, resources.end());
+  EXPECT_EQ(engine->at("utilization_mean"), 0.5);
+  EXPECT_EQ(engine->at("utilization_max"), 1);
+}
+
 TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
   Operations run(json{{"name", "primitive"}});
   EXPECT_THAT(run.warnings().dump(), testing::HasSubstr("nothing came to its end"));
