@@ -322,4 +322,14 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
 }
 
 }  // namespace
+  // What the loader does not see: the run refuses it.
+  PrimitivePoint read{"read", "rc"};
+  read.mode = "ping_pong";
+  write(in("ping_pong.json"), measurement_of(json::array({measured(read, 4e5, 2.5)})));
+  ChildProcess late = start({"calibrate", "--measured", in("ping_pong.json"), "--nic", "connectx-4", "--host",
+                             "xeon-e5-2650v4", "--out", in("fitted")});
+  EXPECT_EQ(late.wait(), 2);
+  EXPECT_THAT(late.err(), testing::StartsWith(in("ping_pong.json") + ":"));
+  EXPECT_THAT(late.err(),
+              HasSubstr(": point 1 cannot be simulated: /workload/mode: ping_pong is for WRITEs"));
 }  // namespace verbtwin::tools
