@@ -250,6 +250,31 @@ TEST(SweepComparison, HostileValuesAreShownAndNoMore) {
   EXPECT_NO_THROW(comparison_json(comparison).dump());
 }
 
+TEST(SweepComparison, NumbersThatNoRunGivesAreRefused) {
+  json a = before();
+  a["points"][1]["latency_us"]["p50"] = -1;
+  EXPECT_THAT(refusal(a, after()), HasSubstr("/points/1/latency_us/p50: out of range: -1"));
+  a = before();
+  a.erase("version");
+  EXPECT_THAT(refusal(a, after()), HasSubstr("a.json:1:1: missing key \"version\"; allowed: 1"));
+}
+
+TEST(SweepComparison, OfManyWarningsTheFirstFourAreTold) {
+  json a = before(), b = before();
+  json one = b["points"][0];
+  a["points"] = b["points"] = json::array();
+  for (int coroutines = 1; coroutines <= 7; ++coroutines) {
+    one["scenario"]["cluster"]["coroutines"] = coroutines;
+    a["points"].push_back(one);
+    b["points"].push_back(one);
+    b["points"].back()["warning"] = {"the rate is not steady", "and something else"};
+  }
+  const std::string text = render_comparison(compared(a, b), {});
+  EXPECT_THAT(text, HasSubstr("\nB warns      coroutines 4: the rate is not steady; and something else\n"));
+  EXPECT_THAT(text, Not(HasSubstr("coroutines 5: ")));
+  EXPECT_THAT(text, HasSubstr("\nB warns      and of 3 points more: --json has them\n"));
+}
+
 TEST(SweepComparison, AsJsonAbsentIsNull) {
   json a = before();
   a["points"][3].erase("abort_ratio");
