@@ -260,7 +260,7 @@ TEST_F(Refusals, APayloadThatDoesNotFitInlineIsRefusedByCheck) {
 
 TEST_F(Refusals, WhatIsNoTableOfPointsIsSaid) {
   const auto refused = [this](const std::string& file) { return refusal({"compare-published", file}); };
-  constexpr const char* kWanted = "; allowed: a sweep's points.csv, or the directory that holds it";
+  constexpr const char* kWanted = "; give a sweep's points.csv, or the directory that holds it";
   fs::create_symlink("loop", in("loop"));
   EXPECT_THAT(refused(in("loop")),
               testing::AllOf(StartsWith("DIR/loop: cannot be read: "), EndsWith(kWanted)));
@@ -270,6 +270,7 @@ TEST_F(Refusals, WhatIsNoTableOfPointsIsSaid) {
 }
 
 TEST_F(Refusals, TheDevelopersEntryPointListsAllItsCommands) {
+  EXPECT_EQ(refused(write("none.csv", "")), std::string("DIR/none.csv:1: no rows") + kWanted);
   ChildProcess dev(directory_, {VERBTWIN_SOURCE_DIR "/tools/dev", "prof"});
   EXPECT_EQ(dev.wait(), 2);
   EXPECT_THAT(dev.err(), HasSubstr(" bench profile format "));
