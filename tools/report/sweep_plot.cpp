@@ -80,7 +80,7 @@ std::string label_of(const SweepRow& row, const Paths& paths) {
   for (const std::string& path : paths) {
     const json& value = value_at(row.result.at("scenario"), path);
     std::string text = point_text(row, path);
-    if (value.is_number()) text = short_name(path) + " " + text;
+    if (value.is_number()) text = fmt::format("{} {}", short_name(path), text);
     if (value.is_boolean()) text = short_name(path);
     const bool is_off = value.is_null() || value == false;
     std::string& whose = is_off ? without : label;
