@@ -37,9 +37,10 @@ CsvTable CsvTable::read(const std::filesystem::path& file) {
 }
 
 CsvTable CsvTable::parse(std::string name, const std::string& text, Kind kind) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   CsvTable table;
   table.name_ = std::move(name);
-  std::istringstream in(text);
+  std::istringstream in(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text);
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -63,7 +64,7 @@ CsvTable CsvTable::parse(std::string name, const std::string& text, Kind kind) {
     }
   }
   if (table.header_.empty() && kind == Kind::kPublished) table.refuse(1, "no '#' line that names the source");
-  if (table.rows_.empty()) table.refuse(number, "no rows");
+  if (table.rows_.empty()) table.refuse(std::max<std::size_t>(number, 1), "no rows");
   return table;
 }
 

@@ -45,6 +45,20 @@ TEST(CsvTable, TwoQuotesInAQuotedCellAreOne) {
   EXPECT_EQ(table.cell(table.rows()[0], "c"), "1");
 }
 
+TEST(CsvTable, AByteOrderMarkIsNoPartOfTheFirstName) {
+  const CsvTable table = CsvTable::parse("x.csv", "\xef\xbb\xbfpoint,b\n1,2\n", CsvTable::Kind::kPlain);
+  EXPECT_EQ(table.number(table.rows().at(0), "point"), 1);
+}
+
+TEST(CsvTable, AnEmptyFileHasNoRowsInItsFirstLine) {
+  try {
+    CsvTable::parse("x.csv", "", CsvTable::Kind::kPlain);
+    ADD_FAILURE() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "x.csv:1: no rows");
+  }
+}
+
 TEST(CsvTable, RefusesMalformedLinesWithTheirPlace) {
   EXPECT_EQ(refusal("# s\na,b\n1,2\n3\n"), "x.csv:4: 1 field; allowed: 2, as many as columns");
   EXPECT_EQ(refusal("# s\na,b\n1,2,3\n"), "x.csv:3: 3 fields; allowed: 2, as many as columns");

@@ -22,10 +22,9 @@ struct Task {
 Prediction prediction_of(const Experiment& experiment, const Point& point, const ForkedResult& result,
                          std::size_t variant) {
   if (!result.error.empty()) {
-    const std::string what =
-        fmt::format("{}: {} cannot be simulated: {}", experiment.name, point.place, result.error);
-    if (result.user_error) throw UserError("", what);
-    throw std::runtime_error(what);
+    const std::string what = cannot_be_simulated(point.place, result.error);
+    if (result.user_error) throw UserError("", what);  // the file first, as everywhere
+    throw std::runtime_error(experiment.name + ": " + what);
   }
   Prediction p;
   p.variant = variant;

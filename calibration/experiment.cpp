@@ -300,4 +300,9 @@ ExperimentSet load_experiments(const fs::path& experiments, const fs::path& publ
   return set;
 }
 
+std::string cannot_be_simulated(const std::string& place, std::string_view why) {
+  if (why.starts_with(kUnseenScenario)) why.remove_prefix(why.find(": ") + 2);
+  return fmt::format("{} cannot be simulated: {}", place, why);
+}
+
 }  // namespace verbtwin::calibration

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calibration/csv_table.hpp"
@@ -70,5 +71,11 @@ struct ExperimentSet {
 /// experiment or to left-out.json. `catalog` must know the NICs and hosts that the experiments name.
 ExperimentSet load_experiments(const std::filesystem::path& experiments,
                                const std::filesystem::path& published, const scenarios::Catalog& catalog);
+
+/// What a scenario is called that is in no file: a place in it is none that the user could see.
+inline constexpr const char* kUnseenScenario = "its scenario";
+/// "x.json:7:3: point 1 cannot be simulated: why"; without the place where `why` begins with one in an unseen
+/// scenario.
+std::string cannot_be_simulated(const std::string& place, std::string_view why);
 
 }  // namespace verbtwin::calibration

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <utility>
 
 #include "backend/user_error.hpp"
@@ -117,13 +116,11 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
   json scenario = scenario_of(measured.what, window_us / 4, window_us);
   scenario["cluster"]["nic"] = nic;
   scenario["cluster"]["host"] = host;
-  constexpr const char* kLabel = "its scenario";
   try {
-    p.variants.push_back(scenarios::load_scenario(Document::parse(kLabel, scenario.dump()), {}, catalog));
-  } catch (const UserError& error) {  // a place in that scenario is none that the user could see
-    std::string_view what = error.what();
-    what.remove_prefix(what.starts_with(kLabel) ? what.find(": ") + 2 : 0);
-    throw UserError("", fmt::format("{} cannot be simulated: {}", measured.place, what));
+    p.variants.push_back(
+        scenarios::load_scenario(Document::parse(kUnseenScenario, scenario.dump()), {}, catalog));
+  } catch (const UserError& error) {
+    throw UserError("", cannot_be_simulated(measured.place, error.what()));
   }
   return p;
 }

@@ -1,5 +1,7 @@
 #include "calibration/profile_file.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -65,6 +67,19 @@ json header_properties(ProfileKind kind) {
 void check_header(const Document& document, ProfileKind kind) {
   using namespace scenarios::json_schema;
   scenarios::require(document, open(object(header_properties(kind), {"format", "version"})));
+}
+
+/// Costs hold for the clock with all cores busy, and are divided by few over all: the other way round, few
+/// busy cores would be slower than many.
+void check_turbo(const Document& document, const json& root) {
+  const auto ghz = [&](const char* name) { return root.at("parameters").at(name).at("value").get<double>(); };
+  if (ghz("turbo_few_ghz") >= ghz("turbo_all_ghz")) return;
+  const auto parameters = models::host_parameters();
+  const auto few = std::ranges::find(parameters, std::string_view("turbo_few_ghz"),
+                                     [](const auto& p) { return std::string_view(p.name); });
+  refuse(document, "/parameters/turbo_few_ghz/value",
+         fmt::format("out of range: {:g}; allowed: number, {:g} (turbo_all_ghz) to {:g}",
+                     ghz("turbo_few_ghz"), ghz("turbo_all_ghz"), few->max));
 }
 
 template <typename Profile>
@@ -146,7 +161,9 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const fs::path&
 json load_profile(const std::string& name_or_path, ProfileKind kind, const fs::path& directory) {
   const Document document = Document::read(find_profile(name_or_path, kind, directory));
   check_header(document, kind);  // another kind or version: its parameters are no errors of their own
-  return scenarios::require(document, profile_schema(kind));
+  json root = scenarios::require(document, profile_schema(kind));
+  if (kind == ProfileKind::kHost) check_turbo(document, root);
+  return root;
 }
 
 models::NicProfile nic_profile_of(const json& document) {

@@ -178,6 +178,20 @@ TEST_F(ProfileFiles, CountsAreWholeNumbers) {
   EXPECT_EQ(nic_message(p), "accepted") << "a time need not be one";
 }
 
+TEST_F(ProfileFiles, FewBusyCoresAreNotSlowerThanAll) {
+  json p = host_json();
+  p["parameters"]["turbo_few_ghz"]["value"] = 2.5;
+  p["parameters"]["turbo_all_ghz"]["value"] = 2.9;
+  const std::string file = write("host.json", p).string();
+  const std::string error = error_of([&] { load_host_profile(file); });
+  EXPECT_THAT(error, testing::MatchesRegex(".*host.json:[0-9]+:[0-9]+: "
+                                           "/parameters/turbo_few_ghz/value: out of range: 2.5; allowed: "
+                                           "number, 2.9 \\(turbo_all_ghz\\) to 10"));
+  p["parameters"]["turbo_few_ghz"]["value"] = 2.9;
+  write("host.json", p);
+  EXPECT_EQ(load_host_profile(file).turbo_few_ghz, 2.9) << "a clock that is the same";
+}
+
 TEST_F(ProfileFiles, OtherFormatsAndVersionsAreRefused) {
   json p = nic_json();
   p["version"] = 2;

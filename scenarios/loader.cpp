@@ -1,7 +1,9 @@
 #include "scenarios/loader.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -36,8 +38,13 @@ std::string chosen_name(const ScenarioSource& source, const std::string& kind) {
 void require_file(const ScenarioSource& source, const std::string& pointer, const std::string& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (!fs::exists(status)) source.refuse(Finding{pointer, "no such file: " + in_quotes(path)});
+  if (status.type() == fs::file_type::not_found)
+    source.refuse(Finding{pointer, "no such file: " + in_quotes(path)});
   if (fs::is_directory(status)) source.refuse(Finding{pointer, "is a directory: " + in_quotes(path)});
+  // Also a loop of links, or no right to look; what is open for nobody is not opened, for it may be a pipe.
+  if (access(path.c_str(), R_OK) == 0) return;
+  source.refuse(Finding{
+      pointer, "cannot be read: " + in_quotes(path) + " (" + std::generic_category().message(errno) + ")"});
 }
 
 /// A profile's name as it is, or its path made usable.

@@ -355,6 +355,19 @@ TEST(ScenarioErrors, NamesOfTheCatalog) {
             "s.json:4:35: /cluster/host: no such file: \"no/such.json\"");
 }
 
+TEST(ScenarioErrors, OfAFileThatCannotBeReadItIsSaidWhyAndWhichFieldNamesIt) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path loop = directory.path() / "loop.json";
+  std::filesystem::create_symlink("loop.json", loop);
+  EXPECT_EQ(error_of_set("cluster.nic=" + loop.string()),
+            "--set cluster.nic=" + loop.string() + ": /cluster/nic: cannot be read: \"" + loop.string() +
+                "\" (Too many levels of symbolic links)");
+  EXPECT_THAT(error_of_set("cluster.network={\"platform\":\"" + loop.string() + "\"}"),
+              testing::HasSubstr("/cluster/network/platform: cannot be read: "));
+  EXPECT_THAT(error_of_set("cluster.host=" + std::string(300, 'x') + ".json"),
+              testing::EndsWith("(File name too long)"));
+}
+
 class ScenarioFiles : public testing::Test {
  protected:
   void SetUp() override {

@@ -114,7 +114,8 @@ std::vector<std::string> written_machines(const Calibration& c, const std::optio
   return names;
 }
 
-void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
+/// False if it was told to stop.
+bool write_report(const Calibration& c, const calibration::Evaluator& evaluator,
                   const std::vector<json>& profiles, bool replaced) {
   calibration::ProfileSet set;
   const fs::path directory = c.directory / "profiles";
@@ -125,7 +126,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   std::vector<const Experiment*> all;
   for (const Experiment& e : c.set.experiments) all.push_back(&e);
   calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles, {}};
-  if (input.predictions.size() != all.size()) return;
+  if (input.predictions.size() != all.size()) return false;
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
   const fs::path former = c.directory / "REPORT.md";
   std::string end_to_end = fs::exists(former) ? comparisons_of(scenarios::read_text(former)) : "";
@@ -138,6 +139,7 @@ void write_report(const Calibration& c, const calibration::Evaluator& evaluator,
         "--out DIR, verbtwin compare-published DIR --report\n");
   }
   write_report_files(c.directory, std::move(input), end_to_end);
+  return true;
 }
 
 std::vector<json> shipped_profiles(const Calibration& c) {
@@ -175,7 +177,7 @@ int calibrate_published(const CalibrateOptions& options) {
   bool replaced = false;  // a profile by another one
   if (!evaluate) {
     if (options.group) check_shipped(c, *options.group);
-    if (!fit(c, evaluator, options.group)) return kExitSignal + signals.signal_number();
+    if (!fit(c, evaluator, options.group)) return stopped(signals, "profiles and report are as they were");
     for (const std::string& machine : written_machines(c, options.group)) {
       const fs::path file = profile_file(c, machine);
       const std::string text = calibration::profile_text(c.machines.document(machine));
@@ -183,8 +185,8 @@ int calibrate_published(const CalibrateOptions& options) {
       write_file_whole(file, text);
     }
   }
-  write_report(c, evaluator, shipped_profiles(c), replaced);
-  return signals.stop() ? kExitSignal + signals.signal_number() : kExitDone;
+  if (write_report(c, evaluator, shipped_profiles(c), replaced)) return kExitDone;
+  return stopped(signals, evaluate ? "the report is as it was" : "profiles are written, the report is not");
 }
 
 int calibrate(const CalibrateOptions& options) {

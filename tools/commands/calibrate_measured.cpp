@@ -32,6 +32,7 @@ using nlohmann::json;
 
 constexpr const char* kNicFile = "nic.json";
 constexpr const char* kHostFile = "host.json";
+constexpr const char* kNothing = "nothing is written";
 
 /// Adds the profile that the fit begins with; its name.
 std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
@@ -90,12 +91,12 @@ int calibrate_measured(const MeasuredOptions& options) {
   const fs::path directory = options.out;
   std::vector<std::string> files = report_files(set);
   if (!options.evaluate) files.insert(files.end(), {kNicFile, kHostFile});
+  const StopSignals signals;
   const OutputDirectory lock(
       directory, files,
       {{options.file, "what --measured names"},
        {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
        {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
-  const StopSignals signals;
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   std::string factors;
   if (!options.evaluate) {
@@ -104,10 +105,12 @@ int calibrate_measured(const MeasuredOptions& options) {
       machines.build(machine);
       for (FitVariable& v : machines.variables(machine)) variables.push_back(std::move(v));
     }
-    FitLine line;
-    if (!calibration::fit_group(machines, group, all, evaluator, line.progress())) {
-      return kExitSignal + signals.signal_number();
+    bool fitted = false;
+    {
+      FitLine line;  // gone before anything else is said
+      fitted = calibration::fit_group(machines, group, all, evaluator, line.progress());
     }
+    if (!fitted) return stopped(signals, kNothing);
     factors = factors_text(machines, variables);
   }
   calibration::ReportInput input{&set,
@@ -115,7 +118,7 @@ int calibrate_measured(const MeasuredOptions& options) {
                                  {machines.document(nic), machines.document(host)},
                                  {},
                                  calibration::Reference::kMeasured};
-  if (input.predictions.size() != all.size()) return kExitSignal + signals.signal_number();
+  if (input.predictions.size() != all.size()) return stopped(signals, kNothing);
   if (measurement.partial) {
     input.note =
         fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file);

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "backend/temporary_directory.hpp"
@@ -282,6 +285,19 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
               HasSubstr("/points/0: missing: operations_per_s; allowed without it: one request at a time"));
 }
 
+TEST_F(CalibrateMeasured, AnInterruptedFitSaysSo) {
+  json points = json::array();
+  for (const PrimitivePoint& point : some_points()) points.push_back(measured(point, 4e5, 2.5));
+  write(in("measurement.json"), measurement_of(points));
+  ChildProcess run = calibrate();
+  for (int i = 0; i < 2000 && !fs::exists(in("fitted")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_EQ(run.err(), "PARTIAL: ended before all points were simulated; nothing is written\n");
+  EXPECT_FALSE(fs::exists(in("fitted")));
+}
+
 TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
   write(in("measurement.json"), measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)})));
   const auto refused = [&](std::vector<std::string> arguments, const char* why) {
@@ -306,6 +322,16 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
   refused({"--measured", in("deep.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
            in("fitted")},
           "point 1 cannot be simulated: /workload/outstanding: out of range: 5000");
+  // What the loader does not see: the run refuses it.
+  PrimitivePoint read{"read", "rc"};
+  read.mode = "ping_pong";
+  write(in("ping_pong.json"), measurement_of(json::array({measured(read, 4e5, 2.5)})));
+  ChildProcess late = start({"calibrate", "--measured", in("ping_pong.json"), "--nic", "connectx-4", "--host",
+                             "xeon-e5-2650v4", "--out", in("fitted")});
+  EXPECT_EQ(late.wait(), 2);
+  EXPECT_THAT(late.err(), testing::StartsWith(in("ping_pong.json") + ":"));
+  EXPECT_THAT(late.err(),
+              HasSubstr(": point 1 cannot be simulated: /workload/mode: ping_pong is for WRITEs"));
   json profile = calibration::load_profile("xeon-e5-2650v4", calibration::ProfileKind::kHost);
   profile["name"] = "connectx-4-measured";
   write(in("host.json"), profile);

@@ -89,6 +89,8 @@ TEST_F(Calibrate, AnInterruptedFitLeavesEverythingAsItWas) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   run.signal(SIGINT);
   EXPECT_EQ(run.wait(), 128 + SIGINT);
+  EXPECT_EQ(run.err(),
+            "PARTIAL: ended before all points were simulated; profiles and report are as they were\n");
   EXPECT_EQ(profiles(), before);
   EXPECT_FALSE(fs::exists(directory_ / "REPORT.md"));
 }

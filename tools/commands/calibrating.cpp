@@ -11,6 +11,7 @@
 #include "scenarios/loader.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
+#include "tools/console/exit_code.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/console/print.hpp"
 #include "tools/console/progress.hpp"
@@ -115,6 +116,11 @@ void FitLine::update(const std::string& what, int done, int of, const std::strin
   line.resize(std::min(line.size(), width_columns_ - 1));
   print_error(fmt::format("\r\x1b[K{}", line));
   std::fflush(stderr);
+}
+
+int stopped(const StopSignals& signals, std::string_view what_is_there) {
+  print_error(fmt::format("PARTIAL: ended before all points were simulated; {}\n", what_is_there));
+  return kExitSignal + signals.signal_number();
 }
 
 std::vector<std::string> report_files(const calibration::ExperimentSet& set) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calibration/evaluate.hpp"
@@ -16,6 +17,7 @@
 #include "models/profile.hpp"
 #include "scenarios/catalog.hpp"
 #include "scenarios/scenario.hpp"
+#include "tools/console/stop_signals.hpp"
 
 namespace verbtwin::tools {
 
@@ -46,6 +48,9 @@ class FitLine {
   double said_s_ = 0;
   int first_ = 0;
 };
+
+/// Where a signal ended the work: says so, and what is there of it; the exit code.
+int stopped(const StopSignals& signals, std::string_view what_is_there);
 
 /// What write_report_files() writes of these experiments.
 std::vector<std::string> report_files(const calibration::ExperimentSet& set);

@@ -13,6 +13,7 @@
 #include "tools/console/exit_code.hpp"
 #include "tools/console/print.hpp"
 #include "tools/console/text.hpp"
+#include "tools/report/sweep_table.hpp"
 #include "tools/run/simulate.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 
@@ -66,12 +67,28 @@ std::string describe_memory(const scenarios::Scenario& scenario) {
   return fmt::format(" It takes at least {:.0f} GiB of memory, perhaps several times that.", least_gib);
 }
 
+/// Of the first point that has one.
+std::string warning_of(const std::vector<scenarios::SweepPoint>& points) {
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    const auto& [settings, scenario] = points[at];
+    if (scenario.backend != "sim") continue;
+    const std::string more = more_threads_than_cores(scenario.cluster);
+    if (!more.empty()) return settings.empty() ? more : more + "; in " + describe_point(at, points[at]);
+  }
+  return "";
+}
+
 int check(const CheckOptions& options) {
   const std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, options.overrides);
   const scenarios::Scenario& first = points.front().scenario;
   std::string text = describe_shape(first) + describe_memory(first);
   if (points.size() > 1) text += fmt::format(" It is the first of {} points.", points.size());
-  print(options.json ? first.resolved.dump(2) + "\n" : wrap(text, 0, kWidthColumns) + "\n");
+  if (options.json) {
+    print(first.resolved.dump(2) + "\n");
+    return kExitDone;
+  }
+  print(wrap(text, 0, kWidthColumns) + "\n");
+  if (const std::string warning = warning_of(points); !warning.empty()) print(render_warnings({warning}));
   return kExitDone;
 }
 

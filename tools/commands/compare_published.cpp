@@ -85,7 +85,7 @@ calibration::CsvTable read_points(const std::filesystem::path& file) {
     return CsvTable::parse(file.string(), scenarios::read_text(file), CsvTable::Kind::kPlain);
   } catch (const UserError& error) {
     throw UserError(
-        "", fmt::format("{}; allowed: a sweep's points.csv, or the directory that holds it", error.what()));
+        "", fmt::format("{}; give a sweep's points.csv, or the directory that holds it", error.what()));
   }
 }
 

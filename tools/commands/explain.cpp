@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -53,7 +54,8 @@ struct ExplainOptions {
   bool json = false, quiet = false;
 };
 
-/// Where the changed profiles are while they run: in --out, to be used again, or for this process only.
+/// Where the changed profiles are while they run: in --out, to be used again once keep() says that there is
+/// an explanation to them, or for this process only.
 class Profiles {
  public:
   static constexpr const char* kDirectory = "profiles";
@@ -66,17 +68,28 @@ class Profiles {
 
   explicit Profiles(const std::optional<std::string>& out) {
     directory_ = out ? fs::path(*out) / kDirectory : temporary_.emplace().path();
-    fs::create_directories(directory_);
+    is_new_ = fs::create_directories(directory_);
   }
+  ~Profiles() {
+    if (temporary_ || kept_) return;
+    std::error_code ignored;
+    for (const fs::path& path : made_) fs::remove(path, ignored);
+    if (is_new_) fs::remove(directory_, ignored);
+  }
+  Profiles(const Profiles&) = delete;
+  Profiles& operator=(const Profiles&) = delete;
+
+  void keep() { kept_ = true; }
 
   /// The path of the part's profile, made of the one that the scenario names.
   /// Empty where all that there is to improve is as good as it can be.
-  std::string make(const Part& part, ProfileKind kind, const std::string& name) const {
+  std::string make(const Part& part, ProfileKind kind, const std::string& name) {
     const fs::path from = calibration::find_profile(name, kind);
     const json before = json::parse(scenarios::read_text(from));
     const json profile = improved(before, kind, parameters_of(part, kind));
     if (profile == before) return "";
     const fs::path path = fs::absolute(directory_ / file_of(part, kind));
+    if (!fs::exists(path)) made_.push_back(path);
     write_file_whole(path, profile.dump(2) + "\n");
     return path.string();
   }
@@ -84,6 +97,8 @@ class Profiles {
  private:
   std::optional<TemporaryDirectory> temporary_;
   fs::path directory_;
+  std::vector<fs::path> made_;  // which were not there before
+  bool is_new_ = false, kept_ = false;
 };
 
 class Explainer {
@@ -107,7 +122,7 @@ class Explainer {
       std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what was run stays
       directory.emplace(*options_.out, files(), inputs_of(options_.scenario, points_));
     }
-    const Profiles profiles(options_.out);
+    Profiles profiles(options_.out);
     for (const Part& part : parts()) add_trial(part, profiles);
     add_other_seeds();
     bool violated = false;
@@ -125,7 +140,12 @@ class Explainer {
       }
     });
     const bool measured = !result.is_null() && !result.value("partial", false) && rate_per_s(result) > 0;
-    if (measured) tell({std::move(result), std::move(trials), not_tried_, cut_off()});
+    if (measured) {
+      const Explanation explanation{std::move(result), std::move(trials), not_tried_, cut_off()};
+      keep(explanation);
+      profiles.keep();
+      tell(explanation);
+    }
     if (!measured && signals.stop() && !options_.quiet)
       print_error("PARTIAL: ended before the scenario itself was measured\n");
     if (violated) return kExitCheckFailed;
@@ -151,7 +171,7 @@ class Explainer {
     return all;
   }
 
-  void add_trial(const Part& part, const Profiles& profiles) {
+  void add_trial(const Part& part, Profiles& profiles) {
     const scenarios::Cluster& cluster = base().cluster;
     const bool locks = cluster.shared_contexts || cluster.threads_per_queue_pair > 1;
     if (part.only_with_locks && !locks) return;
@@ -211,11 +231,13 @@ class Explainer {
     return all;
   }
 
+  void keep(const Explanation& explanation) const {
+    if (!options_.out) return;
+    write_file_whole(fs::path(*options_.out) / kExplanationFile,
+                     explanation_json(explanation).dump(2) + "\n");
+  }
+
   void tell(const Explanation& explanation) const {
-    if (options_.out) {
-      write_file_whole(fs::path(*options_.out) / kExplanationFile,
-                       explanation_json(explanation).dump(2) + "\n");
-    }
     if (options_.json) {
       print(explanation_json(explanation).dump(2) + "\n");
     } else if (!options_.quiet) {

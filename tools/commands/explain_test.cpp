@@ -2,8 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "tools/tests/command_line_for_test.hpp"
 
@@ -86,6 +92,42 @@ TEST_F(ExplainCommand, WhatWasTriedCanBeRunAgain) {
   const json again = json::parse(verbtwin({"run", scenario_, "--json", "--set", "cluster.nic=" + nic}).out);
   EXPECT_DOUBLE_EQ(gain_of(explanation, "receive engines"),
                    again.at("committed_per_s").get<double>() / base.at("committed_per_s").get<double>() - 1);
+}
+
+TEST_F(ExplainCommand, NothingIsLeftWhereNothingWasMeasured) {
+  const fs::path out = directory_ / "why";
+  const std::vector<std::string> empty = {"explain", scenario_,         "--set", "run.measure_us=0.001",
+                                          "--set",   "run.warmup_us=0", "--out", out.string()};
+  EXPECT_THAT(refusal(empty), HasSubstr("nothing came to its end in the window"));
+  EXPECT_FALSE(fs::exists(out));
+  ChildProcess child = start({"explain", scenario_, "--set", "run.measure_us=1e6", "--out", out.string()});
+  for (int i = 0; i < 2000 && !fs::exists(out / "profiles/host-cores.json"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  child.signal(SIGINT);
+  EXPECT_EQ(child.wait(), 130);
+  EXPECT_THAT(child.err(), HasSubstr("PARTIAL: ended before the scenario itself was measured\n"));
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST_F(ExplainCommand, WhatWasThereBeforeStays) {
+  const fs::path out = directory_ / "why", profile = out / "profiles/host-cores.json";
+  fs::create_directories(profile.parent_path());
+  std::ofstream(profile) << "{}";
+  EXPECT_THAT(refusal({"explain", scenario_, "--set", "run.measure_us=0.001", "--set", "run.warmup_us=0",
+                       "--out", out.string()}),
+              HasSubstr("nothing came to its end in the window"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(profile.parent_path()), fs::directory_iterator()), 1);
+}
+
+/// The limit of a file's size stands for a full disk: a profile has room, the explanation with its results
+/// has not.
+TEST_F(ExplainCommand, NothingIsLeftWhereTheDiskIsFull) {
+  const fs::path out = directory_ / "why";
+  ChildProcess child(directory_, {"/bin/sh", "-c", "trap '' XFSZ; ulimit -f 64; exec \"$@\"", "sh",
+                                  VERBTWIN_BINARY, "explain", scenario_, "--out", out.string()});
+  EXPECT_EQ(child.wait(), 1);
+  EXPECT_THAT(child.err(), HasSubstr("explanation.json"));
+  EXPECT_FALSE(fs::exists(out));
 }
 
 TEST_F(ExplainCommand, BadInputIsOneLine) {

@@ -2,24 +2,52 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 namespace verbtwin::tools {
 
 using nlohmann::json;
 
+namespace {
+
+/// The place in a list that a part of a pointer names; none: a key.
+std::optional<std::size_t> index_of(const std::string& key) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), index);
+  return error == std::errc() && end == key.data() + key.size() ? std::optional(index) : std::nullopt;
+}
+
+}  // namespace
+
 CheckedResult::CheckedResult(const scenarios::Document& document, std::string at)
     : document_(document), at_(std::move(at)) {
   if (text("/format") != "verbtwin-result")
     refuse("", "no result; allowed: a result.json of `verbtwin run` or `launch`, or a sweep of these");
+  if (!has("/version")) refuse("", "missing key \"version\"; allowed: 1");
   if (number("/version") != 1) refuse("/version", "a result of another version; allowed: 1");
 }
 
 std::optional<double> CheckedResult::number(const std::string& pointer) const {
+  constexpr double kMost = 1e15;  // microseconds are 30 years of them
+  return number_up_to(pointer.find("_ratio") != std::string::npos ? 1 : kMost, pointer);
+}
+
+std::optional<double> CheckedResult::number_up_to(double most, const std::string& pointer) const {
   const json* value = find(pointer);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number()) refuse(pointer, "wrong type; allowed: a number");
-  return value->get<double>();
+  const auto number = value->get<double>();
+  if (number < 0 || number > most)
+    refuse(pointer, fmt::format("out of range: {}; allowed: a number, 0 to {:g}", value->dump(), most));
+  return number;
+}
+
+json CheckedResult::seed() const {
+  constexpr double kMost = 18446744073709551615.0;
+  return number_up_to(kMost, "/seed") ? *find("/seed") : json(0);
 }
 
 json CheckedResult::number_as_given(const std::string& pointer) const {
@@ -54,10 +82,26 @@ void CheckedResult::refuse(const std::string& pointer, const std::string& what) 
 }
 
 const json* CheckedResult::find(const std::string& pointer) const {
-  const json::json_pointer at(at_ + pointer);
-  if (!document_.root().contains(at)) return nullptr;
-  const json& value = document_.root().at(at);
-  return value.is_null() ? nullptr : &value;
+  std::vector<std::string> keys;
+  for (json::json_pointer rest(pointer); !rest.empty(); rest.pop_back())
+    keys.insert(keys.begin(), rest.back());
+  const json* value = &document_.root().at(json::json_pointer(at_));
+  std::string place;
+  for (const std::string& key : keys) {
+    const json* member = nullptr;
+    if (value->is_object()) {
+      const auto found = value->find(key);
+      if (found != value->end()) member = &*found;
+    } else if (const std::optional<std::size_t> index = index_of(key); index && value->is_array()) {
+      if (*index < value->size()) member = &value->at(*index);
+    } else if (!place.empty()) {  // what is no object itself is no result
+      refuse(place, "wrong type; allowed: an object");
+    }
+    if (member == nullptr || member->is_null()) return nullptr;
+    value = member;
+    place = scenarios::child_pointer(place, key);
+  }
+  return value;
 }
 
 const json& CheckedResult::container(const std::string& pointer, const json& nothing,
@@ -72,7 +116,7 @@ json describe(const CheckedResult& result) {
   json described = {{"file", result.document().label()},
                     {"name", result.text("/scenario/name")},
                     {"backend", result.text("/backend")},
-                    {"seed", result.number_as_given("/seed")},
+                    {"seed", result.seed()},
                     {"window_us", result.number("/window_us").value_or(0)},
                     {"partial", result.flag("/partial")}};
   for (const char* done : {"operations", "committed"}) {

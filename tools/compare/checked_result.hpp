@@ -1,8 +1,8 @@
 // CheckedResult: a result as a user's file has it, which may be anything.
 //
 // Looks at a Document that outlives it, at the whole of it or at a point of a sweep's; const calls from any
-// thread. What is there with a wrong type is refused with its place (UserError, the whole line). A member
-// that is null is as one that is not there.
+// thread. What is there with a wrong type, or is a number that no run gives, is refused with its place
+// (UserError, the whole line). A member that is null is as one that is not there.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,9 +21,12 @@ class CheckedResult {
   const scenarios::Document& document() const { return document_; }
 
   bool has(const std::string& pointer) const { return find(pointer) != nullptr; }
+  /// 0 or more, and no more than any run gives; a ratio is 1 at most.
   std::optional<double> number(const std::string& pointer) const;
-  /// As the document has it (a seed has more digits than a double); 0 where there is none.
+  /// The same as the document has it; 0 where there is none.
   nlohmann::json number_as_given(const std::string& pointer) const;
+  /// Likewise, of any size: it has more digits than a double.
+  nlohmann::json seed() const;
   /// Empty where there is none.
   std::string text(const std::string& pointer) const;
   /// False where there is none.
@@ -36,6 +39,7 @@ class CheckedResult {
 
  private:
   const nlohmann::json* find(const std::string& pointer) const;
+  std::optional<double> number_up_to(double most, const std::string& pointer) const;
   const nlohmann::json& container(const std::string& pointer, const nlohmann::json& nothing,
                                   const char* what) const;
 

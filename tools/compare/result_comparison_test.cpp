@@ -184,6 +184,8 @@ TEST(ResultComparison, HostileResultsAreRefusedWithTheirPlace) {
   json other_version = measured();
   other_version["version"] = 2;
   EXPECT_THAT(refusal(other_version, twin()), HasSubstr("/version: a result of another version; allowed: 1"));
+  other_version.erase("version");
+  EXPECT_THAT(refusal(other_version, twin()), HasSubstr("a.json:1:1: missing key \"version\"; allowed: 1"));
   const auto with = [](const char* pointer, const json& value) {
     json result = measured();
     result[json::json_pointer(pointer)] = value;
@@ -195,13 +197,31 @@ TEST(ResultComparison, HostileResultsAreRefusedWithTheirPlace) {
   EXPECT_THAT(with("/resources/0", 7), HasSubstr("/resources/0: wrong type; allowed: an object"));
   EXPECT_THAT(with("/scenario", "x"), HasSubstr("/scenario: wrong type; allowed: an object"));
   EXPECT_THAT(with("/partial", 1), HasSubstr("/partial: wrong type; allowed: true, false"));
-  EXPECT_THAT(with("/checks", json::array({1})), HasSubstr("accepted"));
+  EXPECT_THAT(with("/checks", json::array({1})), HasSubstr("/checks/0: wrong type; allowed: an object"));
+  EXPECT_THAT(with("/latency_us", json::array({1})),
+              HasSubstr("/latency_us: wrong type; allowed: an object"));
 
   json operations = measured();
   operations.erase("committed");
   operations["operations"] = 5;
   EXPECT_THAT(refusal(measured(), operations),
               HasSubstr("b.json:1:1: a result of operations, the other is of transactions"));
+}
+
+TEST(ResultComparison, NumbersThatNoRunGivesAreRefused) {
+  const auto with = [](const char* pointer, const json& value) {
+    json result = measured();
+    result[json::json_pointer(pointer)] = value;
+    return refusal(result, twin());
+  };
+  EXPECT_THAT(with("/committed_per_s", -5),
+              HasSubstr("/committed_per_s: out of range: -5; allowed: a number, 0 to 1e+15"));
+  EXPECT_THAT(with("/latency_us/p99", -0.1), HasSubstr("/latency_us/p99: out of range: -0.1"));
+  EXPECT_THAT(with("/verbs/read/count", -1), HasSubstr("/verbs/read/count: out of range: -1"));
+  EXPECT_THAT(with("/committed_per_s", 1e308), HasSubstr("/committed_per_s: out of range: 1e+308"));
+  EXPECT_THAT(with("/abort_ratio", 1.5), HasSubstr("out of range: 1.5; allowed: a number, 0 to 1"));
+  EXPECT_THAT(with("/seed", -1), HasSubstr("/seed: out of range: -1"));
+  EXPECT_EQ(with("/abort_ratio", 1), "accepted");
 }
 
 TEST(ResultComparison, HostileNamesStayOnTheirLine) {

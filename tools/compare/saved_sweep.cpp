@@ -165,7 +165,8 @@ bool is_sweep(const Document& document) {
 
 SavedSweep read_saved_sweep(const Document& document) {
   const json& root = document.root();
-  if (root.value("version", json()) != 1)
+  if (!root.contains("version")) scenarios::refuse(document, "", "missing key \"version\"; allowed: 1");
+  if (root.at("version") != 1)
     scenarios::refuse(document, "/version", "a sweep of another version; allowed: 1");
   const auto points = root.find("points");
   if (points == root.end() || !points->is_array() || points->empty() || points->size() > kSweepPointsMax)

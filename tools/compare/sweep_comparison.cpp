@@ -211,14 +211,24 @@ std::string words_of(const RateOrder& order, const std::vector<PointComparison>&
   return examples.empty() ? text : text + "; not " + first_of(examples);
 }
 
-/// Of the points that have one, what they warn of.
+/// What points warn of, one to a line: as with a sweep's run the first few of many.
 std::vector<std::string> warnings_of(const std::vector<PointComparison>& points,
                                      json PointComparison::*side) {
+  constexpr std::size_t kShown = 4;
   std::vector<std::string> warnings;
+  std::size_t others = 0;
   for (const PointComparison& point : points) {
-    for (const json& warning : (point.*side).value("warning", json::array()))
-      warnings.push_back(fmt::format("{}: {}", words_of(point.settings), warning.get<std::string>()));
+    const json sentences = (point.*side).value("warning", json::array());
+    if (sentences.empty()) continue;
+    if (warnings.size() == kShown) {
+      ++others;
+      continue;
+    }
+    const std::vector<std::string> all = sentences;
+    warnings.push_back(fmt::format("{}: {}", words_of(point.settings), fmt::join(all, "; ")));
   }
+  if (others > 0)
+    warnings.push_back(fmt::format("and of {} more: --json has them", format_counted(others, "point")));
   return warnings;
 }
 
@@ -369,8 +379,7 @@ std::string render_comparison(const SweepComparison& comparison, const SummarySt
                      style);
   for (const auto& [label, side] :
        {std::pair("A warns", &PointComparison::a), std::pair("B warns", &PointComparison::b)}) {
-    const std::vector<std::string> warnings = warnings_of(points, side);
-    if (!warnings.empty()) text += labelled(label, first_of(warnings), style);
+    for (const std::string& warning : warnings_of(points, side)) text += labelled(label, warning, style);
   }
   const std::map<std::string, const char*> labels = {
       {"rate_per_s", "rate"}, {"latency_us.p50", "p50"}, {"latency_us.p99", "p99"}};

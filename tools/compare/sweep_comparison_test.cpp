@@ -235,9 +235,8 @@ TEST(SweepComparison, HostileSweepsAreRefusedWithTheirPlace) {
 TEST(SweepComparison, HostileValuesAreShownAndNoMore) {
   json a = before(), b = after();
   a["points"][3]["committed_per_s"] = 1e-300;
-  b["points"][0]["committed_per_s"] = 1e300;
+  b["points"][0]["committed_per_s"] = 1e15;
   a["points"][0]["committed_per_s"] = nullptr;
-  a["points"][1]["latency_us"]["p50"] = -1;
   for (json* sweep : {&a, &b}) {
     for (json& one : (*sweep)["points"])
       one["scenario"]["a\nb\x1b[31m~/"] = one["committed"] = one["scenario"];
@@ -249,6 +248,31 @@ TEST(SweepComparison, HostileValuesAreShownAndNoMore) {
   const SweepComparison comparison = compared(a, b);
   EXPECT_THAT(render_comparison(comparison, {}), Not(HasSubstr("\x1b")));
   EXPECT_NO_THROW(comparison_json(comparison).dump());
+}
+
+TEST(SweepComparison, NumbersThatNoRunGivesAreRefused) {
+  json a = before();
+  a["points"][1]["latency_us"]["p50"] = -1;
+  EXPECT_THAT(refusal(a, after()), HasSubstr("/points/1/latency_us/p50: out of range: -1"));
+  a = before();
+  a.erase("version");
+  EXPECT_THAT(refusal(a, after()), HasSubstr("a.json:1:1: missing key \"version\"; allowed: 1"));
+}
+
+TEST(SweepComparison, OfManyWarningsTheFirstFourAreTold) {
+  json a = before(), b = before();
+  json one = b["points"][0];
+  a["points"] = b["points"] = json::array();
+  for (int coroutines = 1; coroutines <= 7; ++coroutines) {
+    one["scenario"]["cluster"]["coroutines"] = coroutines;
+    a["points"].push_back(one);
+    b["points"].push_back(one);
+    b["points"].back()["warning"] = {"the rate is not steady", "and something else"};
+  }
+  const std::string text = render_comparison(compared(a, b), {});
+  EXPECT_THAT(text, HasSubstr("\nB warns      coroutines 4: the rate is not steady; and something else\n"));
+  EXPECT_THAT(text, Not(HasSubstr("coroutines 5: ")));
+  EXPECT_THAT(text, HasSubstr("\nB warns      and of 3 points more: --json has them\n"));
 }
 
 TEST(SweepComparison, AsJsonAbsentIsNull) {

@@ -23,6 +23,7 @@
 #include <cstring>
 #include <memory>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -208,6 +209,16 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// What ssh may be given as "host" or "user@host": no option, one word of printable UTF-8, and a host in it.
+bool is_host(const std::string& text) {
+  const bool no_name = text.starts_with("-") || text.starts_with("@") || text.ends_with("@");
+  return !no_name && text.find_first_of(" \t") == std::string::npos &&
+         text.find(kByteOrderMark) == std::string::npos &&  // of a file that was put behind another
+         scenarios::one_line(text, std::string::npos) == text;
+}
+
 using Ranks = std::vector<std::unique_ptr<Rank>>;
 
 /// Until a rank ends, for a while.
@@ -272,7 +283,7 @@ std::vector<std::string> read_hosts(const std::string& file) {
   } catch (const UserError& error) {
     throw UserError("", fmt::format("--hosts {}", error.what()));
   }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::istringstream in(text);
   std::vector<std::string> hosts;
   int number = 0;
@@ -282,8 +293,7 @@ std::vector<std::string> read_hosts(const std::string& file) {
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == std::string::npos) continue;
     const std::string host = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
-    const auto is_no_part = [](unsigned char c) { return c <= ' ' || c == 0x7F; };
-    if (host.starts_with("-") || std::any_of(host.begin(), host.end(), is_no_part)) {
+    if (!is_host(host)) {
       throw UserError("", fmt::format("--hosts {}:{}: \"{}\" is no host; allowed: one host a line", file,
                                       number, scenarios::one_line(host)));
     }

@@ -54,18 +54,36 @@ bool spans_decades(const Panel& panel) {
   return panel.categories.empty() && least > 0 && most >= kLogarithmicFrom * least;
 }
 
+bool is_hollow(const Curve& curve, std::size_t point) {
+  return point < curve.hollow.size() && curve.hollow[point];
+}
+
+bool has_hollow(const Panel& panel) {
+  return std::ranges::any_of(panel.curves, [](const Curve& curve) {
+    return std::ranges::find(curve.hollow, true) != curve.hollow.end();
+  });
+}
+
+/// "$p0c1" has the points of a curve, "$p0c1h" the hollow ones. A hollow bar stands in place of the full one,
+/// a hollow marker on top of it, where the line goes on.
 std::string data_of(const Panel& panel, std::size_t number) {
+  const bool bars = !panel.categories.empty();
   std::string text;
   const std::size_t curves = panel.curves.size();
   for (std::size_t c = 0; c < curves; ++c) {
-    text += fmt::format("$p{}c{} << EOD\n", number, c);
-    const double beside = panel.categories.empty()
-                              ? 0
-                              : (static_cast<double>(c) + 0.5) * 0.8 / static_cast<double>(curves) - 0.4;
-    for (const auto& [x, y] : panel.curves[c].points) {
-      if (std::isfinite(x) && std::isfinite(y)) text += fmt::format("{:.6g} {:.6g}\n", x + beside, y);
+    const Curve& curve = panel.curves[c];
+    const double beside = bars ? (static_cast<double>(c) + 0.5) * 0.8 / static_cast<double>(curves) - 0.4 : 0;
+    std::string all, hollow;
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
+      const auto& [x, y] = curve.points[i];
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      const std::string line = fmt::format("{:.6g} {:.6g}\n", x + beside, y);
+      if (is_hollow(curve, i)) hollow += line;
+      if (!bars || !is_hollow(curve, i)) all += line;
     }
-    text += "EOD\n";
+    if (all.empty() && !hollow.empty()) all = "NaN NaN\n";  // the curve keeps its place in the legend
+    text += fmt::format("$p{}c{} << EOD\n{}EOD\n", number, c, all);
+    if (!hollow.empty()) text += fmt::format("$p{}c{}h << EOD\n{}EOD\n", number, c, hollow);
   }
   return text;
 }
@@ -78,28 +96,58 @@ std::string style_of(const Curve& curve, bool bars) {
                      curve.dashed ? 2 : 1, rgb);
 }
 
+/// What is drawn over the curves, and what it means.
+std::string hollow_plots(const Panel& panel, std::size_t number) {
+  if (!has_hollow(panel)) return "";
+  const bool bars = !panel.categories.empty();
+  std::string text;
+  for (std::size_t c = 0; c < panel.curves.size(); ++c) {
+    const Curve& curve = panel.curves[c];
+    if (std::ranges::find(curve.hollow, true) == curve.hollow.end()) continue;
+    const char* rgb = kColours[static_cast<std::size_t>(curve.colour) % std::size(kColours)];
+    const std::string data = fmt::format("$p{}c{}h using 1:2", number, c);
+    if (bars) {
+      text += fmt::format(", {} with boxes fill empty lw 2 lc rgb '{}' notitle", data, rgb);
+    } else {
+      text += fmt::format(", {} with points pt 7 ps 0.8 lc rgb '#FFFFFF' notitle", data);
+      text += fmt::format(", {} with points pt 6 ps 0.8 lw 2 lc rgb '{}' notitle", data, rgb);
+    }
+  }
+  return text + fmt::format(", keyentry with {} lc rgb '#000000' title {}",
+                            bars ? "boxes fill empty" : "points pt 6 ps 0.8 lw 2",
+                            in_single_quotes(panel.hollow_means));
+}
+
 std::size_t names_beside(const Panel& panel) {
   const bool fit = std::ranges::all_of(
       panel.curves, [](const Curve& curve) { return curve.name.size() <= kNameCharacters; });
   return fit ? 2 : 1;
 }
 
+/// Whether categories are short enough to stand beside each other, so that none has to slant.
+bool are_level(const Panel& panel) {
+  constexpr std::size_t kColumns = 56, kBetweenColumns = 2;
+  std::size_t longest = 0;
+  for (const std::string& category : panel.categories) longest = std::max(longest, category.size());
+  return (longest + kBetweenColumns) * panel.categories.size() <= kColumns;
+}
+
 /// Below slanted categories is no room for what they are.
 std::string title_of(const Panel& panel) {
-  const bool in_title = !panel.categories.empty() && !panel.x_label.empty();
-  return in_title ? panel.title + " by " + panel.x_label : panel.title;
+  return are_level(panel) || panel.x_label.empty() ? panel.title : panel.title + " by " + panel.x_label;
 }
 
 std::string axes_of(const Panel& panel) {
   std::string text = fmt::format(
       "set title {}\nset xlabel {} offset 0, 0.7\nset ylabel {}\n", in_single_quotes(title_of(panel)),
-      in_single_quotes(panel.categories.empty() ? panel.x_label : ""), in_single_quotes(panel.y_label));
+      in_single_quotes(are_level(panel) ? panel.x_label : ""), in_single_quotes(panel.y_label));
   text += spans_decades(panel) ? "set logscale x 2\nset xrange [*:*] noextend\n"
                                : "unset logscale x\nset xrange [0:*]\n";
   if (panel.categories.empty()) return text + "set xtics auto norotate\n";
-  text += fmt::format("set xrange [-0.5:{}]\nset boxwidth {:.4g}\nset xtics rotate by -30 (",
+  text += fmt::format("set xrange [-0.5:{}]\nset boxwidth {:.4g}\nset xtics {} (",
                       static_cast<double>(panel.categories.size()) - 0.5,
-                      0.75 / static_cast<double>(std::max<std::size_t>(1, panel.curves.size())));
+                      0.75 / static_cast<double>(std::max<std::size_t>(1, panel.curves.size())),
+                      are_level(panel) ? "norotate" : "rotate by -30");
   for (std::size_t i = 0; i < panel.categories.size(); ++i)
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", in_single_quotes(panel.categories[i]), i);
   return text + ")\n";
@@ -172,7 +220,8 @@ std::string plot_script(const std::vector<Panel>& panels) {
   std::size_t key_lines = 0;
   for (const Panel& panel : panels) {
     const std::size_t beside = names_beside(panel);
-    key_lines = std::max(key_lines, (panel.curves.size() + beside - 1) / beside);
+    const std::size_t names = panel.curves.size() + (has_hollow(panel) ? 1 : 0);
+    key_lines = std::max(key_lines, (names + beside - 1) / beside);
   }
   const std::size_t columns = std::clamp<std::size_t>(panels.size(), 1, 2);
   const std::size_t lines = (panels.size() + columns - 1) / columns;
@@ -189,7 +238,7 @@ std::string plot_script(const std::vector<Panel>& panels) {
                           style_of(panel.curves[c], !panel.categories.empty()),
                           in_single_quotes(panel.curves[c].name));
     }
-    text += '\n';
+    text += hollow_plots(panel, p) + '\n';
   }
   return text + "unset multiplot\n";
 }

@@ -16,12 +16,14 @@ struct Curve {
   std::vector<std::pair<double, double>> points;  // x, y
   int colour = 0;                                 // curves of one number look alike,
   bool dashed = false;                            // but for this
+  std::vector<bool> hollow = {};                  // by point, those that are drawn so; may be shorter
 };
 
 struct Panel {
   std::string title, x_label, y_label;
   std::vector<Curve> curves;
   std::vector<std::string> categories;  // if any: bars, x counts these from 0
+  std::string hollow_means = {};        // in the legend, where any point is hollow
 };
 
 /// Two points of a series, to its two curves of one colour.

@@ -99,8 +99,28 @@ TEST(PlotScript, LeavesRoomForLongNamesAndSlantedCategories) {
   panel.title = "rate";
   panel.x_label = "protocol";
   EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate'\nset xlabel 'protocol'"));
-  panel.categories = {"farm", "drtmh"};
+  panel.categories = {"farm", "drtmh, with all of its options and a location cache"};
   EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate by protocol'\nset xlabel ''"));
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set xtics rotate by -30"));
+  panel.categories = {"farm", "drtmh"};
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set title 'rate'\nset xlabel 'protocol'")) << "room for both";
+  EXPECT_THAT(plot_script({panel}), HasSubstr("set xtics norotate"));
+}
+
+TEST_F(PlotTest, HollowPointsStandOutAndTheLegendSaysWhatTheyAre) {
+  Panel panel = two_curves();
+  panel.hollow_means = "hollow: with a warning";
+  EXPECT_THAT(plot_script({panel}), Not(HasSubstr("hollow"))) << "there are none";
+  panel.curves[1].hollow = {true};
+  Panel bars = panel;
+  bars.categories = {"a", "b", "c"};
+  bars.curves[0].hollow = {true, true};  // all of them
+  const std::string script = plot_script({panel, bars});
+  EXPECT_THAT(script, HasSubstr("$p0c1h << EOD\n1 3\nEOD\n"));
+  EXPECT_THAT(script, Not(HasSubstr("$p0c0h")));
+  EXPECT_THAT(script, HasSubstr("$p1c0 << EOD\nNaN NaN\nEOD\n$p1c0h << EOD\n0.8 2\n1.8 4\nEOD\n"));
+  EXPECT_EQ(draw(script, directory_ / "x.svg"), "");
+  EXPECT_THAT(read_text(directory_ / "x.svg"), HasSubstr("hollow: with a warning"));
 }
 
 SweepRow row(const std::string& protocol, int coroutines, double per_s, double p50_us) {
@@ -150,6 +170,59 @@ TEST(SweepPlot, SaysOfANumberWhatItIsAndOfAnObjectWhatWasWritten) {
   ASSERT_EQ(panels[0].curves.size(), 2U);
   EXPECT_EQ(panels[0].curves[0].name, "nodes 3");
   EXPECT_EQ(panels[0].curves[1].name, "nodes 4");
+}
+
+TEST(SweepPlot, PointsCutShortAreLeftOutAndThoseWithAWarningAreHollow) {
+  SweepRow cut = row("b", 8, 8e6, 7), warned = row("b", 1, 2e6, 4);
+  cut.result["partial"] = true;
+  warned.result["warning"] = {"the rate is not steady"};
+  const auto panels = sweep_panels({row("a", 1, 1e6, 5), row("a", 8, 4e6, 9), warned, cut});
+  ASSERT_EQ(panels.size(), 2U);
+  for (const Panel& panel : panels) {
+    ASSERT_EQ(panel.curves.size(), 2U);
+    EXPECT_THAT(panel.curves[0].hollow, ElementsAre(false, false));
+    EXPECT_EQ(panel.curves[1].points.size(), 1U);
+    EXPECT_THAT(panel.curves[1].hollow, ElementsAre(true));
+    EXPECT_EQ(panel.hollow_means, "hollow: with a warning");
+  }
+  EXPECT_TRUE(sweep_panels({row("a", 1, 1e6, 5), cut}).empty());
+}
+
+TEST(SweepPlot, LegendsSayWhatIsOnAndNothingThatFollows) {
+  const auto of = [](const std::string& protocol, const nlohmann::json& batching, const nlohmann::json& ack) {
+    SweepRow one = row(protocol, 1, 1e6, 5);
+    one.settings = {{"protocol.batching", batching}, {"protocol.ack", ack}, {"protocol.name", protocol}};
+    for (const char* field : {"batching", "ack"}) {
+      const nlohmann::json& value = field == std::string("ack") ? ack : batching;
+      if (!value.is_null()) one.result["scenario"]["protocol"][field] = value;
+    }
+    return one;
+  };
+  const auto names = [](std::vector<SweepRow> rows) {
+    std::vector<SweepRow> loads;
+    for (const SweepRow& one : rows) {
+      for (const int coroutines : {1, 8}) {
+        loads.push_back(one);
+        loads.back().settings.emplace_back("cluster.coroutines", coroutines);
+        loads.back().result["scenario"]["cluster"]["coroutines"] = coroutines;
+      }
+    }
+    std::vector<std::string> all;
+    const std::vector<Panel> panels = sweep_panels(loads);
+    for (const Curve& curve : panels.front().curves) all.push_back(curve.name);
+    return all;
+  };
+  EXPECT_THAT(names({of("farm", false, false), of("drtmh", true, true)}), ElementsAre("farm", "drtmh"));
+  EXPECT_THAT(names({of("farm", false, nullptr), of("farm", true, nullptr), of("farm", true, true)}),
+              ElementsAre("farm", "farm, batching", "farm, batching, ack"));
+  EXPECT_THAT(names({of("a", nullptr, 1), of("a", true, 1), of("b", true, "ud_send")}),
+              ElementsAre("a, ack 1", "a, batching, ack 1", "b, batching, ud_send"));
+  EXPECT_THAT(names({of("a", nullptr, 1), of("a", false, 1)}),
+              ElementsAre("protocol a, batching null, ack 1", "protocol a, batching false, ack 1"))
+      << "two curves";
+  SweepRow off = of("a", false, 1), on = of("a", true, 1);
+  for (SweepRow* one : {&off, &on}) one->settings.resize(1);
+  EXPECT_THAT(names({off, on}), ElementsAre("no batching", "batching"));
 }
 
 calibration::Experiment experiment(const std::vector<std::pair<std::string, std::string>>& points) {

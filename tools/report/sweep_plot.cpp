@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -43,15 +45,61 @@ Axes axes_of(const std::vector<SweepRow>& rows) {
   return axes;
 }
 
-std::string label_of(const SweepRow& row, const Paths& paths) {
-  std::string label;
-  for (const std::string& path : paths) {
-    std::string text = point_text(row, path);
-    // A word says what it is, a number does not.
-    if (value_at(row.result.at("scenario"), path).is_number()) text = short_name(path) + " " + text;
-    if (!text.empty()) label += (label.empty() ? "" : ", ") + text;
+/// All that tells a row from the others.
+std::string key_of(const SweepRow& row, const Paths& paths) {
+  std::string key;
+  for (const std::string& path : paths) key += short_name(path) + " " + point_text(row, path) + ", ";
+  return key.substr(0, key.size() - std::min<std::size_t>(key.size(), 2));
+}
+
+/// Without the options, on or off, that only follow the other settings.
+Paths telling(const std::vector<SweepRow>& rows, const Paths& paths) {
+  const auto is_option = [&](const std::string& path) {
+    return std::ranges::any_of(
+        rows, [&](const SweepRow& row) { return value_at(row.result.at("scenario"), path).is_boolean(); });
+  };
+  const auto told_apart = [&](const Paths& by) {
+    std::set<std::string> keys;
+    for (const SweepRow& row : rows) keys.insert(key_of(row, by));
+    return keys.size();
+  };
+  Paths kept = paths;
+  for (std::size_t at = paths.size(); at-- > 0;) {
+    Paths others = kept;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!others.empty() && is_option(paths[at]) && told_apart(others) == told_apart(kept))
+      kept = std::move(others);
   }
-  return label;
+  return kept;
+}
+
+/// A word says what it is, a number does not. An option that is on is its name, one that is off or that the
+/// point does not have is left out.
+std::string label_of(const SweepRow& row, const Paths& paths) {
+  std::string label, without;
+  for (const std::string& path : paths) {
+    const json& value = value_at(row.result.at("scenario"), path);
+    std::string text = point_text(row, path);
+    if (value.is_number()) text = fmt::format("{} {}", short_name(path), text);
+    if (value.is_boolean()) text = short_name(path);
+    const bool is_off = value.is_null() || value == false;
+    std::string& whose = is_off ? without : label;
+    if (!text.empty()) whose += (whose.empty() ? "" : ", ") + (is_off ? "no " + short_name(path) : text);
+  }
+  return label.empty() ? without : label;
+}
+
+/// A label for each row: the same where `paths` tell none apart, and only there.
+std::vector<std::string> labels_of(const std::vector<SweepRow>& rows, const Paths& all) {
+  const Paths paths = telling(rows, all);
+  std::map<std::string, std::set<std::string>> keys;  // by label
+  for (const SweepRow& row : rows) keys[label_of(row, paths)].insert(key_of(row, paths));
+  std::vector<std::string> labels;
+  for (const SweepRow& row : rows) {
+    labels.push_back(label_of(row, paths));
+    if (keys[labels.back()].size() > 1) labels.back() = key_of(row, paths);
+  }
+  return labels;
 }
 
 /// Numbers over one another; else bars, of as many settings as tell them apart.
@@ -79,8 +127,8 @@ constexpr std::size_t kCategoryColumns = 40;  // below an axis, slanted
 
 Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
   Abscissa abscissa{{}, {}, short_name(paths.front())};
-  for (const SweepRow& row : rows) {
-    const std::string label = end_of(label_of(row, paths), kCategoryColumns);
+  for (const std::string& whole : labels_of(rows, paths)) {
+    const std::string label = end_of(whole, kCategoryColumns);
     auto found = std::ranges::find(abscissa.categories, label);
     if (found == abscissa.categories.end()) found = abscissa.categories.insert(found, label);
     abscissa.x.push_back(static_cast<double>(found - abscissa.categories.begin()));
@@ -90,7 +138,10 @@ Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
 
 }  // namespace
 
-std::vector<Panel> sweep_panels(const std::vector<SweepRow>& rows) {
+std::vector<Panel> sweep_panels(const std::vector<SweepRow>& all) {
+  std::vector<SweepRow> rows;  // what a signal cut short is no point like the others
+  std::ranges::copy_if(all, std::back_inserter(rows),
+                       [](const SweepRow& row) { return !row.result.value("partial", false); });
   if (rows.size() < 2) return {};
   const Axes axes = axes_of(rows);
   Abscissa abscissa = numbers_of(rows, axes.fast.front());
@@ -108,9 +159,11 @@ std::vector<Panel> sweep_panels(const std::vector<SweepRow>& rows) {
   Panel latency{name + ": median latency", abscissa.label, "us", {}, abscissa.categories};
   const bool over_rate = std::ranges::find(kConcurrency, axes.fast.front()) != std::end(kConcurrency);
   if (over_rate) latency.x_label = rate.y_label;
+  rate.hollow_means = latency.hollow_means = "hollow: with a warning";
+  const std::vector<std::string> labels = labels_of(rows, axes.slow);
   std::map<std::string, std::size_t> curves;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string curve = label_of(rows[i], axes.slow);
+    const std::string& curve = labels[i];
     const auto [found, added] = curves.emplace(curve, curves.size());
     if (added) {
       const int colour = static_cast<int>(found->second);
@@ -121,6 +174,8 @@ std::vector<Panel> sweep_panels(const std::vector<SweepRow>& rows) {
     const double median_us = value_at(rows[i].result, "latency_us.p50").get<double>();
     rate.curves[found->second].points.emplace_back(abscissa.x[i], per_s);
     latency.curves[found->second].points.emplace_back(over_rate ? per_s : abscissa.x[i], median_us);
+    const bool warned = rows[i].result.contains("warning");
+    for (Panel* panel : {&rate, &latency}) panel->curves[found->second].hollow.push_back(warned);
   }
   return {rate, latency};
 }

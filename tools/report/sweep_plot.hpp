@@ -11,7 +11,8 @@
 
 namespace verbtwin::tools {
 
-/// Two panels; none where there are fewer than two points.
+/// Two panels; none where there are fewer than two points that ran to their end. Those with a warning are
+/// hollow.
 std::vector<Panel> sweep_panels(const std::vector<SweepRow>& rows);
 
 }  // namespace verbtwin::tools

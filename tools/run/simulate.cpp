@@ -100,6 +100,13 @@ double machine_memory_gib() {
          (1 << 30);
 }
 
+std::string threads_beyond(int cores, const scenarios::Cluster& cluster) {
+  if (cluster.threads <= cores) return "";
+  return fmt::format(
+      "{} threads, where a machine of {} has {} cores: simulated with more sockets than it has",
+      cluster.threads, scenarios::one_line(cluster.host), cores);
+}
+
 /// A simulated cluster with a program on every node.
 class Simulation {
  public:
@@ -293,11 +300,8 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
     result["warning"].push_back(
         "a signal ended the run before its last transactions had ended: nothing is checked");
   }
-  if (scenario_.cluster.threads > host_cores_) {
-    result["warning"].push_back(
-        fmt::format("{} threads, where a machine of {} has {} cores: simulated with more sockets than it has",
-                    scenario_.cluster.threads, scenarios::one_line(scenario_.cluster.host), host_cores_));
-  }
+  if (const std::string more = threads_beyond(host_cores_, scenario_.cluster); !more.empty())
+    result["warning"].push_back(more);
   const double wall_s = seconds_since(begun);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -323,6 +327,10 @@ void check_socket_link(const models::SocketProfile& profile, const std::string& 
                              "profile with link_gbps 0"
                            : "uses the RDMA NIC's link, and ethernet_tcp has its own; allowed: a socket "
                              "profile with link_gbps above 0");
+}
+
+std::string more_threads_than_cores(const scenarios::Cluster& cluster) {
+  return threads_beyond(sim::cores_of_host(calibration::load_host_profile(cluster.host)), cluster);
 }
 
 void check_simulated_time(const scenarios::Run& run) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "models/profile.hpp"
 #include "models/socket.hpp"
@@ -45,6 +46,9 @@ double least_memory_gib(const scenarios::Cluster& cluster);
 
 /// Throws UserError where a simulation takes more memory, with the least of it, than there is.
 void check_memory(const scenarios::Cluster& cluster, double machine_gib);
+
+/// What a run and `check` say where more threads are asked for than a machine has cores; empty: they are not.
+std::string more_threads_than_cores(const scenarios::Cluster& cluster);
 
 /// The result, as RESULT.md has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);

@@ -105,6 +105,18 @@ std::vector<std::string> that_do_the_load(const json& base, const std::vector<Tr
   return enough;
 }
 
+/// " (core 99.8 %, nic_recv 97.0 % in use)": the resources that are nearly full; nothing where none is.
+std::string nearly_full(const json& base) {
+  constexpr double kNearlyFull = 0.95;
+  std::vector<std::string> full;
+  for (const json& resource : value_at(base, "resources")) {
+    const json use = resource.value("utilization_max", json());
+    if (use.is_number() && use.get<double>() > kNearlyFull)
+      full.push_back(resource.value("name", "") + " " + format_percent(use.get<double>()));
+  }
+  return full.empty() ? "" : fmt::format(" ({} in use)", fmt::join(full, ", "));
+}
+
 std::string verdict(const Explanation& explanation) {
   const auto& [base, trials, not_tried, cut_off] = explanation;
   double chance = 0;
@@ -143,7 +155,9 @@ std::string verdict(const Explanation& explanation) {
   }
   if (worth.empty() && !all) return others + ": what was not may hold it back.";
   if (worth.empty()) {
-    return others + ": several parts hold it back in turn, or its own waiting does (conflicts, think time).";
+    return fmt::format(
+        "{}: several parts hold it back in turn{}, or its own waiting does (conflicts, think time).", others,
+        nearly_full(base));
   }
   return fmt::format("Held back by {}, each twice as good by itself. {}.", named(worth), others);
 }

@@ -99,6 +99,21 @@ TEST(Explain, WhatAnotherSeedMakesIsChance) {
   EXPECT_THAT(text, Not(HasSubstr("Held back by")));
 }
 
+TEST(Explain, WhereNothingAloneHelpsWhatIsNearlyFullIsNamed) {
+  Explanation explanation{result_with(100), {{"cores", result_with(101)}}};
+  const auto text = [&] {
+    std::string all = render_explanation(explanation);
+    for (std::size_t at; (at = all.find("\n             ")) != std::string::npos;) all.replace(at, 14, " ");
+    return all;
+  };
+  EXPECT_THAT(text(), HasSubstr("several parts hold it back in turn, or its own waiting does"));
+  explanation.base["resources"] = {{{"name", "core"}, {"utilization_max", 0.998}},
+                                   {{"name", "link"}, {"utilization_max", 0.95}},
+                                   {{"name", "qp_cache"}, {"hit_ratio", 0.5}},
+                                   {{"name", "nic_recv"}, {"utilization_max", 0.97}}};
+  EXPECT_THAT(text(), HasSubstr("in turn (core 99.8 %, nic_recv 97.0 % in use), or its own waiting does"));
+}
+
 TEST(Explain, ChanceIsTheLargerOfTwoSeeds) {
   const std::string text = render_explanation(
       {result_with(100),

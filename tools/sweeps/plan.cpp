@@ -58,6 +58,19 @@ std::string with_unit(const std::string& path, double value) {
   return format_percent(value);
 }
 
+/// What a bound may look like.
+const char* example_of(const std::string& path) {
+  switch (std::ranges::find(kQuantities, path, &Quantity::path)->unit) {
+    case Quantity::Unit::kPerSecond:
+      return "as 100e6";
+    case Quantity::Unit::kMicroseconds:
+      return "microseconds without a unit, as 60";
+    case Quantity::Unit::kShare:
+      break;
+  }
+  return "as 0.02";
+}
+
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   throw UserError("", fmt::format("--goal {}: {}", scenarios::one_line(text), why));
 }
@@ -195,7 +208,12 @@ Goal parse_goal(const std::string& text) {
     refuse(text, "a goal is NAME>=VALUE or NAME<=VALUE, as committed_per_s>=100e6");
   }
   // Spaces read well inside a shell's quotes.
-  Goal goal{text.substr(0, text.find_last_not_of(' ', at - 1) + 1), text[at] == '>', 0};
+  Goal goal{text.substr(0, at), text[at] == '>', 0};
+  goal.path.erase(goal.path.find_last_not_of(' ') + 1);
+  if (goal.path.empty()) {
+    refuse(text,
+           fmt::format("no quantity in front of {}; allowed: as latency_us.p99<=60", text.substr(at, 2)));
+  }
   const std::vector<std::string> names = quantity_names();
   if (std::ranges::find(names, goal.path) == names.end()) {
     refuse(text, fmt::format("unknown quantity \"{}\"; allowed: {}{}", scenarios::one_line(goal.path),
@@ -205,7 +223,7 @@ Goal parse_goal(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(begin, end, goal.bound);
   if (error != std::errc() || stop != end || !std::isfinite(goal.bound) || goal.bound < 0) {
-    refuse(text, "the value is no number of 0 or more; allowed: as 100e6");
+    refuse(text, fmt::format("the value is no number of 0 or more; allowed: {}", example_of(goal.path)));
   }
   const bool rate = goal.path == "committed_per_s";
   if (rate != goal.at_least) {

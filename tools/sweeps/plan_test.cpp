@@ -16,6 +16,7 @@ namespace verbtwin::tools {
 namespace {
 
 using nlohmann::json;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 json result_with(double committed_per_s, double p99_us = 10) {
@@ -55,6 +56,15 @@ TEST(Goal, WhatIsNoneIsRefused) {
   for (const char* value : {"", "x", "1x", "-1", "nan", "inf", "1e999", "1 "}) {
     EXPECT_THAT(refusal(std::string("abort_ratio<=") + value), HasSubstr("the value is no number")) << value;
   }
+  EXPECT_THAT(refusal("latency_us.p99<=60us"),
+              EndsWith(": the value is no number of 0 or more; allowed: microseconds without a unit, as 60"));
+  EXPECT_THAT(refusal("committed_per_s>=100M"), EndsWith("; allowed: as 100e6"));
+  EXPECT_THAT(refusal("abort_ratio<=2%"), EndsWith("; allowed: as 0.02"));
+  for (const char* none : {">=", ">=1", "  >= 1"}) {
+    EXPECT_THAT(refusal(none), EndsWith("no quantity in front of >=; allowed: as latency_us.p99<=60"))
+        << none;
+  }
+  EXPECT_THAT(refusal("<=1"), HasSubstr("no quantity in front of <=;"));
   EXPECT_THAT(refusal("committed_per_s<=1"), HasSubstr("a rate is wanted at least"));
   EXPECT_THAT(refusal("latency_us.p99>=1"), HasSubstr("latency_us.p99 is allowed at most"));
   EXPECT_THAT(refusal("a\nb>=1"), HasSubstr("a\\nb"));

@@ -81,7 +81,12 @@ TEST_F(Refusals, AFileOfHostsIsOne) {
   EXPECT_EQ(refused(write("hosts", "\xEF\xBB\xBF# nobody\r\n\r\n")), "--hosts DIR/hosts" + none);
   EXPECT_EQ(refused(write("hosts", std::string("a\0b\n", 4))).find('\0'), std::string::npos);
   EXPECT_THAT(refused(write("hosts", "one\ntwo three\n")), HasSubstr("hosts:2: \"two three\" is no host"));
+  for (const char* host : {"user@", "@host", "n\xF6rd", "\xEF\xBB\xBFtwo"}) {
+    EXPECT_THAT(refused(write("hosts", "one\n" + std::string(host) + "\n")), HasSubstr("DIR/hosts:2: \""))
+        << host;
+  }
   // Read: only their number is wrong.
+  EXPECT_THAT(refused(write("hosts", "user@one\nn\xC3\xB6rd\n")), StartsWith("2 ranks, but"));
   EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBFone\r\ntwo # the second\r\n")), StartsWith("2 ranks, but"));
   EXPECT_THAT(refused(write("hosts", "\xEF\xBB\xBF-one\r\n")), HasSubstr(": \"-one\" is no host"));
 }
@@ -260,11 +265,12 @@ TEST_F(Refusals, APayloadThatDoesNotFitInlineIsRefusedByCheck) {
 
 TEST_F(Refusals, WhatIsNoTableOfPointsIsSaid) {
   const auto refused = [this](const std::string& file) { return refusal({"compare-published", file}); };
-  constexpr const char* kWanted = "; allowed: a sweep's points.csv, or the directory that holds it";
+  constexpr const char* kWanted = "; give a sweep's points.csv, or the directory that holds it";
   fs::create_symlink("loop", in("loop"));
   EXPECT_THAT(refused(in("loop")),
               testing::AllOf(StartsWith("DIR/loop: cannot be read: "), EndsWith(kWanted)));
   EXPECT_EQ(refused(write("one.json", "{}")), std::string("DIR/one.json:1: no rows") + kWanted);
+  EXPECT_EQ(refused(write("none.csv", "")), std::string("DIR/none.csv:1: no rows") + kWanted);
   EXPECT_EQ(refused(write("two.json", "a,b\n1\n")),
             std::string("DIR/two.json:2: 1 field; allowed: 2, as many as columns") + kWanted);
 }

@@ -1,0 +1,50 @@
+// verbtwin check as its users meet it: what it warns of.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/tests/command_line_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+class CheckCommand : public CommandLine {
+ protected:
+  /// In one line: where it is wrapped depends on what it says.
+  static std::string unwrapped(std::string text) {
+    for (std::size_t at; (at = text.find("\n             ")) != std::string::npos;) text.replace(at, 14, " ");
+    return text;
+  }
+};
+
+TEST_F(CheckCommand, SaysOfMoreThreadsThanCoresWhatARunSays) {
+  const std::string sentence =
+      "26 threads, where a machine of xeon-e5-2650v4 has 24 cores: simulated with more sockets than it has";
+  const Ended checked = verbtwin({"check", scenario_, "--set", "cluster.threads=26"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  EXPECT_THAT(unwrapped(checked.out), HasSubstr("\n* warning    " + sentence + "\n"));
+  const json ran = json::parse(verbtwin({"run", scenario_, "--set", "cluster.threads=26", "--json"}).out);
+  EXPECT_THAT(ran.at("warning"), testing::Contains(json(sentence)));
+  EXPECT_THAT(verbtwin({"check", scenario_, "--set", "cluster.threads=24"}).out, Not(HasSubstr("warning")));
+}
+
+TEST_F(CheckCommand, OfASweepItSaysSoOfTheFirstPointThatHasThem) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.threads": [2, 26, 48]}])"));
+  EXPECT_THAT(
+      unwrapped(verbtwin({"check", sweep}).out),
+      HasSubstr(
+          "* warning    26 threads, where a machine of xeon-e5-2650v4 has 24 cores: simulated with more "
+          "sockets than it has; in point 1 (cluster.threads=26)\n"));
+  const Ended printed = verbtwin({"check", sweep, "--json"});
+  EXPECT_EQ(json::parse(printed.out).at("cluster").at("threads"), 2) << "a program's";
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
