@@ -19,7 +19,8 @@ class CheckCommand : public CommandLine {
  protected:
   /// In one line: where it is wrapped depends on what it says.
   static std::string unwrapped(std::string text) {
-    for (std::size_t at; (at = text.find("\n             ")) != std::string::npos;) text.replace(at, 14, " ");
+    for (std::size_t at; (at = text.find("\n             ")) != std::string::npos;)
+      text.replace(at, 14, 1, ' ');
     return text;
   }
 };

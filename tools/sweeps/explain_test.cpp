@@ -103,7 +103,8 @@ TEST(Explain, WhereNothingAloneHelpsWhatIsNearlyFullIsNamed) {
   Explanation explanation{result_with(100), {{"cores", result_with(101)}}};
   const auto text = [&] {
     std::string all = render_explanation(explanation);
-    for (std::size_t at; (at = all.find("\n             ")) != std::string::npos;) all.replace(at, 14, " ");
+    for (std::size_t at; (at = all.find("\n             ")) != std::string::npos;)
+      all.replace(at, 14, 1, ' ');
     return all;
   };
   EXPECT_THAT(text(), HasSubstr("several parts hold it back in turn, or its own waiting does"));
