@@ -71,7 +71,9 @@ class Cpu {
     if (line_ps == 0) return;
     stored_ps_ = std::max(stored_ps_, now_ps()) + line_ps * static_cast<std::int64_t>(lines);
   }
-  /// A store that the work charged so far comes before: others see it at now_ps(), in order.
+  /// A store behind the work charged so far and all stores before: others see it at now_ps(), or when those
+  /// to cold lines are over. (A core that shares its time with interrupts is later than that, its stores are
+  /// not.)
   virtual void publish_word(std::byte* at, std::uint64_t value) {
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(at))
         .store(value, std::memory_order_release);

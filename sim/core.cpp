@@ -68,11 +68,13 @@ void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_
 }
 
 void Core::publish_word(std::byte* at, std::uint64_t value) {
-  stores_.push_back({now_ps(), at, value});
-  if (is_ahead_of_memory()) {
-    calendar_.schedule(now_ps(), handler_, index_);
-  } else {
+  const std::int64_t at_ps = std::max(now_ps(), stored_ps_);
+  const bool has_event = !stores_.empty() && stores_.back().at_ps == at_ps;
+  stores_.push_back({at_ps, at, value});
+  if (at_ps == calendar_.now_ps()) {
     store_due();
+  } else if (!has_event) {
+    calendar_.schedule(at_ps, handler_, index_);
   }
 }
 

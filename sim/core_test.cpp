@@ -118,6 +118,53 @@ TEST(Core, StoresGoOnBetweenSteps) {
   EXPECT_THAT(clock, ElementsAre(300 * kNs));
 }
 
+TEST(Core, WhatAStepPublishesIsSeenWhenItHasComeSoFar) {
+  alignas(8) std::uint64_t first = 0, second = 0;
+  const auto bytes = [](std::uint64_t& word) { return reinterpret_cast<std::byte*>(&word); };
+  Cpu* cpu = nullptr;
+  Rig rig([&](int step) {
+    if (step > 1) return false;
+    cpu->publish_word(bytes(first), 1);  // nothing is charged before it
+    EXPECT_EQ(first, 1U);
+    cpu->charge_ps(10 * kNs);
+    cpu->publish_word(bytes(second), 1);
+    cpu->publish_word(bytes(first), 2);
+    cpu->charge_ps(10 * kNs);
+    cpu->publish_word(bytes(second), 2);
+    return true;  // whose next step begins at the instant of the last one
+  });
+  cpu = &rig.core;
+  rig.run_until(5 * kNs);
+  rig.core.drive(rig.worker);
+  rig.run_until(14 * kNs);
+  EXPECT_EQ(first, 1U);
+  EXPECT_EQ(second, 0U);
+  rig.run_until(15 * kNs);
+  EXPECT_EQ(first, 2U);
+  EXPECT_EQ(second, 1U);
+  rig.run_until(24 * kNs);
+  EXPECT_EQ(second, 1U);
+  rig.run_until(25 * kNs);
+  EXPECT_EQ(second, 2U);
+  EXPECT_EQ(rig.worker.starts_ps.size(), 2U);
+}
+
+TEST(Core, WhatIsPublishedComesBehindStoresToColdMemory) {
+  alignas(8) std::uint64_t word = 0;
+  Cpu* cpu = nullptr;
+  Rig rig([&](int) {
+    cpu->store_cold(2);
+    cpu->publish_word(reinterpret_cast<std::byte*>(&word), 1);
+    return false;
+  });
+  cpu = &rig.core;
+  rig.core.drive(rig.worker);
+  rig.run_until(199 * kNs);
+  EXPECT_EQ(word, 0U);
+  rig.run_until(200 * kNs);
+  EXPECT_EQ(word, 1U);
+}
+
 TEST(Core, TheNextStepBeginsWhenTheWorkOfTheLastIsDone) {
   Rig rig([&](int step) {
     rig.core.charge_cycles(static_cast<std::uint64_t>(200 * step));  // 100 ns, 200 ns, ...

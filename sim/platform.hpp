@@ -83,8 +83,8 @@ class Platform {
   /// cables).
   static std::unique_ptr<Platform> torus(const StarParameters& ports, const Torus& torus);
 
-  /// A dragonfly with minimal routing: at most one cable between groups on the way, and
-  /// two in each. Latencies are a fat tree's.
+  /// A dragonfly with minimal routing: at most one cable between groups on the way, and two in
+  /// each. Latencies are a fat tree's.
   static std::unique_ptr<Platform> dragonfly(const StarParameters& ports, const Dragonfly& shape);
 
   /// A user's SimGrid platform: its hosts, in file order, become the nodes. Throws UserError, on one line,

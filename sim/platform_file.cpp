@@ -287,7 +287,7 @@ void check_topology(const std::filesystem::path& xml, const Tag& tag) {
     if (name == "topo_parameters") parameters = value;
   }
   int groups = 0, group_cables = 0, chassis = 0, chassis_cables = 0, routers = 0;
-  const int read = std::sscanf(std::string(parameters).c_str(), "%d , %d ; %d , %d ; %d", &groups,
+  const int read = std::sscanf(std::string(parameters).c_str(), "%9d , %9d ; %9d , %9d ; %9d", &groups,
                                &group_cables, &chassis, &chassis_cables, &routers);
   if (topology != "DRAGONFLY" || read != 5) return;  // what is wrong with these is SimGrid's to refuse
   if (chassis == 1 && groups <= routers) return;

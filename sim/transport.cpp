@@ -162,10 +162,12 @@ void Transport::arrive_in_order(std::uint32_t index) {
 }
 
 /// Whether the NIC at the far end is to hear of it when its time has nearly come, `last_ps` being when it
-/// hears of the one before it on this queue pair.
+/// hears of the one before it on this queue pair. It may wait in a queue, or have waited before its way
+/// began: the ACK of a SEND that waited for the receiver's engine finds its WQE in no cache any more.
 bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps) {
   const std::int64_t now_ps = calendar_.now_ps();
-  const std::int64_t near_ps = there.first().queue_ps - kAheadOfQueuesMaxPs;
+  const std::int64_t near_ps =
+      std::max(there.first().queue_ps, there.at() - kAheadOfQueuesMaxPs) - kAheadOfQueuesMaxPs;
   if (near_ps <= now_ps && last_ps <= now_ps) return false;
   last_ps = std::max({now_ps, last_ps, near_ps});
   put_off(index, there, last_ps);
@@ -280,9 +282,6 @@ void Transport::handle(std::uint32_t index) {
       break;
     case Stage::kReceiverNotReady:
       try_again(index);
-      break;
-    case Stage::kReceived:
-      acknowledge_received(index);
       break;
     case Stage::kLocalCompletion:
       if (SimQueuePair* origin = origin_of(flight(index))) {

@@ -94,7 +94,6 @@ class Transport final : public EventHandler {
     kInEngine,  // an unreliable SEND that has yet to take its RECV, its way through the NIC known; what is
                 // behind it
     kReceiverNotReady,
-    kReceived,         // a SEND over RC whose payload will be in memory soon
     kResponseOnWire,   // as a SimGrid communication, or a NAK
     kRequestCrosses,   // stands in front of one of the links of its path, or will soon,
     kAnswerCrosses,    // the same of an answer
@@ -188,8 +187,6 @@ class Transport final : public EventHandler {
   void respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void acknowledge(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
-  void acknowledge_received(std::uint32_t index);
-  models::Moment soon(const Flight& f) const;
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);

@@ -267,27 +267,9 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
   const models::Moment landed = nic.write_completion(done, landed_b);
   push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, landed.at());
-  // As for a WRITE, whose ACK is behind its payload.
-  f.done_ps = landed.at();
-  if (f.type == QpType::kRc && f.done_ps - calendar_.now_ps() > kAheadOfQueuesMaxPs) {
-    f.stage = Stage::kReceived;
-    calendar_.schedule(f.done_ps - kAheadOfQueuesMaxPs, handler_, index);
-    return;
-  }
-  acknowledge(index, target, soon(f));
-}
-
-/// How long it takes to land is a delay to who hears of it now: in front of the servers on the way back
-/// stands what has come there by now.
-models::Moment Transport::soon(const Flight& f) const {
-  return now().plus_delay(f.done_ps - calendar_.now_ps());
-}
-
-void Transport::acknowledge_received(std::uint32_t index) {
-  const Flight& f = flight(index);
-  SimQueuePair* target = find(f.target);
-  if (target == nullptr || origin_of(f) == nullptr) return release(index);
-  acknowledge(index, *target, soon(f));
+  // As for a WRITE, whose ACK is behind its payload. How long that took to land is a delay to who hears of it
+  // now: in front of the servers on the way back stands what has come there by now.
+  acknowledge(index, target, now().plus_delay(landed.at() - calendar_.now_ps()));
 }
 
 void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,

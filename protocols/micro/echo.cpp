@@ -35,6 +35,7 @@ constexpr auto kPattern = std::to_array<parameters::Word<Pattern>>(
     {{"symmetric", Pattern::kSymmetric}, {"many_to_one", Pattern::kManyToOne}});
 
 constexpr std::uint32_t kMessageMax_b = 65536;
+constexpr std::int64_t kProcessMax_ps = 1'000'000'000;
 
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
@@ -174,6 +175,12 @@ void take_calls_per_message(EchoOptions& o, const json& workload) {
     throw UserError("/workload/calls_per_message", "a message has " + std::to_string(kMessageMax_b) +
                                                        " B at most: up to " + std::to_string(most) +
                                                        " calls are allowed");
+  }
+  if (o.process_ps * o.calls_per_message > kProcessMax_ps) {
+    throw UserError("/workload/calls_per_message",
+                    "a server's handler takes " + std::to_string(kProcessMax_ps / 1'000'000) +
+                        " us at most: up to " + std::to_string(kProcessMax_ps / o.process_ps) +
+                        " calls of this process_ns are allowed");
   }
   o.payload_b *= o.calls_per_message;
   o.reply_b *= o.calls_per_message;

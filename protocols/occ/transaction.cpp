@@ -266,8 +266,8 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   // A log that is kept and not applied is all there is of the transaction until the backups have it.
   if (logs_at_coordinator) make_log_certain();
   if (writes_) {
-    auto logged = engine_.worker_.catch_up(resumed);
-    co_await logged;
+    auto caught_up = engine_.worker_.catch_up(resumed);
+    co_await caught_up;
   }
   auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;

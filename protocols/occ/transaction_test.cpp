@@ -350,7 +350,6 @@ TEST(TransactionLogs, WaitingForRoomDoesNotHoldUpTheWorker) {
       testing::ExitedWithCode(0), "");
 }
 
-/// In every build: what would follow is lost memory, or a lock that its holder waits for.
 /// Every backup's log has all that is written, in as many entries as it takes, each with frames and an
 /// answer.
 TEST(TransactionLogs, TheArenaHoldsTheEntriesOfEveryBackup) {
@@ -368,6 +367,7 @@ TEST(TransactionLogs, TheArenaHoldsTheEntriesOfEveryBackup) {
   EXPECT_GE(Transaction::arena_bytes(most, false), images_b + most.backups * (records_b + entries_b));
 }
 
+/// In every build: what would follow is lost memory, or a lock that its holder waits for.
 TEST_P(TransactionTest, WhatAWorkloadMayNotDeclareIsRefused) {
   using testing::HasSubstr;
   constexpr std::uint64_t kRecordsMax = 64;  // a Transaction's where it is not told

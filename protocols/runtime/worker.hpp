@@ -161,7 +161,7 @@ class Worker final : public Steppable {
   }
   std::int64_t wakes_at_ps() const override { return sleepers_.empty() ? kNever : sleepers_.begin()->first; }
   std::uint64_t next_wr_id() const override {
-    return polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
+    return catching_up_.empty() && polled_at_ < polled_end_ ? polled_[polled_at_].wr_id : 0;
   }
   void prefetch(std::uint64_t wr_id, int steps) const override;
 
@@ -208,8 +208,8 @@ class Worker final : public Steppable {
 
   /// co_await worker.catch_up(since), `since` as above: what the coroutine reads and writes next is as of
   /// now, not of when its step began. A simulated core is ahead of memory by what it has charged, and a
-  /// transaction that waits for nobody would meet nobody either. Nothing else of this worker goes first. On a
-  /// real machine, and for who has waited (a new step began then), it does nothing.
+  /// transaction that waits for nobody would meet nobody either. No later step of this worker goes
+  /// first. On a real machine, and for who has waited (a new step began then), it does nothing.
   struct CatchUp {
     Worker& worker;
     std::uint64_t since;

@@ -59,8 +59,8 @@ nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags&
 void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlags& flags, int jobs,
                 const StopSignals& signals, bool may_show,
                 const std::function<void(std::size_t point, nlohmann::json result)>& finished) {
-  // Nothing may follow a platform with profiles in its process, where the ways through SimGrid's own fat tree
-  // depend on those before; a rank has its processes.
+  // Nothing may follow a platform with profiles in its process, and the ways through SimGrid's own fat tree
+  // depend on those before. A rank has its processes.
   const bool apart = std::ranges::any_of(points, [](const auto& point) {
     return point.scenario.backend == "sim" && !point.scenario.cluster.network.platform.empty();
   });

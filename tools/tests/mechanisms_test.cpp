@@ -94,9 +94,7 @@ TEST(Mechanism, MoreReadsOutstandingAreSlowerBecauseOfTheWqeCache) {
   EXPECT_GT(gained(cx3), 0.97);
 }
 
-/// Bursts may queue, but where a server is full no time of it is lost: by the closed form, a job takes it
-/// `100 ns`.
-/// Its ACK too finds that the WQE is gone, however long its payload waits on its way to memory.
+/// A SEND's ACK too finds that the WQE is gone, however long its payload waits on its way to memory.
 TEST(Mechanism, ASendIsNoFasterThanAWriteBecauseOfTheWqeCache) {
   const auto sends = [](const NicProfile& nic, const char* verb) {
     return rate(nic, host("xeon-e5-2650v4"),
@@ -110,6 +108,8 @@ TEST(Mechanism, ASendIsNoFasterThanAWriteBecauseOfTheWqeCache) {
   EXPECT_GT(sends(cx3, "send"), 1.2 * missing);
 }
 
+/// Bursts may queue, but where a server is full no time of it is lost: by the closed form, a job takes it
+/// `100 ns`.
 TEST(Mechanism, AFullEngineLosesNothingToBursts) {
   NicProfile engines = nic("ideal");
   engines.send_wqe_ns = 100;
