@@ -37,10 +37,10 @@ CsvTable CsvTable::read(const std::filesystem::path& file) {
 }
 
 CsvTable CsvTable::parse(std::string name, const std::string& text, Kind kind) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   CsvTable table;
   table.name_ = std::move(name);
-  std::istringstream in(text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text);
+  std::istringstream in(
+      text.starts_with(scenarios::kByteOrderMark) ? text.substr(scenarios::kByteOrderMark.size()) : text);
   std::size_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;

@@ -221,8 +221,7 @@ void Document::parse_text() {
 }
 
 Document Document::parse(std::string label, std::string text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (std::string_view(text).substr(0, 3) == kByteOrderMark) text.erase(0, 3);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   Document document(std::move(label), std::move(text));
   const std::string& body = document.text_;
   if (body.size() > kDocumentBytesMax) {
@@ -275,8 +274,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& directo
 }
 
 Document Document::read(const std::filesystem::path& file) {
-  constexpr std::size_t kByteOrderMark = 3;  // does not count
-  return parse(file.string(), read_text(file, kDocumentBytesMax + kByteOrderMark));
+  return parse(file.string(), read_text(file, kDocumentBytesMax + kByteOrderMark.size()));
 }
 
 Position Document::position(std::string_view pointer, Anchor anchor) const {

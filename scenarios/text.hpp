@@ -10,6 +10,9 @@
 
 namespace verbtwin::scenarios {
 
+/// What some editors put in front of a text; no part of it.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 /// `text` on one line: control characters, line separators, direction overrides and bytes that are no UTF-8
 /// are escaped; what is longer than `length_max` is cut and ends in "...".
 std::string one_line(std::string_view text, std::size_t length_max = 300);

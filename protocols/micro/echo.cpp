@@ -35,7 +35,7 @@ constexpr auto kPattern = std::to_array<parameters::Word<Pattern>>(
     {{"symmetric", Pattern::kSymmetric}, {"many_to_one", Pattern::kManyToOne}});
 
 constexpr std::uint32_t kMessageMax_b = 65536;
-constexpr std::int64_t kProcessMax_ps = 1'000'000'000;
+constexpr std::int64_t kProcessMax_ps = 1'000'000'000;  // of a message, all of its calls
 
 RpcOptions rpc_options(const EchoOptions& options) {
   RpcOptions rpc;
@@ -301,7 +301,8 @@ RegistryEntry echo_entry() {
   p["payload_b"] = number(32, 1, kMessageMax_b, "bytes of a request; ud_send: up to 4080");
   p["reply_b"] = number(0, 0, kMessageMax_b,
                         "bytes of a reply; 0: as many as a request; ud_send: up to 4080, herd: 4096");
-  p["process_ns"] = number(0, 0, 1'000'000, "what a server's handler takes of its core for each call");
+  p["process_ns"] =
+      number(0, 0, kProcessMax_ps / 1000, "what a server's handler takes of its core for each call");
   p["doorbell_batching"] = flag(true,
                                 "messages that are ready together share a doorbell where they share a queue "
                                 "pair");

@@ -23,7 +23,6 @@
 #include <cstring>
 #include <memory>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -209,13 +208,12 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 /// What ssh may be given as "host" or "user@host": no option, one word of printable UTF-8, and a host in it.
 bool is_host(const std::string& text) {
   const bool no_name = text.starts_with("-") || text.starts_with("@") || text.ends_with("@");
   return !no_name && text.find_first_of(" \t") == std::string::npos &&
-         text.find(kByteOrderMark) == std::string::npos &&  // of a file that was put behind another
+         text.find(scenarios::kByteOrderMark) ==
+             std::string::npos &&  // of a file that was put behind another
          scenarios::one_line(text, std::string::npos) == text;
 }
 
@@ -283,7 +281,7 @@ std::vector<std::string> read_hosts(const std::string& file) {
   } catch (const UserError& error) {
     throw UserError("", fmt::format("--hosts {}", error.what()));
   }
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  if (text.starts_with(scenarios::kByteOrderMark)) text.erase(0, scenarios::kByteOrderMark.size());
   std::istringstream in(text);
   std::vector<std::string> hosts;
   int number = 0;
