@@ -26,10 +26,10 @@ namespace {
 /// The records of a finished run, read as the checks want them.
 class FinalData {
  public:
-  /// `written` are those that read() is going to be asked for, in this order.
-  FinalData(const System& system, const FindFinalRecords& find, std::span<const RecordId> written)
-      : system_(system), find_(find), written_(written), next_(system.layout().tables()) {
-    primaries_.reserve(written.size());
+  /// `claimed` are those that read() is going to be asked for, in this order.
+  FinalData(const System& system, const FindFinalRecords& find, std::span<const RecordId> claimed)
+      : system_(system), find_(find), claimed_(claimed), next_(system.layout().tables()) {
+    primaries_.reserve(claimed.size());
   }
 
   /// Fills in the value; false: the record does not exist.
@@ -75,12 +75,12 @@ class FinalData {
   FinalRecord primary(RecordId record) {
     constexpr std::size_t kAhead = 8;
     std::size_t& next = next_[record.table()];
-    if (next >= primaries_.size() || written_[next] != record) {
-      const auto found = std::ranges::lower_bound(written_.first(primaries_.size()), record);
-      next = static_cast<std::size_t>(found - written_.begin());
+    if (next >= primaries_.size() || claimed_[next] != record) {
+      const auto found = std::ranges::lower_bound(claimed_.first(primaries_.size()), record);
+      next = static_cast<std::size_t>(found - claimed_.begin());
     }
     if (next + kAhead < primaries_.size()) __builtin_prefetch(primaries_[next + kAhead].value.data());
-    if (next < primaries_.size() && written_[next] == record) return primaries_[next++];
+    if (next < primaries_.size() && claimed_[next] == record) return primaries_[next++];
     FinalRecord last;
     find_(std::span(&record, 1), std::span(&last, 1));
     return last;
@@ -88,9 +88,9 @@ class FinalData {
 
   const System& system_;
   const FindFinalRecords& find_;
-  std::span<const RecordId> written_;
-  std::vector<FinalRecord> primaries_;  // of `written_`
-  std::vector<std::size_t> next_;       // place in `written_`, by table
+  std::span<const RecordId> claimed_;
+  std::vector<FinalRecord> primaries_;  // of `claimed_`
+  std::vector<std::size_t> next_;       // place in `claimed_`, by table
   std::vector<FinalRecord> found_;
   std::vector<std::byte> value_;
 };
@@ -106,7 +106,7 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
   if (truncate_after == TruncateAfter::kExecution || truncate_after == TruncateAfter::kValidation) return {};
   const bool backed_up = truncate_after == TruncateAfter::kNone;
   const GroupedAccesses accesses(histories);
-  FinalData data(system, find, accesses.written());
+  FinalData data(system, find, accesses.claimed());
   std::vector<CheckReport> reports;
   reports.push_back(check_serializable(
       accesses, [&](RecordId record) { return data.initial_digest(record); },

@@ -84,13 +84,27 @@ void sort_by_record(std::span<RecordAccess> items, std::span<RecordAccess> other
 
 }  // namespace
 
+GroupedAccesses::GroupedAccesses(Histories histories) : histories_(histories), numbers_(histories) {
+  group();
+  for_each_record([&](std::span<const RecordAccess> record) {
+    const bool written =
+        std::ranges::any_of(record, [](const RecordAccess& a) { return a.kind == AccessKind::kWrite; });
+    if (written) written_.push_back(record.front().access.record);
+  });
+  for (const History* history : histories)
+    claimed_.insert(claimed_.end(), history->aborted().begin(), history->aborted().end());
+  claimed_.insert(claimed_.end(), written_.begin(), written_.end());
+  std::ranges::sort(claimed_);
+  claimed_.erase(std::unique(claimed_.begin(), claimed_.end()), claimed_.end());
+}
+
 // Dealt to boxes by the highest bits straight from the histories; a box fits the caches, in which its records
 // are then brought into order.
-GroupedAccesses::GroupedAccesses(Histories histories) : histories_(histories), numbers_(histories) {
+void GroupedAccesses::group() {
   constexpr int kBoxBits = 11;
   std::size_t count = 0;
   std::uint64_t any = 0, all = ~std::uint64_t{0};
-  for_each_access(histories, numbers_, [&](const Access& access, std::uint32_t, AccessKind) {
+  for_each_access(histories_, numbers_, [&](const Access& access, std::uint32_t, AccessKind) {
     ++count;
     any |= access.record.packed;
     all &= access.record.packed;
@@ -99,24 +113,19 @@ GroupedAccesses::GroupedAccesses(Histories histories) : histories_(histories), n
   const DenseOrder dense({any & ~all});
   const int shift = std::max(0, dense.bits() - kBoxBits);
   std::vector<std::size_t> ends((std::size_t{1} << kBoxBits) + 1);
-  for_each_access(histories, numbers_, [&](const Access& access, std::uint32_t, AccessKind) {
+  for_each_access(histories_, numbers_, [&](const Access& access, std::uint32_t, AccessKind) {
     ++ends[(dense(access.record) >> shift) + 1];
   });
   const std::size_t largest = *std::ranges::max_element(ends);
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
   accesses_.resize(count);
-  for_each_access(histories, numbers_, [&](const Access& access, std::uint32_t number, AccessKind kind) {
+  for_each_access(histories_, numbers_, [&](const Access& access, std::uint32_t number, AccessKind kind) {
     accesses_[ends[dense(access.record) >> shift]++] = {access, number, kind};
   });
   std::vector<RecordAccess> room(largest);
   for (std::size_t box = 0, begin = 0; box < ends.size() - 1; begin = ends[box++]) {
     sort_by_record(std::span(accesses_).subspan(begin, ends[box] - begin), room);
   }
-  for_each_record([&](std::span<const RecordAccess> record) {
-    const bool written =
-        std::ranges::any_of(record, [](const RecordAccess& a) { return a.kind == AccessKind::kWrite; });
-    if (written) written_.push_back(record.front().access.record);
-  });
 }
 
 }  // namespace verbtwin::protocols

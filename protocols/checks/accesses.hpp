@@ -62,6 +62,8 @@ class GroupedAccesses {
   const TransactionNumbers& numbers() const { return numbers_; }
   /// Every record that a committed transaction wrote, once, ascending.
   std::span<const RecordId> written() const { return written_; }
+  /// The same, and those that aborted attempts had meant to write.
+  std::span<const RecordId> claimed() const { return claimed_; }
 
   /// Calls visit(span) for each record, the records ascending: its accesses by transaction, of each the
   /// writes before the reads.
@@ -76,10 +78,12 @@ class GroupedAccesses {
   }
 
  private:
+  void group();
+
   Histories histories_;
   TransactionNumbers numbers_;
   std::vector<RecordAccess> accesses_;
-  std::vector<RecordId> written_;
+  std::vector<RecordId> written_, claimed_;
 };
 
 }  // namespace verbtwin::protocols

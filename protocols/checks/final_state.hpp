@@ -27,9 +27,10 @@ struct FinalStateReports {
   CheckReport final_state, backups;
 };
 
-/// For every record that was written: the primary must hold its last committed version, with that write's
-/// digest, unlocked (`final_state`), and so must each of the other replicas when all logs have been applied
-/// (`backups`). `read` is asked once for each such record, the records ascending.
+/// For every record that was written, or was meant to be by an attempt that was aborted: the primary must
+/// hold its last committed version, with that write's digest, unlocked (`final_state`), and so must each of
+/// the other replicas when all logs have been applied (`backups`). `read` is asked once for each such record,
+/// the records ascending.
 FinalStateReports check_final_state(const GroupedAccesses& accesses, int replicas, const ReadCopies& read);
 
 }  // namespace verbtwin::protocols

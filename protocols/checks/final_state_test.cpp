@@ -73,6 +73,23 @@ TEST_F(FinalState, FindsALockLeftBehind) {
   EXPECT_THAT(check().examples, ElementsAre("left locked: 1/2/20"));
 }
 
+TEST_F(FinalState, FindsWhatAnAbortedAttemptLeftBehind) {
+  const RecordId first = RecordId::make(0, 0, 2), between = RecordId::make(0, 1, 11),
+                 last = RecordId::make(2, 0, 0);
+  for (const RecordId record : {last, first, between, first}) {
+    histories_.abort(record, record == last ? 0 : 1);
+    primary_[record] = {0, 0, false};
+  }
+  histories_.abort(kX);  // somebody else committed it
+  EXPECT_THAT(check().examples, ElementsAre());
+  primary_[first].locked = true;
+  primary_[last].locked = true;
+  EXPECT_THAT(check().examples, ElementsAre("left locked: 0/0/2 (and 1 more)"));
+  primary_[between].version = 1;
+  EXPECT_THAT(check().examples, testing::Contains("wrong final version: 0/1/11@0 was committed last, the "
+                                                  "primary holds version 1"));
+}
+
 // More records than are read at a time, of which some were only read; three replicas, in which one copy each
 // is wrong.
 TEST(FinalStates, JudgesEveryCopyOfEveryRecord) {

@@ -51,6 +51,11 @@ class TestHistories {
     return *this;
   }
 
+  TestHistories& abort(RecordId record, std::size_t worker = 0) {
+    histories_[worker].abort(record);
+    return *this;
+  }
+
   std::span<const History* const> view() const { return view_; }
 
  private:

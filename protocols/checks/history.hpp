@@ -1,4 +1,5 @@
-// History: what committed transactions read and wrote, recorded while they run and judged afterwards.
+// History: what committed transactions read and wrote, and what aborted attempts had meant to write, recorded
+// while they run and judged afterwards.
 //
 // One History belongs to one worker, which alone appends to it; the checks read all of them when every worker
 // has stopped. Append-only arrays: a transaction costs its operations, nothing more.
@@ -64,7 +65,11 @@ class History {
     accesses_.insert(accesses_.end(), writes.begin(), writes.end());
   }
 
+  /// An attempt that came to nothing had meant to write it, and may have locked it.
+  void abort(RecordId record) { aborted_.push_back(record); }
+
   std::size_t size() const { return ends_.size(); }
+  std::span<const RecordId> aborted() const { return aborted_; }
 
   Transaction operator[](std::size_t i) const {
     const Entry& entry = ends_[i];
@@ -82,6 +87,7 @@ class History {
   };
   std::vector<Access> accesses_;
   std::vector<Entry> ends_;
+  std::vector<RecordId> aborted_;
 };
 
 /// A 64-bit digest of a value's bytes (xxh3): equal values agree, torn or lost ones do not.

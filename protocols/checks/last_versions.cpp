@@ -38,7 +38,8 @@ std::uint64_t committed_transactions(RampHistories histories) {
 
 }  // namespace
 
-CheckReport check_last_versions(RampHistories histories, std::vector<LastVersion> last) {
+CheckReport check_last_versions(RampHistories histories, std::vector<LastVersion> last,
+                                std::span<const std::uint64_t> locked) {
   std::ranges::sort(last, {}, &LastVersion::key);
   const std::vector<LastVersion> expected = newest_committed(histories);
   Findings findings;
@@ -68,6 +69,7 @@ CheckReport check_last_versions(RampHistories histories, std::vector<LastVersion
       judge(*wanted++, *found++);
     }
   }
+  for (const std::uint64_t key : locked) findings.add("left locked", [key] { return fmt::to_string(key); });
   return findings.report("final_state", committed_transactions(histories));
 }
 

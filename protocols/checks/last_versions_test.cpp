@@ -53,6 +53,12 @@ TEST_F(LastVersions, OneThatNobodyCommitted) {
               ElementsAre("not the newest that was committed: 30@9 where 30@0 should be"));
 }
 
+TEST_F(LastVersions, AKeyThatIsStillLocked) {
+  const std::vector<std::uint64_t> locked = {kZ, kX};
+  const CheckReport report = check_last_versions(histories_.view(), {version(kX, 9), version(kY, 5)}, locked);
+  EXPECT_THAT(report.examples, ElementsAre("left locked: 30 (and 1 more)"));
+}
+
 TEST_F(LastVersions, OneThatWasTorn) {
   LastVersion torn = version(kX, 9);
   ++torn.digest;

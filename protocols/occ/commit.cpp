@@ -37,6 +37,13 @@ void Transaction::record_history(std::int64_t effect) {
   engine_.history_->commit(reads, writes, effect, {memory_begin_ps_, engine_.cpu_.now_ps()});
 }
 
+void Transaction::record_abort() {
+  if (engine_.history_ == nullptr) return;
+  for (const Item& item : items()) {
+    if (item.is_write) engine_.history_->abort(item.record);
+  }
+}
+
 /// Where the coordinator's log holds the transaction, the backups of its records are brought up to date
 /// before the primaries let go of the locks.
 Task<bool> Transaction::update_backups() {

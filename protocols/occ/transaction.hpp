@@ -261,6 +261,7 @@ class Transaction final : public WorkedOn {
   // commit.cpp
   void take_written_digests();
   void record_history(std::int64_t effect);
+  void record_abort();
   void make_log_certain();
   Task<bool> update_backups();
   void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);

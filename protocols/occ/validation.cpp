@@ -174,6 +174,7 @@ void Transaction::judge_check(Item& item) {
 }
 
 void Transaction::release_locks() {
+  record_abort();
   if (options().sabotage.keep_locks) return;
   if (logs_lock_records()) release_log_records();
   for (Item& item : items()) {

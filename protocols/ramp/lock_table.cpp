@@ -40,4 +40,13 @@ void LockTable::release(std::uint64_t slot, std::uint64_t client, std::vector<Lo
   }
 }
 
+std::vector<std::uint64_t> LockTable::claimed_keys() const {
+  std::vector<std::uint64_t> keys;
+  for (const Lock& lock : locks_) {
+    const auto& claims = lock.holders.empty() ? lock.waiters : lock.holders;
+    if (!claims.empty()) keys.push_back(claims.front().key);
+  }
+  return keys;
+}
+
 }  // namespace verbtwin::protocols

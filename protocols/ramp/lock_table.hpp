@@ -39,6 +39,8 @@ class LockTable {
   Verdict lock(std::uint64_t slot, const LockClaim& request);
   /// Appends to `granted` whoever holds the lock now and waited for it.
   void release(std::uint64_t slot, std::uint64_t client, std::vector<LockClaim>& granted);
+  /// The keys that somebody holds or waits for; every worker has stopped.
+  std::vector<std::uint64_t> claimed_keys() const;
 
  private:
   struct Lock {

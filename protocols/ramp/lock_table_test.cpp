@@ -75,5 +75,21 @@ TEST(LockTable, OfTwoInOppositeOrdersBothAreRefusedWhereNobodyWaits) {
   EXPECT_EQ(table.lock(1, claim(1, 10, true)), Verdict::kGranted);
 }
 
+TEST(LockTable, TellsWhatIsHeldOrWaitedFor) {
+  LockTable table(3, Deadlock::kWaitDie);
+  EXPECT_THAT(table.claimed_keys(), testing::IsEmpty());
+  LockClaim one = claim(1, 20, true);
+  one.key = 77;
+  table.lock(2, one);
+  table.lock(0, claim(2, 20, true));
+  table.lock(0, claim(3, 10, true));
+  EXPECT_THAT(table.claimed_keys(), testing::ElementsAre(0, 77));
+  released(table, 2);
+  EXPECT_THAT(table.claimed_keys(), testing::ElementsAre(0, 77)) << "the one that waited has it";
+  released(table, 3);
+  released(table, 1, 2);
+  EXPECT_THAT(table.claimed_keys(), testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace verbtwin::protocols

@@ -348,15 +348,20 @@ std::vector<LastVersion> RampNode::last_versions() const {
   return shared_->server.versions.last_versions();
 }
 
+std::vector<std::uint64_t> RampNode::locked_keys() const {
+  return shared_->server.locks.claimed_keys();
+}
+
 std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories,
-                                    std::vector<LastVersion> last_versions) {
+                                    std::vector<LastVersion> last_versions,
+                                    std::span<const std::uint64_t> locked_keys) {
   std::vector<std::byte> value(system.layout().value_b);
   const auto initial_digest = [&](std::uint64_t key) {
     fill_value(key, 0, value);
     return value_digest(value);
   };
   std::vector<CheckReport> reports = {check_read_atomic(histories, initial_digest),
-                                      check_last_versions(histories, std::move(last_versions))};
+                                      check_last_versions(histories, std::move(last_versions), locked_keys)};
   if (system.parameters().options.algorithm == RampAlgorithm::kS2pl) {
     // Its timestamps are the order in which versions replaced each other.
     const std::vector<History> numbered = number_versions(histories);

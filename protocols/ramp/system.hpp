@@ -78,6 +78,7 @@ class RampNode final : public Program {
   std::vector<const RampHistory*> histories(int thread) const;
   std::uint64_t versions_collected_early() const;
   std::vector<LastVersion> last_versions() const;
+  std::vector<std::uint64_t> locked_keys() const;
 
  private:
   struct Shared;
@@ -89,6 +90,7 @@ class RampNode final : public Program {
 /// Every check of a finished run, from all clients' histories by node, thread and coroutine, and what all
 /// servers hold.
 std::vector<CheckReport> run_checks(const RampSystem& system, RampHistories histories,
-                                    std::vector<LastVersion> last_versions);
+                                    std::vector<LastVersion> last_versions,
+                                    std::span<const std::uint64_t> locked_keys);
 
 }  // namespace verbtwin::protocols

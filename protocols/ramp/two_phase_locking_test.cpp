@@ -48,13 +48,17 @@ class OppositeOrders {
   std::uint64_t violations() const {
     std::vector<const RampHistory*> histories;
     std::vector<LastVersion> last_versions;
+    std::vector<std::uint64_t> locked_keys;
     for (const auto& node : nodes_) {
       histories.push_back(node->histories(0).front());
       const std::vector<LastVersion> held = node->last_versions();
       last_versions.insert(last_versions.end(), held.begin(), held.end());
+      const std::vector<std::uint64_t> locked = node->locked_keys();
+      locked_keys.insert(locked_keys.end(), locked.begin(), locked.end());
     }
     std::uint64_t sum = 0;
-    for (const CheckReport& report : run_checks(system_, histories, last_versions)) sum += report.violations;
+    for (const CheckReport& report : run_checks(system_, histories, last_versions, locked_keys))
+      sum += report.violations;
     return sum;
   }
 

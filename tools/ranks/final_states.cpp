@@ -24,7 +24,7 @@ FinalStates::FinalStates(std::span<const protocols::History* const> histories,
                          const protocols::StoreLayout& layout)
     : layout_(layout) {
   const protocols::GroupedAccesses accesses(histories);
-  for (const RecordId record : accesses.written()) {
+  for (const RecordId record : accesses.claimed()) {
     for (int rank = 0; rank < layout.replicas(); ++rank) copies_.push_back({record, rank, 0, 0, 0, {}});
   }
 }
@@ -67,7 +67,7 @@ void FinalStates::add(Holder holder, int rank, const std::string& answer) {
 
 protocols::FinalRecord FinalStates::find(RecordId record, int rank) const {
   const auto found = std::ranges::lower_bound(copies_, record, {}, &Copy::record);
-  if (found == copies_.end() || found->record != record) return {};  // nobody wrote it
+  if (found == copies_.end() || found->record != record) return {};  // nobody claimed it
   const Copy& copy = found[rank];
   return {copy.lock, copy.version, copy.value};
 }

@@ -1,6 +1,6 @@
-// FinalStates: the records that a real run has written, as their primaries and backups hold them at its end:
-// which ranks to ask for what, and what they answered. Only the primary knows where a record is, so there are
-// two rounds.
+// FinalStates: the records that a real run has written or meant to, as their primaries and backups hold them
+// at its end: which ranks to ask for what, and what they answered. Only the primary knows where a record is,
+// so there are two rounds.
 //
 // Used by rank 0's thread; answer_final_states() by every rank's, when its workers have stopped.
 #pragma once
@@ -17,14 +17,15 @@ class FinalStates {
  public:
   enum class Holder : std::uint8_t { kPrimary, kBackups };
 
-  /// Every record that one of the histories has written. `layout` outlives this.
+  /// Every record that one of the histories has written or meant to. `layout` outlives this.
   FinalStates(std::span<const protocols::History* const> histories, const protocols::StoreLayout& layout);
 
   /// What to ask each rank: of the primaries first, then, when those have answered, of the backups.
   std::vector<std::string> questions(Holder holder) const;
   /// What `rank` answered. Throws std::runtime_error where it is no answer to its question.
   void add(Holder holder, int rank, const std::string& answer);
-  /// The copy of replica rank `rank` of a record that a history has written; all ranks have answered.
+  /// The copy of replica rank `rank` of a record that a history has written or meant to; all ranks have
+  /// answered.
   protocols::FinalRecord find(protocols::RecordId record, int rank) const;
 
  private:

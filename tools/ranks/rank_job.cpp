@@ -45,6 +45,7 @@ void pack(ByteWriter& to, const History& history) {
     to.put(transaction.effect);
     to.put(transaction.when);
   }
+  to.put_all(history.aborted());
 }
 
 History unpack_history(ByteReader& from) {
@@ -55,6 +56,7 @@ History unpack_history(ByteReader& from) {
     const auto effect = from.get<std::int64_t>();
     history.commit(reads, writes, effect, from.get<protocols::Interval>());
   }
+  for (const protocols::RecordId record : from.get_all<protocols::RecordId>()) history.abort(record);
   return history;
 }
 
@@ -188,8 +190,13 @@ class RampTransactions final : public RankJob {
     ByteWriter to;
     to.put(node_->versions_collected_early());
     std::vector<protocols::LastVersion> held;
-    if (system_.parameters().check) held = node_->last_versions();
+    std::vector<std::uint64_t> locked;
+    if (system_.parameters().check) {
+      held = node_->last_versions();
+      locked = node_->locked_keys();
+    }
     to.put_all(std::span<const protocols::LastVersion>(held));
+    to.put_all(std::span<const std::uint64_t>(locked));
     for (int thread = 0; thread < node_->threads(); ++thread) {
       pack(to, node_->statistics(thread));
       const auto histories = node_->histories(thread);
@@ -207,11 +214,14 @@ class RampTransactions final : public RankJob {
     std::vector<std::unique_ptr<protocols::RampHistory>> histories;
     std::vector<const protocols::RampHistory*> history_of;
     std::vector<protocols::LastVersion> last_versions;
+    std::vector<std::uint64_t> locked_keys;
     for (const std::string& report : reports) {
       ByteReader from(report);
       input.collected_early += from.get<std::uint64_t>();
       const auto held = from.get_all<protocols::LastVersion>();
       last_versions.insert(last_versions.end(), held.begin(), held.end());
+      const auto locked = from.get_all<std::uint64_t>();
+      locked_keys.insert(locked_keys.end(), locked.begin(), locked.end());
       for (int thread = 0; thread < node_->threads(); ++thread) {
         statistics.push_back(std::make_unique<protocols::RampStatistics>(unpack_ramp_statistics(from)));
         input.clients.push_back(statistics.back().get());
@@ -223,7 +233,7 @@ class RampTransactions final : public RankJob {
     }
     // Of one rank alone, what it read was written elsewhere.
     if (ask && system_.parameters().check)
-      input.checks = protocols::run_checks(system_, history_of, std::move(last_versions));
+      input.checks = protocols::run_checks(system_, history_of, std::move(last_versions), locked_keys);
     return make_result(std::move(input));
   }
 

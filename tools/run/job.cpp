@@ -69,6 +69,7 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
     input.transaction_names = system_.workload().transaction_names();
     std::vector<const protocols::RampHistory*> histories;
     std::vector<protocols::LastVersion> last_versions;
+    std::vector<std::uint64_t> locked_keys;
     const bool is_checked = system_.parameters().check && !run.unchecked;
     for (const auto& node : nodes_) {
       for (int thread = 0; thread < node->threads(); ++thread) {
@@ -80,8 +81,11 @@ class RampTransactions final : public SystemJob<protocols::RampSystem, protocols
       if (!is_checked) continue;
       const auto held = node->last_versions();
       last_versions.insert(last_versions.end(), held.begin(), held.end());
+      const auto locked = node->locked_keys();
+      locked_keys.insert(locked_keys.end(), locked.begin(), locked.end());
     }
-    if (is_checked) input.checks = protocols::run_checks(system_, histories, std::move(last_versions));
+    if (is_checked)
+      input.checks = protocols::run_checks(system_, histories, std::move(last_versions), locked_keys);
     return make_result(std::move(input));
   }
 };
