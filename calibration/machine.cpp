@@ -298,6 +298,13 @@ std::vector<FitVariable> Machines::variables(const std::string& name) const {
     v.upper = factor.at("fit")[1].get<double>() / value;
     all.push_back(std::move(v));
   }
+  std::set<std::string> moved;  // set() of one would undo another's
+  for (const FitVariable& variable : all) {
+    for (const std::string& parameter : variable.parameters) {
+      if (!moved.insert(parameter).second)
+        refuse(*machine.file, "/factors", scenarios::in_quotes(parameter) + " is fitted twice");
+    }
+  }
   return all;
 }
 

@@ -66,7 +66,10 @@ class MachinesTest : public testing::Test {
   std::string refusal() {
     try {
       Machines machines = read();
-      for (const char* name : {"nic", "host", "newer"}) machines.build(name);
+      for (const char* name : {"nic", "host", "newer"}) {
+        machines.build(name);
+        machines.variables(name);
+      }
     } catch (const UserError& error) {
       return error.what();
     }
@@ -186,6 +189,13 @@ TEST_F(MachinesTest, MistakesOfAFactorAreTold) {
   EXPECT_THAT(refusal(), HasSubstr("/factors/0/fit: too many: 3; allowed: array of 2 items"));
   newer_["factors"][0]["fit"] = {0, 4};
   EXPECT_THAT(refusal(), HasSubstr("/factors/0/fit/0: out of range: 0; allowed: number, more than 0"));
+}
+
+TEST_F(MachinesTest, AParameterIsFittedOnce) {
+  newer_["factors"].push_back(newer_["factors"][0]);
+  newer_["factors"][1]["name"] = "another";
+  EXPECT_THAT(refusal(), HasSubstr("/factors: \""));
+  EXPECT_THAT(refusal(), HasSubstr("is fitted twice"));
 }
 
 TEST_F(MachinesTest, MistakesOfAGroupAreTold) {

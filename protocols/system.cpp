@@ -161,8 +161,8 @@ LogSpec System::log_spec(const TransactionMaxima& most) {
   const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
   const std::size_t all_b = whole_lines(log_entry_bytes(most.writes, most.written_b) + head_b);
   const std::size_t record_b = log_entry_bytes(1, whole_words(most.value_b)) + head_b;
-  if (record_b > kEntryMaxB) {
-    throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; at most " +
+  if (record_b >= kEntryMaxB) {
+    throw UserError("/workload", "a record may take " + std::to_string(record_b) + " B of a log; less than " +
                                      std::to_string(kEntryMaxB) + " B fit a datagram");
   }
   const std::size_t entries = entries_max_ = all_b <= kEntryMaxB ? 1 : all_b / (kEntryMaxB - record_b) + 1;

@@ -424,7 +424,7 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
     source->refuse(Finding{typed_field(*source, "/cluster/network/model", unsound->field), unsound->why});
   Scenario scenario = scenario_of(source, std::move(resolved), catalog);
   // Names are known by now; what is left are keywords of an entry's own schema that check() does not phrase.
-  if (const auto finding = judge(scenario.resolved, effective_schema(catalog))) source->refuse(*finding);
+  if (const auto finding = judge(scenario.resolved, schema)) source->refuse(*finding);
   return scenario;
 }
 

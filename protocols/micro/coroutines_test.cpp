@@ -16,16 +16,20 @@ namespace {
 
 using nlohmann::json;
 
+json workload_of(const RegistryEntry& entry, const json& changes) {
+  json workload = {{"name", entry.name}};
+  for (const auto& [name, property] : entry.schema.at("properties").items()) {
+    workload[name] = property.at("default");
+  }
+  workload.update(changes);
+  return workload;
+}
+
 class TestRun {
  public:
   TestRun(const RegistryEntry& entry, const json& changes, int coroutines) {
-    json workload = {{"name", entry.name}};
-    for (const auto& [name, property] : entry.schema.at("properties").items()) {
-      workload[name] = property.at("default");
-    }
-    workload.update(changes);
     const ClusterShape shape{3, 1, 1, 1};
-    benchmark_ = make_benchmark(workload, {shape, coroutines, 1});
+    benchmark_ = make_benchmark(workload_of(entry, changes), {shape, coroutines, 1});
     cluster_ = std::make_unique<FakeCluster>(shape, benchmark_->node_memory_bytes());
     for (int node = 0; node < shape.nodes; ++node) {
       nodes_.push_back(std::make_unique<BenchmarkNode>(*benchmark_, std::vector{&cluster_->port(node)}));
@@ -163,6 +167,19 @@ TEST(MultiObject, WhatDoesNotFitTogetherIsRefused) {
   };
   EXPECT_EQ(pointer({{"passive_ack", true}}), "/workload/passive_ack") << "a read";
   EXPECT_EQ(pointer({{"primitive", "two_sided"}, {"payload_b", 4096}}), "/workload/payload_b");
+}
+
+/// One from each coroutine of each machine, and a few besides.
+TEST(Echo, AsManyDatagramsMayComeAsThereAreCalls) {
+  FakeCluster some({2, 1, 1, 1}, 4096);
+  DeviceAttributes device = some.port().device().attributes();
+  device.max_qp_wr = 3000;
+  const auto check = [&device](int nodes, int coroutines) {
+    make_benchmark(workload_of(echo_entry(), json::object()), {{nodes, 1, 1, 1}, coroutines, 1})
+        ->check_device(device);
+  };
+  EXPECT_NO_THROW(check(100, 20));
+  EXPECT_THROW(check(100, 40), UserError);
 }
 
 TEST(Echo, DatagramsAreARequestAndAReplyEach) {

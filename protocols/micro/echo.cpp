@@ -44,6 +44,8 @@ RpcOptions rpc_options(const EchoOptions& options) {
   rpc.response_batching = options.reply_batching;
   rpc.packet_b = std::max(rpc.packet_b, std::bit_ceil(UdRpc::packet_bytes(options.longest_b())));
   rpc.request_inline_max_b = rpc.reply_inline_max_b = options.inline_max_b;
+  rpc.packets_per_call = rpc.calls_max = 1;
+  rpc.passive_calls = false;
   return rpc;
 }
 

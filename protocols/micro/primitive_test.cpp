@@ -144,6 +144,7 @@ TEST(Primitive, OneInAnIntervalIsSignalled) {
   TestRun run({{"verb", "write"}, {"signal_interval", 8}, {"outstanding", 64}}, kPair);
   run.step(500);
   for (const FakeQueuePair* qp : run.queue_pairs()) {
+    EXPECT_GE(qp->posted.size(), 64U);
     for (std::size_t i = 0; i < qp->posted.size(); ++i) {
       EXPECT_EQ((qp->posted[i].flags & kSignaled) != 0, i % 8 == 7) << i;
     }
@@ -153,7 +154,11 @@ TEST(Primitive, OneInAnIntervalIsSignalled) {
 TEST(Primitive, ABatchHasOneDoorbell) {
   TestRun run({{"doorbell_batch", 4}}, kFour);
   run.step(300);
-  for (const FakeQueuePair* qp : run.queue_pairs()) EXPECT_EQ(qp->posted.size(), qp->doorbells * 4);
+  ASSERT_FALSE(run.queue_pairs().empty());
+  for (const FakeQueuePair* qp : run.queue_pairs()) {
+    EXPECT_GE(qp->doorbells, 1U);
+    EXPECT_EQ(qp->posted.size(), qp->doorbells * 4);
+  }
 }
 
 TEST(Primitive, SynchronousWaitsForAllOfTheWindow) {
@@ -220,6 +225,14 @@ TEST(Primitive, AFailedRequestEndsItsThread) {
   run.step(100);
   EXPECT_EQ(run.thread(0).statistics().failed + run.thread(1).statistics().failed, 1U);
   EXPECT_EQ(run.thread(0).statistics().operations_ever, 15U) << "the others of its window";
+}
+
+TEST(Primitive, AnUnsignalledRequestThatFailsEndsItsThreadToo) {
+  TestRun run({{"signal_interval", 8}, {"outstanding", 64}}, kPair);
+  run.step(20).cluster().fabric().next_status = WcStatus::kRemAccessErr;
+  run.step(100).finish();
+  EXPECT_EQ(run.thread(0).statistics().failed + run.thread(1).statistics().failed, 1U);
+  for (const std::size_t thread : {0, 1}) EXPECT_EQ(run.thread(thread).unfinished(), 0U);
 }
 
 TEST(Primitive, WhatDoesNotFitTogetherIsRefusedWithItsPlace) {

@@ -12,7 +12,8 @@ namespace verbtwin::protocols {
 
 namespace {
 
-constexpr std::uint64_t kRecvBit = std::uint64_t{1} << 63;  // wr_id: a RECV; its queue pair above bit 32
+constexpr std::uint64_t kUnsignalled = ~std::uint64_t{0} >> 1;  // wr_id: comes back only if it fails
+constexpr std::uint64_t kRecvBit = std::uint64_t{1} << 63;      // wr_id: a RECV; its queue pair above bit 32
 
 }  // namespace
 
@@ -208,6 +209,7 @@ void PrimitiveThread::request(const Line& line, SendWr& wr) {
   const std::uint64_t place = place_;
   if (++place_ == options_.outstanding) place_ = 0;
   wr.opcode = options_.verb;
+  wr.wr_id = kUnsignalled;
   wr.flags = options_.inline_payload ? kInline : 0;
   wr.sge = {buffers_ + place * layout_.stride_b, options_.payload_b, lkey_};
   if (is_datagram()) {
@@ -271,15 +273,16 @@ void PrimitiveThread::take(const WorkCompletion& wc) {
 }
 
 void PrimitiveThread::retire(const WorkCompletion& wc) {
+  if (wc.status != WcStatus::kSuccess) {  // the queue pair is gone; each of its requests completes
+    ++statistics_.failed;
+    issues_ = false;
+  }
+  if (wc.wr_id == kUnsignalled) return;
   const auto index = static_cast<std::uint32_t>(wc.wr_id);
   const Slot& slot = slots_[index];
   free_slots_.push_back(index);
   in_flight_ -= slot.retires;
-  if (wc.status != WcStatus::kSuccess) {
-    statistics_.failed += slot.retires;
-    issues_ = false;  // the queue pair is gone
-    return;
-  }
+  if (wc.status != WcStatus::kSuccess) return;
   if (!options_.counts_receives()) statistics_.operations_ever += slot.retires;
   if (!window_->contains(now_ps_)) return;
   if (!options_.counts_receives()) statistics_.operations += slot.retires;

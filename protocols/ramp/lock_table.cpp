@@ -6,9 +6,10 @@
 
 namespace verbtwin::protocols {
 
-LockTable::Verdict LockTable::lock(std::uint64_t slot, const LockClaim& request) {
-  Lock& lock = locks_[slot];
-  const SpinLock spin(lock.spin);
+LockTable::Verdict LockTable::lock(const LockClaim& request) {
+  Shard& shard = shard_of(request.key);
+  const SpinLock spin(shard.spin);
+  Lock& lock = shard.locks[request.key];
   bool free = true, waits = deadlock_ == RampOptions::Deadlock::kWaitDie;
   for (const auto* others : {&lock.holders, &lock.waiters}) {
     for (const LockClaim& other : *others) {
@@ -26,9 +27,12 @@ LockTable::Verdict LockTable::lock(std::uint64_t slot, const LockClaim& request)
   return Verdict::kWaits;
 }
 
-void LockTable::release(std::uint64_t slot, std::uint64_t client, std::vector<LockClaim>& granted) {
-  Lock& lock = locks_[slot];
-  const SpinLock spin(lock.spin);
+void LockTable::release(std::uint64_t key, std::uint64_t client, std::vector<LockClaim>& granted) {
+  Shard& shard = shard_of(key);
+  const SpinLock spin(shard.spin);
+  const auto found = shard.locks.find(key);
+  if (found == shard.locks.end()) return;
+  Lock& lock = found.value();
   std::erase_if(lock.holders, [&](const LockClaim& holder) { return holder.client == client; });
   while (!lock.waiters.empty()) {
     const LockClaim next = lock.waiters.front();
@@ -38,14 +42,15 @@ void LockTable::release(std::uint64_t slot, std::uint64_t client, std::vector<Lo
     lock.holders.push_back(next);
     granted.push_back(next);
   }
+  if (lock.holders.empty()) shard.locks.erase(found);
 }
 
 std::vector<std::uint64_t> LockTable::claimed_keys() const {
   std::vector<std::uint64_t> keys;
-  for (const Lock& lock : locks_) {
-    const auto& claims = lock.holders.empty() ? lock.waiters : lock.holders;
-    if (!claims.empty()) keys.push_back(claims.front().key);
+  for (const Shard& shard : shards_) {
+    for (const auto& [key, lock] : shard.locks) keys.push_back(key);
   }
+  std::ranges::sort(keys);
   return keys;
 }
 

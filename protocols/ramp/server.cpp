@@ -14,8 +14,7 @@ RampServerNode::RampServerNode(const RampLayout& shared_layout, const RampOption
     : layout(shared_layout),
       options(shared_options),
       versions(layout, node, memory, {options.collect_after_ps, options.in_place()}),
-      locks(options.algorithm == RampAlgorithm::kS2pl && node < layout.servers ? layout.slots : 0,
-            options.deadlock),
+      locks(options.deadlock),
       mailboxes(static_cast<std::size_t>(threads)) {}
 
 void RampServer::serve(Rpc& rpc) {
@@ -126,7 +125,7 @@ void RampServer::lock(Rpc& rpc, const RpcCall& call) {
                           call.origin()};
   cpu_.charge(Cost::kIndexLookup);
   cpu_.charge(Cost::kLocalAtomic);
-  switch (node_.locks.lock(node_.layout.slot_of(request.key), request)) {
+  switch (node_.locks.lock(request)) {
     case LockTable::Verdict::kGranted:
       answer_granted(request);
       break;
@@ -159,7 +158,7 @@ void RampServer::release_key(std::uint64_t key, std::uint64_t client) {
   cpu_.charge(Cost::kIndexLookup);
   cpu_.charge(Cost::kLocalAtomic);
   granted_.clear();
-  node_.locks.release(node_.layout.slot_of(key), client, granted_);
+  node_.locks.release(key, client, granted_);
   for (const LockClaim& request : granted_) {
     if (request.thread == worker_.port().thread()) {
       answer_granted(request);

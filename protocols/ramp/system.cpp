@@ -68,9 +68,8 @@ void RampSystem::lay_out() {
     datagrams_.packet_b = static_cast<std::uint32_t>(
         std::max<std::size_t>(datagrams_.packet_b, whole_lines(UdRpc::packet_bytes(message_b))));
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
-    // Without coalescing an RPC layer counts 8 packets for each of these.
     datagrams_.coalescing = Shared::kByNone;
-    datagrams_.packets_per_call = (group_max + 7) / 8;
+    datagrams_.calls_max = group_max;
     datagrams_b_ = whole_lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }
   if (options.uses_buffers()) {

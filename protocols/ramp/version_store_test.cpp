@@ -181,15 +181,19 @@ TEST_F(VersionStoreTest, ManyThreadsKeepTheNewestOfEachKey) {
       for (std::uint64_t i = 1; i <= kEach; ++i) {
         const std::uint64_t timestamp = i << 8 | thread;
         put(i % 4, timestamp, static_cast<std::int64_t>(i) * kSecond);
+        bool read = false;
         store.read_last(i % 4, [&](const VersionStore::View& view) {
+          read = true;
           EXPECT_GE(view.timestamp, timestamp);
           EXPECT_EQ(view.value[0], view.value[15]);
         });
+        EXPECT_TRUE(read);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (std::uint64_t key = 0; key < 4; ++key) EXPECT_EQ(last(key).timestamp & 0xFF, 3U);
+  for (std::uint64_t key = 0; key < 4; ++key)
+    EXPECT_EQ(last(key).timestamp, (kEach - (kEach - key) % 4) << 8 | 3) << key;
 }
 
 TEST(Bloom, HoldsWhatWasAddedAndLittleElse) {

@@ -38,10 +38,6 @@ std::uint32_t peers_of(const ClusterShape& shape) {
   return static_cast<std::uint32_t>(shape.nodes * shape.stands_for);
 }
 
-std::uint32_t calls_max(const RpcOptions& options) {
-  return options.calls_max > 0 ? options.calls_max : 8 * options.packets_per_call;
-}
-
 /// A device has some ten thousand RECVs to a queue: peers of a large cluster share them.
 std::uint32_t passive_credit(const ClusterShape& shape, const RpcOptions& options) {
   constexpr std::uint32_t kCredits = 8192;
@@ -57,8 +53,8 @@ std::uint32_t passive_credit(const ClusterShape& shape, const RpcOptions& option
 std::uint64_t recvs_needed(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
   const bool shared = options.coalescing != Shared::kByNone && options.request_batching != Shared::kByNone;
   const auto callers = static_cast<std::uint64_t>(coroutines);
-  const std::uint64_t requests = callers * (shared ? options.packets_per_call : calls_max(options));
-  const std::uint64_t others = 4ULL * peers_of(shape) + callers * calls_max(options) + 16;
+  const std::uint64_t requests = callers * (shared ? options.packets_per_call : options.calls_max);
+  const std::uint64_t others = 4ULL * peers_of(shape) + callers * options.calls_max + 16;
   return peers_of(shape) * (requests + passive_credit(shape, options)) + std::max(4 * requests, others);
 }
 
@@ -70,7 +66,7 @@ RpcOptions fitted(RpcOptions options, const DeviceAttributes& device) {
 
 /// Packets of a worker's own calls: one each, and a request about the log at every node.
 std::size_t own_slots(const ClusterShape& shape, int coroutines, const RpcOptions& options) {
-  return static_cast<std::size_t>(coroutines) * calls_max(options) + static_cast<std::size_t>(shape.nodes);
+  return static_cast<std::size_t>(coroutines) * options.calls_max + static_cast<std::size_t>(shape.nodes);
 }
 
 /// Packets that can be written at one time: those on the send queue, and as many as can be on their way here,

@@ -39,9 +39,8 @@ struct RpcOptions {
   std::uint32_t reply_inline_max_b = 4096;  // of packets that hold a reply
   /// Packets of requests that a coroutine may have on their way to one peer, with coalescing.
   std::uint32_t packets_per_call = 2;
-  /// Calls that it may have under way at one time, to all peers; 0: eight for each of these packets.
-  std::uint32_t calls_max = 0;
-  bool passive_calls = true;  // there may be any
+  std::uint32_t calls_max = 16;  // that it may have under way at one time, to all peers
+  bool passive_calls = true;     // there may be any
 };
 
 class UdRpc final : public MessageLayer, public Rpc {
@@ -77,7 +76,8 @@ class UdRpc final : public MessageLayer, public Rpc {
   std::span<std::byte> call_passive(int node, std::uint8_t handler, std::size_t bytes);
   bool has_credit(int node) const {
     const auto* peer = peers_.find(static_cast<std::uint32_t>(node));
-    return free_slots() > own_slots_ && (peer == nullptr || (*peer)->unacknowledged < passive_credit_);
+    return passive_credit_ > 0 && free_slots() > own_slots_ &&
+           (peer == nullptr || (*peer)->unacknowledged < passive_credit_);
   }
 
   std::size_t unanswered(int node) const { return calls_.unanswered(node); }

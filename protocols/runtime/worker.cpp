@@ -71,7 +71,6 @@ void Worker::poll() {
 }
 
 void Worker::poll_awaited() {
-  constexpr std::uint32_t kFailed = ~0U;
   for (std::size_t left = awaited_.size(); left > 0 && polled_end_ < polled_.size(); --left) {
     if (next_awaited_ >= awaited_.size()) next_awaited_ = 0;
     const std::span<WorkCompletion> room = std::span(polled_).subspan(polled_end_);
@@ -85,8 +84,8 @@ void Worker::poll_awaited() {
     // A queue pair that has failed completes what was not signalled, too: nobody knows how much is to come.
     const bool failed = std::ranges::any_of(
         room.first(taken), [](const WorkCompletion& wc) { return wc.status != WcStatus::kSuccess; });
-    if (failed) channel.signalled = kFailed;
-    if (channel.signalled != kFailed) channel.signalled -= static_cast<std::uint32_t>(taken);
+    if (failed) channel.signalled = Channel::kFailed;
+    if (channel.signalled != Channel::kFailed) channel.signalled -= static_cast<std::uint32_t>(taken);
     if (channel.signalled > 0) {
       ++next_awaited_;
     } else {
@@ -159,7 +158,7 @@ void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
   if (group != nullptr || ++channel.since_signal == kSignalInterval) {
     wr.flags |= kSignaled;
     channel.since_signal = 0;
-    if (channel.own_send_cq != nullptr && channel.signalled++ == 0)
+    if (channel.own_send_cq != nullptr && channel.signalled != Channel::kFailed && channel.signalled++ == 0)
       awaited_.push_back({channel.own_send_cq.get(), &channel});
   }
   const auto* lines = reinterpret_cast<const std::byte*>(channel.queue_pair);  // for ring()

@@ -116,13 +116,15 @@ class PolledMemory {
 
 /// An RC queue pair towards one NIC of one node.
 struct Channel {
+  static constexpr std::uint32_t kFailed = ~std::uint32_t{0};
+
   QueuePair* queue_pair = nullptr;
   std::unique_ptr<CompletionQueue> own_send_cq;  // or null
   RemoteMemory remote;                           // the node's registered memory through this queue pair
   std::int32_t node = 0;
   std::uint16_t since_signal = 0;  // unsignalled requests behind the last signalled one
   std::uint16_t staged = 0;        // requests that wait for ring()
-  std::uint32_t signalled = 0;     // completions to come at its own_send_cq
+  std::uint32_t signalled = 0;     // completions to come at its own_send_cq; kFailed: any number of them
 };
 
 /// Connected queue pairs that take no messages.

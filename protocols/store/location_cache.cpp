@@ -13,8 +13,11 @@ namespace verbtwin::protocols {
 
 namespace {
 
+constexpr int kShardBits = 4;
+
+/// Other bits than those that say the shard, which all of its records share.
 struct RecordHash {
-  std::size_t operator()(std::uint64_t packed) const { return spread_bits(packed); }
+  std::size_t operator()(std::uint64_t packed) const { return spread_bits(packed) >> kShardBits; }
 };
 
 /// What a warm cache holds, and when it forgets.
@@ -130,6 +133,7 @@ LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popula
 LocationCache::~LocationCache() = default;
 
 LocationCache::Shard& LocationCache::shard_of(RecordId record) const {
+  static_assert(kShards == std::size_t{1} << kShardBits);
   return *shards_[spread_bits(record.packed) % kShards];
 }
 

@@ -94,6 +94,7 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
   Cpu& cpu = port.cpu();
   std::int64_t last_ps = cpu.now_ps();
   std::int64_t last_busy_ps = last_ps;
+  count(self, index, last_ps);
   bool fences_posted = false;
   if (program_.is_passive(index)) {
     self.finished.store(true, std::memory_order_release);

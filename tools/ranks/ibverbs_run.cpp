@@ -125,8 +125,8 @@ class RankRun {
         rendezvous_(rendezvous),
         job_(make_rank_job(scenario, control)),
         beside_(parse_cpu_list(ibverbs::Context(port_choices(options).front()).near_cpus())),
-        cluster_({benchmark_parameters(scenario).shape, options.rank, port_choices(options),
-                  job_->node_memory_bytes(), sockets_host(scenario, rendezvous, sockets_warning_)}) {
+        cluster_({shape_of(scenario.cluster), options.rank, port_choices(options), job_->node_memory_bytes(),
+                  sockets_host(scenario, rendezvous, sockets_warning_)}) {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
     window_.end_ps = window_.begin_ps + std::llround(scenario.run.measure_us * 1e6);
     measured_end_ps_ = window_.end_ps;

@@ -153,6 +153,14 @@ TEST(SweepPlot, DrawsBarsWhereNamesVary) {
   EXPECT_TRUE(sweep_panels({row("a", 1, 1e3, 5)}).empty());
 }
 
+TEST(SweepPlot, NamesThatEndAlikeAreTwoCategories) {
+  const std::string end(60, 'x');
+  const auto panels = sweep_panels({row("a" + end, 1, 1e3, 5), row("b" + end, 1, 2e3, 4)});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_EQ(panels[0].categories.size(), 2U);
+  EXPECT_THAT(panels[0].curves[0].points, ElementsAre(Pair(0, 1), Pair(1, 2)));
+}
+
 TEST(SweepPlot, SaysOfANumberWhatItIsAndOfAnObjectWhatWasWritten) {
   const auto with_workload = [](int nodes, const nlohmann::json& written, const std::string& filled_in) {
     SweepRow one = row("a", 1, 1e3, 5);

@@ -127,12 +127,12 @@ constexpr std::size_t kCategoryColumns = 40;  // below an axis, slanted
 
 Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
   Abscissa abscissa{{}, {}, short_name(paths.front())};
-  for (const std::string& whole : labels_of(rows, paths)) {
-    const std::string label = end_of(whole, kCategoryColumns);
+  for (const std::string& label : labels_of(rows, paths)) {
     auto found = std::ranges::find(abscissa.categories, label);
     if (found == abscissa.categories.end()) found = abscissa.categories.insert(found, label);
     abscissa.x.push_back(static_cast<double>(found - abscissa.categories.begin()));
   }
+  for (std::string& label : abscissa.categories) label = end_of(label, kCategoryColumns);
   return abscissa;
 }
 

@@ -366,6 +366,13 @@ TEST(Resources, AreInUseForNoLessThanNothingAndNoMoreThanAll) {
   EXPECT_EQ(engine->at("utilization_max"), 1);
 }
 
+/// All coroutines post at once, and for 100 ns nothing else.
+TEST(Resources, OfAWindowThatBeginsWithTheRunCountFromItsFirstInstant) {
+  const json result = run(kSmallBank, {"run.warmup_us=0", "run.measure_us=0.1"});
+  const json& verbs = result.at("verbs");
+  EXPECT_GT(verbs.at("read").at("count").get<int>() + verbs.at("send").at("count").get<int>(), 0);
+}
+
 TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
   Operations run(json{{"name", "primitive"}});
   EXPECT_THAT(run.warnings().dump(), testing::HasSubstr("nothing came to its end"));

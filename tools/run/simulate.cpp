@@ -145,7 +145,8 @@ class Simulation {
   }
 
   void run() {
-    const bool going_on = advance(window_.begin_ps);
+    // What is done at 0 belongs to a window that begins there.
+    const bool going_on = window_.begin_ps == 0 || advance(window_.begin_ps);
     cluster_.begin_window();
     before_ = cluster_.usage();
     const std::uint64_t begun = finished_ever();
