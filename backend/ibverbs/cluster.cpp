@@ -17,7 +17,27 @@ struct Card {
   std::uint64_t memory_addr = 0;
   std::uint32_t memory_rkey = 0;
   QpAddress ud;
+  Fabric fabric;
 };
+
+/// What all workers of a node tell another node. Their queue pairs towards it are numbered by thread and its
+/// NICs as ClusterShape::queue_pair_number does by node and NIC.
+struct NodeCards {
+  std::vector<Card> cards;
+  std::vector<QpAddress> addresses;
+};
+
+NodeCards read_cards(const ClusterShape& shape, std::string_view text) {
+  ByteReader reader(text);
+  NodeCards node;
+  for (int thread = 0; thread < shape.threads; ++thread) {
+    node.cards.push_back(reader.get<Card>());
+    for (int i = 0; i < shape.nics_per_node * shape.qps_per_peer; ++i) {
+      node.addresses.push_back(reader.get<QpAddress>());
+    }
+  }
+  return node;
+}
 
 /// Before anything is made of them: so many take long, and the last one would be the first to fail.
 void check_queue_pairs(const ClusterShape& s, std::size_t devices, const Context& context) {
@@ -133,7 +153,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
 
   void write_card(int node, ByteWriter& writer) const {
     const auto memory_addr = reinterpret_cast<std::uint64_t>(cluster_.area_.bytes().data());
-    writer.put(Card{memory_addr, region_->rkey(), ud_});
+    writer.put(Card{memory_addr, region_->rkey(), ud_, context().fabric()});
     for (int nic = 0; nic < shape().nics_per_node; ++nic) {
       for (int index = 0; index < shape().qps_per_peer; ++index) {
         writer.put(queue_pairs_.empty() ? QpAddress{} : queue_pairs_[at(node, nic, index)]->address());
@@ -141,12 +161,19 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     }
   }
 
-  /// `cards` and `addresses` of all workers of `node`, as write_card() wrote them. The far end of a queue
-  /// pair is ClusterShape::far_thread().
-  void connect(int node, const std::vector<Card>& cards, const std::vector<QpAddress>& addresses) {
+  /// That this worker reaches all workers of `node`. Throws UserError where it does not.
+  void check_reach(int node, const NodeCards& theirs) const {
+    for (const Card& card : theirs.cards) {
+      const std::string why = why_apart(cluster_.node_, context().fabric(), node, card.fabric);
+      if (!why.empty()) throw UserError("", why);
+    }
+  }
+
+  /// The far end of a queue pair is ClusterShape::far_thread().
+  void connect(int node, const NodeCards& theirs) {
     const ClusterShape& s = shape();
     for (int thread = 0; thread < s.threads; ++thread) {
-      const QpAddress& ud = cards[static_cast<std::size_t>(thread)].ud;
+      const QpAddress& ud = theirs.cards[static_cast<std::size_t>(thread)].ud;
       if (ud.mtu_b != 0 && ud.mtu_b != context().mtu_b()) {
         throw UserError("",
                         fmt::format("datagrams need the same MTU everywhere: node {} has {} B, node {} {}; "
@@ -158,12 +185,12 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     const int my_nic = s.nic_of_thread(thread_);
     for (int nic = 0; nic < s.nics_per_node; ++nic) {
       const int peer = s.far_thread(thread_, nic);
-      const Card& card = cards[static_cast<std::size_t>(peer)];
+      const Card& card = theirs.cards[static_cast<std::size_t>(peer)];
       remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
       for (int index = 0; !queue_pairs_.empty() && index < s.qps_per_peer; ++index) {
         // A card has them of all its node's threads.
-        const std::uint32_t theirs = s.queue_pair_number(peer, my_nic, index);
-        queue_pairs_[at(node, nic, index)]->connect(addresses[theirs]);
+        const std::uint32_t far = s.queue_pair_number(peer, my_nic, index);
+        queue_pairs_[at(node, nic, index)]->connect(theirs.addresses[far]);
       }
     }
   }
@@ -231,19 +258,15 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
   }
   // Making many takes long: nobody writes before all read, or TCP gives up those that do not yet.
   rendezvous.share("making queue pairs", "", timeout);
-  const std::vector<std::string> theirs =
-      rendezvous.exchange("exchanging addresses", std::move(mine), timeout);
+  std::vector<NodeCards> nodes;
+  for (const std::string& text : rendezvous.exchange("exchanging addresses", std::move(mine), timeout)) {
+    nodes.push_back(read_cards(shape_, text));
+  }
   for (int node = 0; node < shape_.nodes; ++node) {
-    ByteReader reader(theirs[static_cast<std::size_t>(node)]);
-    std::vector<Card> cards;
-    std::vector<QpAddress> addresses;
-    for (std::size_t thread = 0; thread < workers_.size(); ++thread) {
-      cards.push_back(reader.get<Card>());
-      for (int i = 0; i < shape_.nics_per_node * shape_.qps_per_peer; ++i) {
-        addresses.push_back(reader.get<QpAddress>());
-      }
-    }
-    for (const auto& worker : workers_) worker->connect(node, cards, addresses);
+    for (const auto& worker : workers_) worker->check_reach(node, nodes[static_cast<std::size_t>(node)]);
+  }
+  for (int node = 0; node < shape_.nodes; ++node) {
+    for (const auto& worker : workers_) worker->connect(node, nodes[static_cast<std::size_t>(node)]);
   }
   if (sockets_) connect_sockets(rendezvous, timeout);
   // Nobody sends before everybody can receive.

@@ -2,6 +2,7 @@
 //
 // Runs where there is a device (tools/rxe-vm has one), whose refusals are made up here.
 #include <dlfcn.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,7 @@ ibv_qp_attr modified{};  // what queue pairs were connected with
 ibv_qp* last_modified = nullptr;
 std::uint32_t inline_of_rc_b =
     UINT32_MAX;  // what RC queue pairs are said to have got, whatever was asked for
+std::vector<std::uint16_t> made_up_pkeys;
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -54,6 +56,17 @@ extern "C" int ibv_get_async_event(ibv_context*, ibv_async_event* event) {
 }
 extern "C" void ibv_ack_async_event(ibv_async_event*) {
   ++acknowledged_events;
+}
+
+extern "C" int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
+  const auto place = static_cast<std::size_t>(index);
+  if (place < made_up_pkeys.size()) {
+    *pkey = htobe16(made_up_pkeys[place]);
+    return 0;
+  }
+  static const auto original =
+      reinterpret_cast<int (*)(ibv_context*, std::uint8_t, int, __be16*)>(dlsym(RTLD_NEXT, "ibv_query_pkey"));
+  return original(context, port, index, pkey);
 }
 
 extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
@@ -155,6 +168,14 @@ TEST_P(DeviceFailure, ACompletionQueueThatIsLargeEnoughNeedNotGrow) {
     cq_that_does_not_grow = none->get();
     EXPECT_NO_THROW(made.push_back(make()));
   }
+}
+
+TEST_P(DeviceFailure, ThePKeyOfAPortIsItsFirstFullOne) {
+  EXPECT_EQ(device_.context().pkey_index(), 0);
+  EXPECT_EQ(device_.context().fabric().pkey, 0xFFFF);
+  made_up_pkeys = {0x8001};
+  EXPECT_EQ(Context(PortChoice{}).fabric().pkey, 0x8001);
+  made_up_pkeys.clear();
 }
 
 TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {

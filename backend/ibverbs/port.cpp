@@ -1,6 +1,7 @@
 #include "backend/ibverbs/port.hpp"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -156,6 +157,7 @@ Context::Context(const PortChoice& choice) {
   fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
   choose_port(choice.port);
   choose_gid(choice.gid_index);
+  choose_pkey();
   routes_by_gid_ = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ||
                    (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 || choice.gid_index >= 0;
   pd_.reset(ibv_alloc_pd(context_.get()));
@@ -202,6 +204,19 @@ void Context::choose_gid(int wanted) {
                                   fmt::join(usable, ", ")));
 }
 
+void Context::choose_pkey() {
+  std::vector<std::uint16_t> table;
+  for (int index = 0; index < port_attributes_.pkey_tbl_len; ++index) {
+    __be16 pkey = 0;
+    if (ibv_query_pkey(context_.get(), port_, index, &pkey) != 0) break;
+    table.push_back(be16toh(pkey));
+  }
+  if (table.empty()) return;
+  const std::size_t chosen = first_full_pkey(table);
+  pkey_index_ = static_cast<std::uint16_t>(chosen);
+  fabric_.pkey = table[chosen];
+}
+
 ibv_mtu Context::mtu_with(std::uint32_t peer_mtu_b) const {
   const std::uint32_t least_b = peer_mtu_b == 0 ? mtu_b() : std::min(mtu_b(), peer_mtu_b);
   return static_cast<ibv_mtu>(std::countr_zero(least_b / 128));
@@ -215,6 +230,7 @@ PortDescription Context::description() const {
   d.gid = text_of(gid_);
   d.port = port_;
   d.gid_index = gid_index_;
+  d.fabric = fabric_;
   d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
   d.mtu = mtu_b();
   d.atomics = has_atomics();

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/ibverbs/fabric.hpp"
 #include "backend/verbs.hpp"
 
 namespace verbtwin::ibverbs {
@@ -40,6 +41,7 @@ struct PortDescription {
   std::string gid;         // as an IPv6 address
   int port = 0;
   int gid_index = 0;
+  Fabric fabric;
   double link_gbps = 0;  // active width times speed
   std::uint32_t mtu = 0;
   std::uint32_t inline_b = 0;  // Cluster::descriptions(): what a request carries inline, as was tried out
@@ -57,6 +59,9 @@ class Context {
   const ibv_gid& gid() const { return gid_; }
   std::uint8_t port() const { return port_; }
   std::uint8_t gid_index() const { return gid_index_; }
+  std::uint16_t pkey_index() const { return pkey_index_; }
+  /// What the other end's port must have in common with this one.
+  const Fabric& fabric() const { return fabric_; }
   /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID.
   bool routes_by_gid() const { return routes_by_gid_; }
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
@@ -79,6 +84,7 @@ class Context {
  private:
   void choose_port(int wanted);
   void choose_gid(int wanted);
+  void choose_pkey();
 
   std::unique_ptr<ibv_context, Freer<ibv_close_device>> context_;
   std::unique_ptr<ibv_pd, Freer<ibv_dealloc_pd>> pd_;
@@ -87,6 +93,8 @@ class Context {
   ibv_gid gid_{};
   std::uint8_t port_ = 1;
   std::uint8_t gid_index_ = 0;
+  std::uint16_t pkey_index_ = 0;
+  Fabric fabric_;
   bool routes_by_gid_ = false;
   std::optional<std::chrono::steady_clock::time_point> down_since_;
 };

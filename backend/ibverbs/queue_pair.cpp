@@ -145,6 +145,7 @@ void IbvQueuePair::to_init() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_.context().port();
+  attributes.pkey_index = device_.context().pkey_index();
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (attributes_.type == QpType::kUd) {
     attributes.qkey = kQkey;

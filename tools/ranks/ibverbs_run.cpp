@@ -96,7 +96,8 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"inline_b", d.inline_b},
                        {"atomics", d.atomics},
                        {"gid_index", d.gid_index},
-                       {"gid", d.gid}});
+                       {"gid", d.gid},
+                       {"pkey", fmt::format("{:#06x}", d.fabric.pkey)}});
   }
   json machine = {{"host", system.nodename},
                   {"kernel", system.release},

@@ -1,0 +1,25 @@
+// Fabric: what two ports must have in common to reach each other, as the ranks of a run tell each other
+// before they connect a queue pair: a packet that a port does not take is lost without a word.
+//
+// Values and free functions, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace verbtwin::ibverbs {
+
+struct Fabric {
+  std::uint16_t pkey = 0xFFFF;  // the partition, and in bit 15 that the port is a full member of it
+};
+
+/// Where the first P_Key with full membership is in a port's table; 0: there is none.
+std::size_t first_full_pkey(std::span<const std::uint16_t> table);
+
+/// Why a port of node `a` and one of node `b` do not reach each other, and what to do about it, on one line;
+/// empty: nothing is known against it.
+std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b);
+
+}  // namespace verbtwin::ibverbs
