@@ -68,14 +68,17 @@ class IbvMemoryRegion final : public MemoryRegion {
 
 }  // namespace
 
-ibv_ah_attr path_to(const Context& context, const QpAddress& peer) {
+ibv_ah_attr path_to(const Context& context, std::uint32_t qp_num, const QpAddress& peer) {
   ibv_ah_attr path{};
   path.dlid = peer.lid;
+  path.sl = context.sl();
   path.port_num = context.port();
   path.is_global = context.routes_by_gid() ? 1 : 0;
   std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
   path.grh.sgid_index = context.gid_index();
   path.grh.hop_limit = 64;
+  path.grh.traffic_class = context.traffic_class();
+  if (context.is_roce()) path.grh.flow_label = flow_label(qp_num, peer.qp_num);
   return path;
 }
 
@@ -97,11 +100,13 @@ std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
 
 std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
   check_queue_pair(attributes_, wanted);
-  return std::make_unique<IbvQueuePair>(*this, wanted);
+  auto made = std::make_unique<IbvQueuePair>(*this, wanted);
+  if (wanted.type == QpType::kUd) ud_qp_num_ = made->address().qp_num;
+  return made;
 }
 
 std::unique_ptr<AddressHandle> IbvDevice::create_ah(const QpAddress& peer) {
-  ibv_ah_attr path = path_to(context_, peer);
+  ibv_ah_attr path = path_to(context_, ud_qp_num_, peer);
   ibv_ah* ah = ibv_create_ah(context_.pd(), &path);
   if (ah == nullptr) throw UserError("", "cannot make an address handle" + reason(errno));
   return std::make_unique<IbvAddressHandle>(ah);

@@ -80,6 +80,7 @@ extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 
 extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   last_modified = qp;
+  if ((mask & IBV_QP_AV) != 0) modified.ah_attr = attributes->ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
   static const auto original =
@@ -192,6 +193,21 @@ TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
   made->connect(peer);
   EXPECT_EQ(modified.path_mtu, IBV_MTU_256);
   EXPECT_EQ(modified.max_rd_atomic, 2);
+}
+
+TEST_P(DeviceFailure, ThePathIsAsItWasAskedFor) {
+  PortChoice choice;
+  choice.sl = 5;
+  choice.traffic_class = 106;
+  IbvDevice device(choice);
+  const auto cq = device.create_cq(1);
+  QpInitAttributes attributes;
+  attributes.send_cq = attributes.recv_cq = cq.get();
+  const auto made = device.create_qp(attributes);
+  made->connect(made->address());
+  EXPECT_EQ(modified.ah_attr.sl, 5);
+  EXPECT_EQ(modified.ah_attr.grh.traffic_class, 106);
+  EXPECT_EQ(modified.ah_attr.grh.flow_label, flow_label(made->address().qp_num, made->address().qp_num));
 }
 
 /// Drivers make queue pairs that carry less than was asked for, and say so.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace verbtwin::ibverbs {
 
 namespace {
@@ -25,6 +27,13 @@ std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
         a, of_a.pkey, b, of_b.pkey);
   }
   return "";
+}
+
+std::uint32_t flow_label(std::uint32_t from_qp_num, std::uint32_t to_qp_num) {
+  constexpr unsigned kBits = 20;
+  constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;  // of 2^64: the upper bits depend on all
+  const std::uint64_t mixed = (std::uint64_t{from_qp_num} << 24 ^ to_qp_num) * kGoldenRatio;
+  return std::max(1U, static_cast<std::uint32_t>(mixed >> (64 - kBits)));
 }
 
 }  // namespace verbtwin::ibverbs

@@ -22,4 +22,9 @@ std::size_t first_full_pkey(std::span<const std::uint16_t> table);
 /// empty: nothing is known against it.
 std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b);
 
+/// The flow label of what goes from one queue pair to another: 20 bits, not all 0. NICs make RoCE's UDP
+/// source port of it, by which switches choose among equal ways: without, all datagrams of two hosts take
+/// one.
+std::uint32_t flow_label(std::uint32_t from_qp_num, std::uint32_t to_qp_num);
+
 }  // namespace verbtwin::ibverbs

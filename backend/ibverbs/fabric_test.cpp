@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 namespace verbtwin::ibverbs {
@@ -23,6 +24,21 @@ TEST(Fabric, PartitionsAreApart) {
   EXPECT_EQ(why_apart(0, {.pkey = 0xFFFF}, 1, {.pkey = 0x7FFF}), "") << "a full member and a limited one";
   EXPECT_THAT(why_apart(0, {.pkey = 0x8001}, 2, {.pkey = 0xFFFF}),
               HasSubstr("rank 0's port has P_Key 0x8001 and rank 2's 0xffff"));
+}
+
+TEST(Fabric, FlowsOfTwoHostsAreToldApart) {
+  std::set<std::uint32_t> labels, ports;
+  for (std::uint32_t mine = 0x100; mine < 0x120; ++mine) {
+    for (std::uint32_t theirs = 0x100; theirs < 0x120; ++theirs) {
+      const std::uint32_t label = flow_label(mine, theirs);
+      EXPECT_GT(label, 0U);
+      EXPECT_LT(label, 1U << 20);
+      labels.insert(label);
+      ports.insert((label ^ label >> 14) & 0x3FFF);  // as Linux makes a UDP source port of it
+    }
+  }
+  EXPECT_GT(labels.size(), 1000U) << "of 1,024";
+  EXPECT_GT(ports.size(), 900U);
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ std::string reason(int error) {
   return text + fmt::format("; this user may lock {} KiB of memory: raise `ulimit -l`", limit.rlim_cur >> 10);
 }
 
-Context::Context(const PortChoice& choice) {
+Context::Context(const PortChoice& choice) : sl_(choice.sl), traffic_class_(choice.traffic_class) {
   const DeviceList list;
   ibv_device* device = find_device(list, choice.device);
   const std::string name = ibv_get_device_name(device);
@@ -158,8 +158,8 @@ Context::Context(const PortChoice& choice) {
   choose_port(choice.port);
   choose_gid(choice.gid_index);
   choose_pkey();
-  routes_by_gid_ = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ||
-                   (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 || choice.gid_index >= 0;
+  routes_by_gid_ = is_roce() || (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 ||
+                   choice.gid_index >= 0 || choice.traffic_class > 0;
   pd_.reset(ibv_alloc_pd(context_.get()));
   if (!pd_) throw UserError("", fmt::format("{}: no protection domain{}", name, reason(errno)));
 }
@@ -226,10 +226,12 @@ PortDescription Context::description() const {
   PortDescription d;
   d.device = ibv_get_device_name(context_->device);
   d.firmware = device_attributes_.fw_ver;
-  d.link_layer = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
+  d.link_layer = is_roce() ? "Ethernet" : "InfiniBand";
   d.gid = text_of(gid_);
   d.port = port_;
   d.gid_index = gid_index_;
+  d.sl = sl_;
+  d.traffic_class = traffic_class_;
   d.fabric = fabric_;
   d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
   d.mtu = mtu_b();

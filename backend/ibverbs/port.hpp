@@ -25,6 +25,7 @@ struct PortChoice {
   std::string device;  // empty: chosen
   int port = 0;        // 0: chosen
   int gid_index = -1;  // -1: chosen
+  std::uint8_t sl = 0, traffic_class = 0;
 };
 
 /// Frees what a call of libibverbs gave, by its counterpart.
@@ -41,6 +42,7 @@ struct PortDescription {
   std::string gid;         // as an IPv6 address
   int port = 0;
   int gid_index = 0;
+  int sl = 0, traffic_class = 0;
   Fabric fabric;
   double link_gbps = 0;  // active width times speed
   std::uint32_t mtu = 0;
@@ -62,7 +64,11 @@ class Context {
   std::uint16_t pkey_index() const { return pkey_index_; }
   /// What the other end's port must have in common with this one.
   const Fabric& fabric() const { return fabric_; }
-  /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID.
+  std::uint8_t sl() const { return sl_; }
+  std::uint8_t traffic_class() const { return traffic_class_; }
+  bool is_roce() const { return port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
+  /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID or a traffic class,
+  /// which has its place in that header.
   bool routes_by_gid() const { return routes_by_gid_; }
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
   /// What this port and one of `peer_mtu_b` (0: the same) both carry.
@@ -93,6 +99,7 @@ class Context {
   ibv_gid gid_{};
   std::uint8_t port_ = 1;
   std::uint8_t gid_index_ = 0;
+  std::uint8_t sl_, traffic_class_;
   std::uint16_t pkey_index_ = 0;
   Fabric fabric_;
   bool routes_by_gid_ = false;

@@ -167,7 +167,7 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.path_mtu = device_.context().mtu_with(peer.mtu_b);
     attributes.dest_qp_num = peer.qp_num;
     attributes.rq_psn = peer.psn;
-    attributes.ah_attr = path_to(device_.context(), peer);
+    attributes.ah_attr = path_to(device_.context(), qp_->qp_num, peer);
     mask |= IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_AV;
   }
   if (attributes_.type == QpType::kRc) {

@@ -45,10 +45,14 @@ constexpr std::chrono::milliseconds kLookAtEnd = 5ms;
 
 std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   std::vector<ibverbs::PortChoice> choices;
+  const ibverbs::PortChoice any{"", options.port, options.gid_index, static_cast<std::uint8_t>(options.sl),
+                                static_cast<std::uint8_t>(options.traffic_class)};
   std::istringstream names(options.devices);
-  for (std::string name; std::getline(names, name, ',');)
-    choices.push_back({name, options.port, options.gid_index});
-  if (choices.empty()) choices.push_back({"", options.port, options.gid_index});
+  for (std::string name; std::getline(names, name, ',');) {
+    choices.push_back(any);
+    choices.back().device = name;
+  }
+  if (choices.empty()) choices.push_back(any);
   return choices;
 }
 
@@ -97,6 +101,8 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"atomics", d.atomics},
                        {"gid_index", d.gid_index},
                        {"gid", d.gid},
+                       {"sl", d.sl},
+                       {"traffic_class", d.traffic_class},
                        {"pkey", fmt::format("{:#06x}", d.fabric.pkey)}});
   }
   json machine = {{"host", system.nodename},

@@ -83,6 +83,8 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   options.devices = flags.devices;
   options.port = flags.port;
   options.gid_index = flags.gid_index;
+  options.sl = flags.sl;
+  options.traffic_class = flags.traffic_class;
   if (options.ranks == 1) return options;
   if (flags.rendezvous.empty()) {
     throw UserError("", "--rendezvous is missing; allowed: HOST:PORT, where rank 0 listens");
@@ -111,6 +113,8 @@ std::vector<std::string> device_arguments(const RankFlags& flags) {
   if (!flags.devices.empty()) add("--device", flags.devices);
   if (flags.port != 0) add("--port", std::to_string(flags.port));
   if (flags.gid_index != -1) add("--gid-index", std::to_string(flags.gid_index));
+  if (flags.sl != 0) add("--sl", std::to_string(flags.sl));
+  if (flags.traffic_class != 0) add("--traffic-class", std::to_string(flags.traffic_class));
   return arguments;
 }
 

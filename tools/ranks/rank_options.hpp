@@ -17,9 +17,11 @@ struct RankFlags {
   std::string devices;     // names, separated by commas; empty: chosen
   int port = 0;            // of the device; 0: chosen
   int gid_index = -1;      // -1: chosen
+  int sl = 0, traffic_class = 0;
 
   bool any() const {
-    return rank || ranks || !rendezvous.empty() || !devices.empty() || port != 0 || gid_index != -1;
+    return rank || ranks || !rendezvous.empty() || !devices.empty() || port != 0 || gid_index != -1 ||
+           sl != 0 || traffic_class != 0;
   }
 };
 
@@ -29,7 +31,7 @@ struct RankOptions {
   std::uint16_t tcp_port = 0;
   std::string token;
   std::string devices;
-  int port = 0, gid_index = -1;
+  int port = 0, gid_index = -1, sl = 0, traffic_class = 0;
 };
 
 inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";

@@ -96,5 +96,20 @@ TEST_F(RankOptionsTest, OneRankNeedsNeitherPlaceNorToken) {
   EXPECT_EQ(complete_rank(alone, 1).ranks, 1);
 }
 
+TEST_F(RankOptionsTest, TheDeviceIsSaidToOthersAsItWasSaidHere) {
+  EXPECT_THAT(device_arguments(flags_), testing::IsEmpty());
+  flags_.devices = "mlx5_0";
+  flags_.port = 1;
+  flags_.gid_index = 0;
+  flags_.sl = 3;
+  flags_.traffic_class = 106;
+  EXPECT_THAT(device_arguments(flags_),
+              testing::ElementsAre("--device", "mlx5_0", "--port", "1", "--gid-index", "0", "--sl", "3",
+                                   "--traffic-class", "106"));
+  const RankOptions options = complete_rank(flags_, 3);
+  EXPECT_EQ(options.sl, 3);
+  EXPECT_EQ(options.traffic_class, 106);
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

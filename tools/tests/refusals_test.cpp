@@ -130,7 +130,7 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
 
 TEST_F(Refusals, MeasureSaysWhichFlagsArePerftests) {
   const std::string help = verbtwin({"measure", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x;"));
+  EXPECT_THAT(help, HasSubstr("the same in perftest: -s, -l, -I, -Q, -D, -d, -i, -x and -S;"));
   EXPECT_THAT(help, HasSubstr("its --port is a TCP port"));
 }
 
@@ -368,6 +368,9 @@ TEST_F(Refusals, WhatLaunchWouldNotHeed) {
     EXPECT_THAT(refused("--port", number),
                 HasSubstr(std::string("--port ") + number + ": allowed: an integer, 1"));
   }
+  EXPECT_THAT(refused("--sl", "16"), HasSubstr("--sl 16: allowed: an integer, 0 to 15"));
+  EXPECT_THAT(refused("--traffic-class", "256"),
+              HasSubstr("--traffic-class 256: allowed: an integer, 0 to 255"));
   for (const char* names : {"", ",", "mlx5_0,", ",mlx5_0"}) {
     EXPECT_THAT(refused("--device", names), HasSubstr("--device \"" + std::string(names) + "\": allowed: "));
   }
