@@ -28,6 +28,7 @@ ibv_qp* last_modified = nullptr;
 std::uint32_t inline_of_rc_b =
     UINT32_MAX;  // what RC queue pairs are said to have got, whatever was asked for
 std::vector<std::uint16_t> made_up_pkeys;
+bool refuse_paths = false;
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -80,6 +81,7 @@ extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 
 extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   last_modified = qp;
+  if ((mask & IBV_QP_AV) != 0 && refuse_paths) return made_up_error;
   if ((mask & IBV_QP_AV) != 0) modified.ah_attr = attributes->ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
@@ -193,6 +195,24 @@ TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
   made->connect(peer);
   EXPECT_EQ(modified.path_mtu, IBV_MTU_256);
   EXPECT_EQ(modified.max_rd_atomic, 2);
+}
+
+TEST_P(DeviceFailure, APathThatIsRefusedIsNamed) {
+  const auto made = make();
+  static_cast<IbvQueuePair&>(*made).set_peer_node(7);
+  QpAddress peer = made->address();
+  peer.gid = {0xFE, 0x80};
+  refuse_paths = true;
+  try {
+    made->connect(peer);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    const Context& context = device_.context();
+    EXPECT_EQ(error.what(), "a queue pair from GID " + context.description().gid + " (index " +
+                                std::to_string(context.gid_index()) +
+                                ") to GID fe80:: of rank 7 does not go to RTR" + why());
+  }
+  refuse_paths = false;
 }
 
 TEST_P(DeviceFailure, ThePathIsAsItWasAskedFor) {

@@ -1,6 +1,5 @@
 #include "backend/ibverbs/port.hpp"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -86,12 +85,6 @@ ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
     throw UserError("", "no InfiniBand or RoCE device has an active port; there are: " + names_of(list));
   }
   throw UserError("", fmt::format("--device: no RDMA device \"{}\"; there are: {}", wanted, names_of(list)));
-}
-
-std::string text_of(const ibv_gid& gid) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
-  return text.data();
 }
 
 bool is_ipv4(const ibv_gid& gid) {
@@ -195,7 +188,11 @@ void Context::choose_gid(int wanted) {
     best = rank;
     gid_ = entry.gid;
     gid_index_ = static_cast<std::uint8_t>(index);
+    fabric_.kind = !is_roce()                               ? Fabric::Kind::kInfiniBand
+                   : entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::Kind::kRoceV2
+                                                            : Fabric::Kind::kRoceV1;
   }
+  if (!is_roce()) fabric_.subnet_prefix = be64toh(gid_.global.subnet_prefix);
   if (best > 0) return;
   if (usable.empty()) {
     throw UserError("", fmt::format("{} port {} has no GID: give its interface an address", name, port_));
@@ -227,7 +224,7 @@ PortDescription Context::description() const {
   d.device = ibv_get_device_name(context_->device);
   d.firmware = device_attributes_.fw_ver;
   d.link_layer = is_roce() ? "Ethernet" : "InfiniBand";
-  d.gid = text_of(gid_);
+  d.gid = gid_text(gid_.raw);
   d.port = port_;
   d.gid_index = gid_index_;
   d.sl = sl_;

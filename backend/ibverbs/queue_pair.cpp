@@ -135,10 +135,16 @@ QpState IbvQueuePair::state() const {
   }
 }
 
-void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state) {
+void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way) {
   if (const int error = ibv_modify_qp(qp_.get(), &attributes, mask); error != 0) {
-    throw UserError("", fmt::format("a queue pair does not go to {}{}", state, reason(error)));
+    throw UserError("", fmt::format("a queue pair{} does not go to {}{}", way, state, reason(error)));
   }
+}
+
+std::string IbvQueuePair::way_to(const QpAddress& peer) const {
+  const Context& context = device_.context();
+  return fmt::format(" from GID {} (index {}) to GID {}{}", gid_text(context.gid().raw), context.gid_index(),
+                     gid_text(peer.gid), peer_node_ < 0 ? "" : fmt::format(" of rank {}", peer_node_));
 }
 
 void IbvQueuePair::to_init() {
@@ -175,7 +181,7 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.min_rnr_timer = kMinRnrTimer;
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
-  modify(attributes, mask, "RTR");
+  modify(attributes, mask, "RTR", attributes_.type == QpType::kUd ? "" : way_to(peer));
 }
 
 void IbvQueuePair::to_ready_to_send(const QpAddress& peer) {
