@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
@@ -196,6 +198,22 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     }
   }
 
+  /// After post_fences(), while no worker runs: whether all are back. Throws where one does not arrive.
+  bool reaches_all() {
+    if (queue_pairs_.empty()) return true;
+    static_cast<IbvCompletionQueue*>(connected_.send_cq)->take_in();
+    const bool all = fenced();
+    const Failure& failure = first_failure();
+    if (!failure.what.empty()) throw_unreached(failure.peer, failure.what);
+    return all;
+  }
+  /// When they have been waited for.
+  void check_reached() const {
+    for (int node = 0; node < shape().nodes; ++node) {
+      if (awaited(node) > 0) throw_unreached(node, "an empty WRITE was not acknowledged in time");
+    }
+  }
+
   const Context& context() const { return device_.context(); }
   Context& context() { return device_.context(); }
   void disconnect() { queue_pairs_.clear(); }
@@ -206,6 +224,12 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     own->reserve_more(IbvQueuePair::kExtraSlots);
     own_send_cqs_.push_back(own);
     return own;
+  }
+
+  [[noreturn]] void throw_unreached(int node, const std::string& why) const {
+    const PortDescription d = context().description();
+    throw std::runtime_error(fmt::format("rank {} is not reached from {} port {} (GID {}, index {}): {}",
+                                         node, d.device, d.port, d.gid, d.gid_index, why));
   }
 
   std::size_t at(int node, int nic, int index) const { return shape().queue_pair_number(node, nic, index); }
@@ -272,6 +296,24 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
   if (sockets_) connect_sockets(rendezvous, timeout);
   // Nobody sends before everybody can receive.
   rendezvous.share("connecting", "", timeout);
+  try_queue_pairs(rendezvous, timeout);
+}
+
+/// An empty WRITE on each, all at once: what does not arrive on this fabric would be known when the first
+/// request fails, or, of queue pairs that nobody uses, at the end of the run.
+void Cluster::try_queue_pairs(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  constexpr const char* kPhase = "trying queue pairs";
+  constexpr std::chrono::milliseconds kLook{1};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (const auto& worker : workers_) worker->post_fences();
+  while (!std::ranges::all_of(workers_, [](const auto& worker) { return worker->reaches_all(); })) {
+    rendezvous.check_meeting(kPhase);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      for (const auto& worker : workers_) worker->check_reached();
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  rendezvous.share(kPhase, "", timeout);
 }
 
 void Cluster::connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {

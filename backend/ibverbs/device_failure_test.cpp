@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/ibverbs/cluster.hpp"
 #include "backend/ibverbs/queue_pair.hpp"
 #include "backend/user_error.hpp"
 
@@ -29,6 +30,7 @@ std::uint32_t inline_of_rc_b =
     UINT32_MAX;  // what RC queue pairs are said to have got, whatever was asked for
 std::vector<std::uint16_t> made_up_pkeys;
 bool refuse_paths = false;
+bool lead_astray = false;
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -85,6 +87,7 @@ extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_AV) != 0) modified.ah_attr = attributes->ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
+  if ((mask & IBV_QP_DEST_QPN) != 0 && lead_astray) attributes->dest_qp_num ^= 0x800000;
   static const auto original =
       reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
   return original(qp, attributes, mask);
@@ -213,6 +216,32 @@ TEST_P(DeviceFailure, APathThatIsRefusedIsNamed) {
                                 ") to GID fe80:: of rank 7 does not go to RTR" + why());
   }
   refuse_paths = false;
+}
+
+TEST_P(DeviceFailure, WhoIsNotReachedIsKnownBeforeTheRun) {
+  RendezvousOptions alone;
+  Rendezvous rendezvous(alone);
+  for (const bool astray : {false, true}) {
+    lead_astray = astray;
+    ClusterParameters parameters;
+    parameters.nics = {PortChoice{}};
+    Cluster cluster(parameters);
+    const auto cq = cluster.port(0).device().create_cq(1);
+    QpInitAttributes wanted;
+    wanted.send_cq = wanted.recv_cq = cq.get();
+    cluster.port(0).use_queue_pairs(wanted);
+    std::string told;
+    try {
+      cluster.connect(rendezvous, std::chrono::seconds(30));
+    } catch (const std::runtime_error& error) {
+      told = error.what();
+    }
+    EXPECT_THAT(told, HasSubstr(astray ? "rank 0 is not reached from " : ""));
+    EXPECT_THAT(told, HasSubstr(astray ? "): transport retry counter exceeded" : ""));
+    EXPECT_EQ(told.empty(), !astray) << told;
+    cluster.disconnect();
+  }
+  lead_astray = false;
 }
 
 TEST_P(DeviceFailure, ThePathIsAsItWasAskedFor) {
