@@ -265,6 +265,8 @@ void RankRun::run() {
   program_->start(window_, stopping_);
   beside_.reset();
   place_workers();
+  // Empty, so that no rank waits for the bytes of others' before it starts.
+  rendezvous_.share("starting", "", kSetupTimeout);
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_, is_open_loop());
   rendezvous_.while_waiting([this](std::string_view phase) { look_at_drivers(phase); });
@@ -278,7 +280,7 @@ void RankRun::run() {
   drivers_->join();
 }
 
-/// With the other ranks, which are all ready to start then.
+/// With the other ranks, which share machines.
 void RankRun::place_workers() {
   std::vector<std::vector<int>> near;
   for (int thread = 0; thread < threads(); ++thread) {
@@ -286,7 +288,7 @@ void RankRun::place_workers() {
   }
   std::vector<RankPlace> ranks;
   for (const std::string& place :
-       rendezvous_.share("starting", place_here(std::move(near)).pack(), kSetupTimeout)) {
+       rendezvous_.share("placing workers", place_here(std::move(near)).pack(), kSetupTimeout)) {
     ranks.push_back(RankPlace::unpack(place));
   }
   worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank));
