@@ -63,7 +63,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       : cluster_(cluster),
         thread_(thread),
         device_(choice),
-        region_(device_.register_memory(cluster.area_.bytes(), device_.context().access_all())) {
+        region_(device_.register_memory(cluster.area_.mapping(), device_.context().access_all())) {
     device_.set_node_memory_key(region_->lkey());
     const auto nodes = static_cast<std::size_t>(shape().nodes);
     ud_of_.resize(nodes * static_cast<std::size_t>(shape().threads));

@@ -429,7 +429,8 @@ TEST_F(OnDevice, MissingHugePagesAreSaidAndDoNotEndTheRun) {
   set_pages(0);
   EXPECT_EQ(launch(brief)->wait(), 0) << err();
   const json small = result().at("measured_on")[0];
-  EXPECT_THAT(small.value("warning", ""), ContainsRegex("no huge pages .*sysctl vm.nr_hugepages=[1-9]"));
+  EXPECT_THAT(small.value("warning", ""),
+              ContainsRegex("no huge pages are reserved .*sysctl vm.nr_hugepages=[1-9]"));
   set_pages(128);
   EXPECT_EQ(launch(brief)->wait(), 0) << err();
   set_pages(0);
