@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "backend/ibverbs/queue_pair.hpp"
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {

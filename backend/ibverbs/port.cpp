@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
@@ -127,15 +127,6 @@ double lane_gbps(std::uint8_t speed) {
 }
 
 }  // namespace
-
-std::string reason(int error) {
-  std::string text = fmt::format(" ({})", std::strerror(error));
-  if (error != ENOMEM && error != EAGAIN && error != EPERM) return text;
-  rlimit limit{};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY) return text;
-  return text + fmt::format("; this user may lock {} KiB of memory: raise `ulimit -l`", limit.rlim_cur >> 10);
-}
 
 Context::Context(const PortChoice& choice) : sl_(choice.sl), traffic_class_(choice.traffic_class) {
   const DeviceList list;

@@ -106,8 +106,4 @@ class Context {
   std::optional<std::chrono::steady_clock::time_point> down_since_;
 };
 
-/// " (Cannot allocate memory)" and, where it helps, what to do about it: for messages about a verbs call that
-/// failed with `error`.
-std::string reason(int error);
-
 }  // namespace verbtwin::ibverbs

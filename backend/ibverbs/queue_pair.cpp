@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
