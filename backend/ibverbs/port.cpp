@@ -104,17 +104,20 @@ int rank_of(const ibv_gid_entry& entry) {
 double lanes(std::uint8_t width) {
   return width == 1 ? 1 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12 : width == 16 ? 2 : 0;
 }
-double lane_gbps(std::uint8_t speed) {
+/// Data: InfiniBand's up to QDR send 10 bits for 8 and later ones 66 for 64, while on Ethernet the same
+/// numbers stand for what the link is called by.
+double lane_gbps(std::uint8_t speed, bool ethernet) {
   switch (speed) {
     case 1:
-      return 2.5;
+      return ethernet ? 2.5 : 2;
     case 2:
-      return 5;
+      return ethernet ? 5 : 4;
     case 4:
+      return ethernet ? 10 : 8;
     case 8:
       return 10;
     case 16:
-      return 14;
+      return ethernet ? 14 : 13.64;
     case 32:
       return 25;
     case 64:
@@ -127,6 +130,10 @@ double lane_gbps(std::uint8_t speed) {
 }
 
 }  // namespace
+
+double data_gbps(const ibv_port_attr& port) {
+  return lanes(port.active_width) * lane_gbps(port.active_speed, port.link_layer == IBV_LINK_LAYER_ETHERNET);
+}
 
 Context::Context(const PortChoice& choice) : sl_(choice.sl), traffic_class_(choice.traffic_class) {
   const DeviceList list;
@@ -221,7 +228,7 @@ PortDescription Context::description() const {
   d.sl = sl_;
   d.traffic_class = traffic_class_;
   d.fabric = fabric_;
-  d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
+  d.link_gbps = data_gbps(port_attributes_);
   d.mtu = mtu_b();
   d.atomics = has_atomics();
   return d;

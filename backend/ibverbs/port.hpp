@@ -44,11 +44,14 @@ struct PortDescription {
   int gid_index = 0;
   int sl = 0, traffic_class = 0;
   Fabric fabric;
-  double link_gbps = 0;  // active width times speed
+  double link_gbps = 0;  // of data; 0: not known
   std::uint32_t mtu = 0;
   std::uint32_t inline_b = 0;  // Cluster::descriptions(): what a request carries inline, as was tried out
   bool atomics = false;        // CAS and FAA
 };
+
+/// What a link carries of data; 0: of a kind that is not known here.
+double data_gbps(const ibv_port_attr& port);
 
 class Context {
  public:

@@ -95,7 +95,6 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"port", d.port},
                        {"firmware", d.firmware},
                        {"link_layer", d.link_layer},
-                       {"link_gbps", d.link_gbps},
                        {"mtu", d.mtu},
                        {"inline_b", d.inline_b},
                        {"atomics", d.atomics},
@@ -104,6 +103,7 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"sl", d.sl},
                        {"traffic_class", d.traffic_class},
                        {"pkey", fmt::format("{:#06x}", d.fabric.pkey)}});
+    if (d.link_gbps > 0) devices.back()["link_gbps"] = d.link_gbps;
   }
   json machine = {{"host", system.nodename},
                   {"kernel", system.release},
