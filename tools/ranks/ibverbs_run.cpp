@@ -16,6 +16,7 @@
 #include "backend/ibverbs/cluster.hpp"
 #include "backend/user_error.hpp"
 #include "protocols/checks/history.hpp"
+#include "scenarios/text.hpp"
 #include "tools/console/stop_signals.hpp"
 #include "tools/ranks/drivers.hpp"
 #include "tools/ranks/rank_job.hpp"
@@ -111,6 +112,9 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                   {"devices", devices},
                   {"worker_cpus", worker_cpus}};
   if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
+  for (const auto& [name, value] : driver_environment()) {
+    machine["environment"][name] = scenarios::one_line(value);
+  }
   for (const std::string& warning : warnings) {
     if (warning.empty()) continue;
     machine["warning"] = machine.value("warning", "") + (machine.contains("warning") ? "; " : "") + warning;

@@ -1,7 +1,9 @@
 #include "tools/ranks/rank_options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -102,6 +104,23 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   }
   options.token = token;
   return options;
+}
+
+std::map<std::string, std::string> driver_environment() {
+  constexpr std::array<std::string_view, 4> kPrefixes = {"MLX4_", "MLX5_", "RDMAV_", "IBV_"};
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    const bool is_word = std::ranges::all_of(
+        name, [](char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
+    const bool is_theirs =
+        std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (is_word && is_theirs) found.emplace(name, text.substr(equals + 1));
+  }
+  return found;
 }
 
 std::vector<std::string> device_arguments(const RankFlags& flags) {

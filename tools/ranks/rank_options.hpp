@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,10 @@ RankOptions complete_rank(const RankFlags& flags, int nodes);
 
 /// What may be done where a scenario of so many nodes meets another number of ranks.
 std::string allowed_ranks(int nodes, int ranks);
+
+/// What this process's environment tells libibverbs and the drivers of mlx4 and mlx5, which decides what is
+/// measured: MLX4_*, MLX5_*, RDMAV_* and IBV_*, by name.
+std::map<std::string, std::string> driver_environment();
 
 /// The arguments that say the same of the device to another verbtwin.
 std::vector<std::string> device_arguments(const RankFlags& flags);

@@ -96,6 +96,20 @@ TEST_F(RankOptionsTest, OneRankNeedsNeitherPlaceNorToken) {
   EXPECT_EQ(complete_rank(alone, 1).ranks, 1);
 }
 
+TEST_F(RankOptionsTest, DriversAreToldByTheEnvironment) {
+  const auto before = driver_environment();
+  const std::string hostile = "it's `id` $(id)\n\xff";
+  setenv("MLX5_SINGLE_THREADED", hostile.c_str(), 1);
+  setenv("IBV_FORK_SAFE", "", 1);
+  setenv("MLX5_$(id)", "no word", 1);
+  setenv("XMLX5_Y", "another's", 1);
+  auto expected = before;
+  expected["MLX5_SINGLE_THREADED"] = hostile;
+  expected["IBV_FORK_SAFE"] = "";
+  EXPECT_EQ(driver_environment(), expected);
+  for (const char* name : {"MLX5_SINGLE_THREADED", "IBV_FORK_SAFE", "MLX5_$(id)", "XMLX5_Y"}) unsetenv(name);
+}
+
 TEST_F(RankOptionsTest, TheDeviceIsSaidToOthersAsItWasSaidHere) {
   EXPECT_THAT(device_arguments(flags_), testing::IsEmpty());
   flags_.devices = "mlx5_0";

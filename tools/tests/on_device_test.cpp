@@ -417,6 +417,19 @@ TEST_F(OnDevice, OneDeviceForTwoNicsIsSaid) {
               HasSubstr("rxe0 is all 2 NICs of this machine: --device a,b names one for each"));
 }
 
+TEST_F(OnDevice, HowTheDeviceWasUsedIsSaid) {
+  const auto run = launch({"--sl", "3", "--traffic-class", "104", "--set", "run.measure_us=100000"},
+                          {"/usr/bin/env", "RDMAV_HUGEPAGES_SAFE=it's \xff"});
+  EXPECT_EQ(run->wait(), 0) << err();
+  for (const json& machine : result().at("measured_on")) {
+    const json& device = machine.at("devices")[0];
+    EXPECT_EQ(device.at("sl"), 3);
+    EXPECT_EQ(device.at("traffic_class"), 104);
+    EXPECT_EQ(device.at("pkey"), "0xffff");
+    EXPECT_EQ(machine.at("environment"), json({{"RDMAV_HUGEPAGES_SAFE", "it's \\xff"}}));
+  }
+}
+
 TEST_F(OnDevice, MoreWorkersThanCpusAreSaid) {
   const std::vector<std::string> many = {"--set", "cluster.threads=4", "--set", "run.measure_us=100000"};
   EXPECT_EQ(launch(many)->wait(), 0) << err();

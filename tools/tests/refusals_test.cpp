@@ -167,14 +167,16 @@ TEST_F(Unreachable, WhatIsSkippedIsNamedFirst) {
                          "send          ud       8192 skipped: a datagram holds up to 4096 B, not 8192\n"));
 }
 
-TEST_F(Unreachable, IsToldWhereTheDataIs) {
-  write("bin/ssh", "#!/bin/sh\nfor last; do :; done\necho \"$last\" >&2\nexit 255\n");
+TEST_F(Unreachable, IsToldWhereTheDataIsAndWhatDriversHeed) {
+  write("bin/ssh", "#!/bin/sh\nfor last; do :; done\necho \"$last\" >&2\necho \"$last\" >>" + in("asked") +
+                       "\nexit 255\n");
   const std::string data = VERBTWIN_SOURCE_DIR "/calibration";
-  ChildProcess run(directory_,
-                   {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", "VERBTWIN_DATA_DIR=" + data,
-                    VERBTWIN_BINARY, "launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_});
+  ChildProcess run(directory_, {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin",
+                                "VERBTWIN_DATA_DIR=" + data, "MLX5_SINGLE_THREADED=1", VERBTWIN_BINARY,
+                                "launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.err(), HasSubstr("VERBTWIN_DATA_DIR=" + data));
+  EXPECT_THAT(read_text(in("asked")), HasSubstr("MLX5_SINGLE_THREADED=1"));
 }
 
 TEST_F(Unreachable, CostsNoFormerMeasurement) {
