@@ -57,6 +57,13 @@ std::uint32_t probe_inline(const Context& context, ibv_qp_type type) {
   return 0;
 }
 
+/// "transport retry counter exceeded (vendor error 0x81)": the NIC's own number, by which its vendor tells
+/// more.
+std::string failure_of(const ibv_wc& wc) {
+  const auto status = std::string(to_string(static_cast<WcStatus>(wc.status)));
+  return wc.vendor_err == 0 ? status : fmt::format("{} (vendor error {:#x})", status, wc.vendor_err);
+}
+
 class IbvMemoryRegion final : public MemoryRegion {
  public:
   explicit IbvMemoryRegion(ibv_mr* mr) : mr_(mr) {}
@@ -188,7 +195,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
     to.imm_data = to.has_imm ? be32toh(from.imm_data) : 0;
     to.src_qp = from.src_qp;
   } else if (from.status != IBV_WC_WR_FLUSH_ERR) {
-    device_.note_failure({slot.owner->peer_node(), std::string(to_string(to.status))});
+    device_.note_failure({slot.owner->peer_node(), failure_of(from)});
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
     device_.counts().recv.add(from.byte_len - (slot.owner->type() == QpType::kUd ? kGrhBytes : 0));

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/ibverbs/cluster.hpp"
@@ -35,6 +36,19 @@ bool lead_astray = false;
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
   return made_up_error;
+}
+std::uint64_t asked_wr_id = 0;
+int take_request(ibv_qp*, ibv_send_wr* list, ibv_send_wr**) {
+  asked_wr_id = list->wr_id;
+  return 0;
+}
+int complete_with_failure(ibv_cq*, int, ibv_wc* wc) {
+  if (asked_wr_id == 0) return 0;
+  *wc = {};
+  wc->wr_id = std::exchange(asked_wr_id, 0);
+  wc->status = IBV_WC_RETRY_EXC_ERR;
+  wc->vendor_err = 0x81;
+  return 1;
 }
 int refuse_to_receive(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
   *refused = list;
@@ -299,6 +313,22 @@ TEST_P(DeviceFailure, AFenceThatIsRefusedIsNotTakenForOneThatIsDone) {
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(error.what(), "a fence cannot be posted" + why());
   }
+}
+
+TEST_P(DeviceFailure, AFailedCompletionHasTheVendorsNumber) {
+  const auto made = make();
+  static_cast<IbvQueuePair&>(*made).set_peer_node(7);
+  made->connect(made->address());
+  ibv_context_ops& ops = device_.context().context()->ops;
+  ops.post_send = take_request;
+  ops.poll_cq = complete_with_failure;
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  EXPECT_EQ(made->post_send({&wr, 1}).posted, 1U);
+  WorkCompletion wc;
+  EXPECT_EQ(send_cq_->poll({&wc, 1}), 1U);
+  EXPECT_EQ(device_.first_failure().what, "transport retry counter exceeded (vendor error 0x81)");
+  EXPECT_EQ(device_.first_failure().peer, 7);
 }
 
 TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {

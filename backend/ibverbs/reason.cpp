@@ -24,7 +24,10 @@ std::string remedy(int error) {
   const bool may_be_of_memory = error == ENOMEM || error == EAGAIN || error == EPERM;
   const rlim_t lockable_b = limit_of(RLIMIT_MEMLOCK);
   if (!may_be_of_memory || lockable_b == RLIM_INFINITY) return "";
-  return fmt::format("; this user may lock {} KiB of memory: raise `ulimit -l`", lockable_b >> 10);
+  return fmt::format(
+      "; this user may lock {} KiB of memory: raise `ulimit -l`, under Slurm by "
+      "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
+      lockable_b >> 10);
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ TEST(Reason, FilesThatMayBeOpen) {
 TEST(Reason, MemoryThatMayBeLocked) {
   const Limit limit(RLIMIT_MEMLOCK, 8192);
   EXPECT_EQ(reason(ENOMEM),
-            " (Cannot allocate memory); this user may lock 8 KiB of memory: raise `ulimit -l`");
+            " (Cannot allocate memory); this user may lock 8 KiB of memory: raise `ulimit -l`, under Slurm "
+            "by PropagateResourceLimitsExcept=MEMLOCK in slurm.conf");
   EXPECT_EQ(reason(ENODEV), " (No such device)");
 }
 

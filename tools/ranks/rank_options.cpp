@@ -98,8 +98,8 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   if (length < kTokenMin || length > kTokenMax) {
     throw UserError(
         "",
-        fmt::format("{}: the run's secret is {}; set the same {} to {} characters in every rank's "
-                    "environment (`verbtwin launch` does)",
+        fmt::format("{0}: the run's secret is {1}; set the same {2} to {3} characters in every rank's "
+                    "environment (`verbtwin launch` does, Slurm passes it on, Open MPI with `mpirun -x {0}`)",
                     kTokenVariable, length == 0 ? "missing" : "of the wrong length", kTokenMin, kTokenMax));
   }
   options.token = token;

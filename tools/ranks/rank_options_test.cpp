@@ -86,6 +86,7 @@ TEST_F(RankOptionsTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("of the wrong length"));
   unsetenv(kTokenVariable);
   EXPECT_THAT(refusal(), HasSubstr("missing"));
+  EXPECT_THAT(refusal(), HasSubstr("`mpirun -x VERBTWIN_TOKEN`"));
 }
 
 TEST_F(RankOptionsTest, OneRankNeedsNeitherPlaceNorToken) {
