@@ -213,14 +213,15 @@ void check_emulation(const ScenarioSource& source, const json& resolved) {
 void check_backend(const ScenarioSource& source, const json& resolved) {
   if (resolved.at("backend") == "sim") return;
   const json& cluster = resolved.at("cluster");
-  const auto need = [&](const char* key, int only, const char* because) {
+  const auto need = [&](const char* key, const json& only, const char* because) {
     if (cluster.at(key) == only) return;
     source.refuse(Finding{fmt::format("/cluster/{}", key),
                           fmt::format("out of range: {}; allowed with \"backend\" ibverbs: {}, because {}",
-                                      cluster.at(key).dump(), only, because)});
+                                      cluster.at(key).dump(), only.dump(), because)});
   };
   need("tear_ns", 0, "real NICs are not told how to write");
   need("threads_per_queue_pair", 1, "queue pairs that threads share are simulated only");
+  need("device_context", "per_thread", "each thread opens its device for itself");
 }
 
 void settle_completion_queues(const ScenarioSource& source, const json& given, json& resolved) {

@@ -306,6 +306,15 @@ TEST(ScenarioErrors, RealNicsAreNotToldToTear) {
   EXPECT_EQ(error_of_cluster(tearing, {"backend=ibverbs", "cluster.tear_ns=0"}), "accepted");
 }
 
+TEST(ScenarioErrors, ThreadsOfRealNodesShareNoContext) {
+  const std::string shared = R"({"nodes": 16, "device_context": "shared"})";
+  EXPECT_EQ(error_of_cluster(shared), "accepted");
+  EXPECT_EQ(error_of_cluster(shared, {"backend=ibverbs"}),
+            "s.json:4:46: /cluster/device_context: out of range: \"shared\"; allowed with \"backend\" "
+            "ibverbs: \"per_thread\", "
+            "because each thread opens its device for itself");
+}
+
 TEST(ScenarioErrors, ThreadsShareQueuePairsEvenlyAndInSimulationOnly) {
   const std::string sharing =
       R"({"nodes": 4, "threads": 12, "nics_per_node": 2, "threads_per_queue_pair": 3})";

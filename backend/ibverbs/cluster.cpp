@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "backend/ibverbs/bytes.hpp"
@@ -17,7 +19,27 @@ struct Card {
   std::uint64_t memory_addr = 0;
   std::uint32_t memory_rkey = 0;
   QpAddress ud;
+  Fabric fabric;
 };
+
+/// What all workers of a node tell another node. Their queue pairs towards it are numbered by thread and its
+/// NICs as ClusterShape::queue_pair_number does by node and NIC.
+struct NodeCards {
+  std::vector<Card> cards;
+  std::vector<QpAddress> addresses;
+};
+
+NodeCards read_cards(const ClusterShape& shape, std::string_view text) {
+  ByteReader reader(text);
+  NodeCards node;
+  for (int thread = 0; thread < shape.threads; ++thread) {
+    node.cards.push_back(reader.get<Card>());
+    for (int i = 0; i < shape.nics_per_node * shape.qps_per_peer; ++i) {
+      node.addresses.push_back(reader.get<QpAddress>());
+    }
+  }
+  return node;
+}
 
 /// Before anything is made of them: so many take long, and the last one would be the first to fail.
 void check_queue_pairs(const ClusterShape& s, std::size_t devices, const Context& context) {
@@ -41,7 +63,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       : cluster_(cluster),
         thread_(thread),
         device_(choice),
-        region_(device_.register_memory(cluster.area_.bytes(), device_.context().access_all())) {
+        region_(device_.register_memory(cluster.area_.mapping(), device_.context().access_all())) {
     device_.set_node_memory_key(region_->lkey());
     const auto nodes = static_cast<std::size_t>(shape().nodes);
     ud_of_.resize(nodes * static_cast<std::size_t>(shape().threads));
@@ -133,7 +155,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
 
   void write_card(int node, ByteWriter& writer) const {
     const auto memory_addr = reinterpret_cast<std::uint64_t>(cluster_.area_.bytes().data());
-    writer.put(Card{memory_addr, region_->rkey(), ud_});
+    writer.put(Card{memory_addr, region_->rkey(), ud_, context().fabric()});
     for (int nic = 0; nic < shape().nics_per_node; ++nic) {
       for (int index = 0; index < shape().qps_per_peer; ++index) {
         writer.put(queue_pairs_.empty() ? QpAddress{} : queue_pairs_[at(node, nic, index)]->address());
@@ -141,12 +163,20 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     }
   }
 
-  /// `cards` and `addresses` of all workers of `node`, as write_card() wrote them. The far end of a queue
-  /// pair is ClusterShape::far_thread().
-  void connect(int node, const std::vector<Card>& cards, const std::vector<QpAddress>& addresses) {
+  /// That this worker reaches all workers of `node`. Throws UserError where it does not.
+  void check_reach(int node, const NodeCards& theirs) const {
+    if (queue_pairs_.empty() && ud_.qp_num == 0) return;  // it speaks by TCP alone
+    for (const Card& card : theirs.cards) {
+      const std::string why = why_apart(cluster_.node_, context().fabric(), node, card.fabric);
+      if (!why.empty()) throw UserError("", why);
+    }
+  }
+
+  /// The far end of a queue pair is ClusterShape::far_thread().
+  void connect(int node, const NodeCards& theirs) {
     const ClusterShape& s = shape();
     for (int thread = 0; thread < s.threads; ++thread) {
-      const QpAddress& ud = cards[static_cast<std::size_t>(thread)].ud;
+      const QpAddress& ud = theirs.cards[static_cast<std::size_t>(thread)].ud;
       if (ud.mtu_b != 0 && ud.mtu_b != context().mtu_b()) {
         throw UserError("",
                         fmt::format("datagrams need the same MTU everywhere: node {} has {} B, node {} {}; "
@@ -158,13 +188,29 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     const int my_nic = s.nic_of_thread(thread_);
     for (int nic = 0; nic < s.nics_per_node; ++nic) {
       const int peer = s.far_thread(thread_, nic);
-      const Card& card = cards[static_cast<std::size_t>(peer)];
+      const Card& card = theirs.cards[static_cast<std::size_t>(peer)];
       remote_[static_cast<std::size_t>(node * s.nics_per_node + nic)] = {card.memory_addr, card.memory_rkey};
       for (int index = 0; !queue_pairs_.empty() && index < s.qps_per_peer; ++index) {
         // A card has them of all its node's threads.
-        const std::uint32_t theirs = s.queue_pair_number(peer, my_nic, index);
-        queue_pairs_[at(node, nic, index)]->connect(addresses[theirs]);
+        const std::uint32_t far = s.queue_pair_number(peer, my_nic, index);
+        queue_pairs_[at(node, nic, index)]->connect(theirs.addresses[far]);
       }
+    }
+  }
+
+  /// After post_fences(), while no worker runs: whether all are back. Throws where one does not arrive.
+  bool reaches_all() {
+    if (queue_pairs_.empty()) return true;
+    static_cast<IbvCompletionQueue*>(connected_.send_cq)->take_in();
+    const bool all = fenced();
+    const Failure& failure = first_failure();
+    if (!failure.what.empty()) throw_unreached(failure.peer, failure.what);
+    return all;
+  }
+  /// When they have been waited for.
+  void check_reached() const {
+    for (int node = 0; node < shape().nodes; ++node) {
+      if (awaited(node) > 0) throw_unreached(node, "an empty WRITE was not acknowledged in time");
     }
   }
 
@@ -178,6 +224,12 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
     own->reserve_more(IbvQueuePair::kExtraSlots);
     own_send_cqs_.push_back(own);
     return own;
+  }
+
+  [[noreturn]] void throw_unreached(int node, const std::string& why) const {
+    const PortDescription d = context().description();
+    throw std::runtime_error(fmt::format("rank {} is not reached from {} port {} (GID {}, index {}): {}",
+                                         node, d.device, d.port, d.gid, d.gid_index, why));
   }
 
   std::size_t at(int node, int nic, int index) const { return shape().queue_pair_number(node, nic, index); }
@@ -231,23 +283,37 @@ void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout)
   }
   // Making many takes long: nobody writes before all read, or TCP gives up those that do not yet.
   rendezvous.share("making queue pairs", "", timeout);
-  const std::vector<std::string> theirs =
-      rendezvous.exchange("exchanging addresses", std::move(mine), timeout);
+  std::vector<NodeCards> nodes;
+  for (const std::string& text : rendezvous.exchange("exchanging addresses", std::move(mine), timeout)) {
+    nodes.push_back(read_cards(shape_, text));
+  }
   for (int node = 0; node < shape_.nodes; ++node) {
-    ByteReader reader(theirs[static_cast<std::size_t>(node)]);
-    std::vector<Card> cards;
-    std::vector<QpAddress> addresses;
-    for (std::size_t thread = 0; thread < workers_.size(); ++thread) {
-      cards.push_back(reader.get<Card>());
-      for (int i = 0; i < shape_.nics_per_node * shape_.qps_per_peer; ++i) {
-        addresses.push_back(reader.get<QpAddress>());
-      }
-    }
-    for (const auto& worker : workers_) worker->connect(node, cards, addresses);
+    for (const auto& worker : workers_) worker->check_reach(node, nodes[static_cast<std::size_t>(node)]);
+  }
+  for (int node = 0; node < shape_.nodes; ++node) {
+    for (const auto& worker : workers_) worker->connect(node, nodes[static_cast<std::size_t>(node)]);
   }
   if (sockets_) connect_sockets(rendezvous, timeout);
   // Nobody sends before everybody can receive.
   rendezvous.share("connecting", "", timeout);
+  try_queue_pairs(rendezvous, timeout);
+}
+
+/// An empty WRITE on each, all at once: what does not arrive on this fabric would be known when the first
+/// request fails, or, of queue pairs that nobody uses, at the end of the run.
+void Cluster::try_queue_pairs(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  constexpr const char* kPhase = "trying queue pairs";
+  constexpr std::chrono::milliseconds kLook{1};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  for (const auto& worker : workers_) worker->post_fences();
+  while (!std::ranges::all_of(workers_, [](const auto& worker) { return worker->reaches_all(); })) {
+    rendezvous.check_meeting(kPhase);
+    if (std::chrono::steady_clock::now() >= deadline) {
+      for (const auto& worker : workers_) worker->check_reached();
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+  rendezvous.share(kPhase, "", timeout);
 }
 
 void Cluster::connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {

@@ -2,7 +2,8 @@
 // the node's registered memory, and the connected queue pairs to every other node.
 //
 // The program that runs a rank owns it; it owns everything below. One thread makes it, connects it and reads
-// it out; in between each WorkerPort belongs to its thread. Errors throw UserError.
+// it out; in between each WorkerPort belongs to its thread. Errors throw UserError; a peer that a queue pair
+// does not reach, std::runtime_error.
 //
 // The order: construct; make the workers (they call use_queue_pairs() and publish_ud()); connect() with a
 // rendezvous; start the clock; run. Every queue pair is made before the run: its number has to be known to
@@ -79,7 +80,7 @@ class Cluster {
   NodePort& port(int thread);
   NodeMemory& memory();
 
-  /// Exchanges addresses and keys with every rank and connects all queue pairs.
+  /// Exchanges addresses and keys with every rank, connects all queue pairs and tries each of them.
   void connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
   /// Destroys the queue pairs; called before the workers go, whose completion queues they use.
@@ -99,6 +100,7 @@ class Cluster {
  private:
   class Worker;
   void connect_sockets(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+  void try_queue_pairs(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
   ClusterShape shape_;
   int node_;

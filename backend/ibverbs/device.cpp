@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "backend/ibverbs/queue_pair.hpp"
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
@@ -56,6 +57,13 @@ std::uint32_t probe_inline(const Context& context, ibv_qp_type type) {
   return 0;
 }
 
+/// "transport retry counter exceeded (vendor error 0x81)": the NIC's own number, by which its vendor tells
+/// more.
+std::string failure_of(const ibv_wc& wc) {
+  const auto status = std::string(to_string(static_cast<WcStatus>(wc.status)));
+  return wc.vendor_err == 0 ? status : fmt::format("{} (vendor error {:#x})", status, wc.vendor_err);
+}
+
 class IbvMemoryRegion final : public MemoryRegion {
  public:
   explicit IbvMemoryRegion(ibv_mr* mr) : mr_(mr) {}
@@ -68,14 +76,17 @@ class IbvMemoryRegion final : public MemoryRegion {
 
 }  // namespace
 
-ibv_ah_attr path_to(const Context& context, const QpAddress& peer) {
+ibv_ah_attr path_to(const Context& context, std::uint32_t qp_num, const QpAddress& peer) {
   ibv_ah_attr path{};
   path.dlid = peer.lid;
+  path.sl = context.sl();
   path.port_num = context.port();
   path.is_global = context.routes_by_gid() ? 1 : 0;
   std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
   path.grh.sgid_index = context.gid_index();
   path.grh.hop_limit = 64;
+  path.grh.traffic_class = context.traffic_class();
+  if (context.is_roce()) path.grh.flow_label = flow_label(qp_num, peer.qp_num);
   return path;
 }
 
@@ -97,11 +108,13 @@ std::unique_ptr<CompletionQueue> IbvDevice::create_cq(std::uint32_t cqe) {
 
 std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) {
   check_queue_pair(attributes_, wanted);
-  return std::make_unique<IbvQueuePair>(*this, wanted);
+  auto made = std::make_unique<IbvQueuePair>(*this, wanted);
+  if (wanted.type == QpType::kUd) ud_qp_num_ = made->address().qp_num;
+  return made;
 }
 
 std::unique_ptr<AddressHandle> IbvDevice::create_ah(const QpAddress& peer) {
-  ibv_ah_attr path = path_to(context_, peer);
+  ibv_ah_attr path = path_to(context_, ud_qp_num_, peer);
   ibv_ah* ah = ibv_create_ah(context_.pd(), &path);
   if (ah == nullptr) throw UserError("", "cannot make an address handle" + reason(errno));
   return std::make_unique<IbvAddressHandle>(ah);
@@ -182,7 +195,7 @@ bool IbvCompletionQueue::translate(const ibv_wc& from, WorkCompletion& to) {
     to.imm_data = to.has_imm ? be32toh(from.imm_data) : 0;
     to.src_qp = from.src_qp;
   } else if (from.status != IBV_WC_WR_FLUSH_ERR) {
-    device_.note_failure({slot.owner->peer_node(), std::string(to_string(to.status))});
+    device_.note_failure({slot.owner->peer_node(), failure_of(from)});
   }
   if (slot.kind == Slot::Kind::kRecv && from.status == IBV_WC_SUCCESS) {
     device_.counts().recv.add(from.byte_len - (slot.owner->type() == QpType::kUd ? kGrhBytes : 0));

@@ -70,6 +70,7 @@ class IbvDevice final : public Device {
   Context context_;
   DeviceAttributes attributes_;
   std::uint32_t node_memory_key_ = 0;
+  std::uint32_t ud_qp_num_ = 0;  // whose datagrams address handles are for: the last one made
   VerbCounts counts_;
   Failure first_failure_;
 };
@@ -130,7 +131,7 @@ class IbvAddressHandle final : public AddressHandle {
   std::unique_ptr<ibv_ah, Freer<ibv_destroy_ah>> ah_;
 };
 
-/// The path to `peer`, for a queue pair or an address handle.
-ibv_ah_attr path_to(const Context& context, const QpAddress& peer);
+/// The path from a queue pair of this number to `peer`, for it or for an address handle.
+ibv_ah_attr path_to(const Context& context, std::uint32_t qp_num, const QpAddress& peer);
 
 }  // namespace verbtwin::ibverbs

@@ -2,6 +2,7 @@
 //
 // Runs where there is a device (tools/rxe-vm has one), whose refusals are made up here.
 #include <dlfcn.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +12,10 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "backend/ibverbs/cluster.hpp"
 #include "backend/ibverbs/queue_pair.hpp"
 #include "backend/user_error.hpp"
 
@@ -26,10 +29,26 @@ ibv_qp_attr modified{};  // what queue pairs were connected with
 ibv_qp* last_modified = nullptr;
 std::uint32_t inline_of_rc_b =
     UINT32_MAX;  // what RC queue pairs are said to have got, whatever was asked for
+std::vector<std::uint16_t> made_up_pkeys;
+bool refuse_paths = false;
+bool lead_astray = false;
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
   return made_up_error;
+}
+std::uint64_t asked_wr_id = 0;
+int take_request(ibv_qp*, ibv_send_wr* list, ibv_send_wr**) {
+  asked_wr_id = list->wr_id;
+  return 0;
+}
+int complete_with_failure(ibv_cq*, int, ibv_wc* wc) {
+  if (asked_wr_id == 0) return 0;
+  *wc = {};
+  wc->wr_id = std::exchange(asked_wr_id, 0);
+  wc->status = IBV_WC_RETRY_EXC_ERR;
+  wc->vendor_err = 0x81;
+  return 1;
 }
 int refuse_to_receive(ibv_qp*, ibv_recv_wr* list, ibv_recv_wr** refused) {
   *refused = list;
@@ -56,6 +75,17 @@ extern "C" void ibv_ack_async_event(ibv_async_event*) {
   ++acknowledged_events;
 }
 
+extern "C" int ibv_query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* pkey) {
+  const auto place = static_cast<std::size_t>(index);
+  if (place < made_up_pkeys.size()) {
+    *pkey = htobe16(made_up_pkeys[place]);
+    return 0;
+  }
+  static const auto original =
+      reinterpret_cast<int (*)(ibv_context*, std::uint8_t, int, __be16*)>(dlsym(RTLD_NEXT, "ibv_query_pkey"));
+  return original(context, port, index, pkey);
+}
+
 extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   static const auto original =
       reinterpret_cast<ibv_qp* (*)(ibv_pd*, ibv_qp_init_attr*)>(dlsym(RTLD_NEXT, "ibv_create_qp"));
@@ -67,8 +97,11 @@ extern "C" ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 
 extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   last_modified = qp;
+  if ((mask & IBV_QP_AV) != 0 && refuse_paths) return made_up_error;
+  if ((mask & IBV_QP_AV) != 0) modified.ah_attr = attributes->ah_attr;
   if ((mask & IBV_QP_PATH_MTU) != 0) modified.path_mtu = attributes->path_mtu;
   if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) modified.max_rd_atomic = attributes->max_rd_atomic;
+  if ((mask & IBV_QP_DEST_QPN) != 0 && lead_astray) attributes->dest_qp_num ^= 0x800000;
   static const auto original =
       reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
   return original(qp, attributes, mask);
@@ -157,6 +190,14 @@ TEST_P(DeviceFailure, ACompletionQueueThatIsLargeEnoughNeedNotGrow) {
   }
 }
 
+TEST_P(DeviceFailure, ThePKeyOfAPortIsItsFirstFullOne) {
+  EXPECT_EQ(device_.context().pkey_index(), 0);
+  EXPECT_EQ(device_.context().fabric().pkey, 0xFFFF);
+  made_up_pkeys = {0x8001};
+  EXPECT_EQ(Context(PortChoice{}).fabric().pkey, 0x8001);
+  made_up_pkeys.clear();
+}
+
 TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
   const auto made = make({.max_rd_atomic = 4});
   QpAddress peer = made->address();
@@ -171,6 +212,65 @@ TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
   made->connect(peer);
   EXPECT_EQ(modified.path_mtu, IBV_MTU_256);
   EXPECT_EQ(modified.max_rd_atomic, 2);
+}
+
+TEST_P(DeviceFailure, APathThatIsRefusedIsNamed) {
+  const auto made = make();
+  static_cast<IbvQueuePair&>(*made).set_peer_node(7);
+  QpAddress peer = made->address();
+  peer.gid = {0xFE, 0x80};
+  refuse_paths = true;
+  try {
+    made->connect(peer);
+    ADD_FAILURE();
+  } catch (const UserError& error) {
+    const Context& context = device_.context();
+    EXPECT_EQ(error.what(), "a queue pair from GID " + context.description().gid + " (index " +
+                                std::to_string(context.gid_index()) +
+                                ") to GID fe80:: of rank 7 does not go to RTR" + why());
+  }
+  refuse_paths = false;
+}
+
+TEST_P(DeviceFailure, WhoIsNotReachedIsKnownBeforeTheRun) {
+  RendezvousOptions alone;
+  Rendezvous rendezvous(alone);
+  for (const bool astray : {false, true}) {
+    lead_astray = astray;
+    ClusterParameters parameters;
+    parameters.nics = {PortChoice{}};
+    Cluster cluster(parameters);
+    const auto cq = cluster.port(0).device().create_cq(1);
+    QpInitAttributes wanted;
+    wanted.send_cq = wanted.recv_cq = cq.get();
+    cluster.port(0).use_queue_pairs(wanted);
+    std::string told;
+    try {
+      cluster.connect(rendezvous, std::chrono::seconds(30));
+    } catch (const std::runtime_error& error) {
+      told = error.what();
+    }
+    EXPECT_THAT(told, HasSubstr(astray ? "rank 0 is not reached from " : ""));
+    EXPECT_THAT(told, HasSubstr(astray ? "): transport retry counter exceeded" : ""));
+    EXPECT_EQ(told.empty(), !astray) << told;
+    cluster.disconnect();
+  }
+  lead_astray = false;
+}
+
+TEST_P(DeviceFailure, ThePathIsAsItWasAskedFor) {
+  PortChoice choice;
+  choice.sl = 5;
+  choice.traffic_class = 106;
+  IbvDevice device(choice);
+  const auto cq = device.create_cq(1);
+  QpInitAttributes attributes;
+  attributes.send_cq = attributes.recv_cq = cq.get();
+  const auto made = device.create_qp(attributes);
+  made->connect(made->address());
+  EXPECT_EQ(modified.ah_attr.sl, 5);
+  EXPECT_EQ(modified.ah_attr.grh.traffic_class, 106);
+  EXPECT_EQ(modified.ah_attr.grh.flow_label, flow_label(made->address().qp_num, made->address().qp_num));
 }
 
 /// Drivers make queue pairs that carry less than was asked for, and say so.
@@ -213,6 +313,22 @@ TEST_P(DeviceFailure, AFenceThatIsRefusedIsNotTakenForOneThatIsDone) {
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(error.what(), "a fence cannot be posted" + why());
   }
+}
+
+TEST_P(DeviceFailure, AFailedCompletionHasTheVendorsNumber) {
+  const auto made = make();
+  static_cast<IbvQueuePair&>(*made).set_peer_node(7);
+  made->connect(made->address());
+  ibv_context_ops& ops = device_.context().context()->ops;
+  ops.post_send = take_request;
+  ops.poll_cq = complete_with_failure;
+  SendWr wr;
+  wr.opcode = Opcode::kRdmaWrite;
+  EXPECT_EQ(made->post_send({&wr, 1}).posted, 1U);
+  WorkCompletion wc;
+  EXPECT_EQ(send_cq_->poll({&wc, 1}), 1U);
+  EXPECT_EQ(device_.first_failure().what, "transport retry counter exceeded (vendor error 0x81)");
+  EXPECT_EQ(device_.first_failure().peer, 7);
 }
 
 TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {

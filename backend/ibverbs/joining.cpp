@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <cerrno>
 #include <cstring>
 
 #include "backend/ibverbs/hello.hpp"
 #include "backend/ibverbs/links.hpp"
+#include "backend/ibverbs/reason.hpp"
 #include "backend/ibverbs/rendezvous.hpp"
 #include "backend/user_error.hpp"
 
@@ -143,6 +146,8 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     const auto accepted = [self = shared_from_this()](const boost::system::error_code& error,
                                                       tcp::socket socket) {
       if (!self->acceptor_.is_open()) return;
+      if (error == asio::error::no_descriptors)
+        throw UserError("", "no more TCP connections" + reason(EMFILE));
       if (!error) self->welcome(std::move(socket));
       self->accept_next();
     };

@@ -18,13 +18,16 @@ class NodeArea {
   NodeArea(const NodeArea&) = delete;
   NodeArea& operator=(const NodeArea&) = delete;
 
-  std::span<std::byte> bytes() const { return bytes_; }
-  /// Why there are no huge pages, and how to have them; empty where there are.
+  std::span<std::byte> bytes() const { return mapping_.first(bytes_); }
+  /// With the rest of its last huge page. This is what to register: libibverbs' fork-safe mode keeps what is
+  /// registered from children page by page, and refuses a part of a huge one (ibv_fork_init(3)).
+  std::span<std::byte> mapping() const { return mapping_; }
+  /// Why there are no reserved huge pages, and how to have them; empty where there are.
   const std::string& warning() const { return warning_; }
 
  private:
-  std::span<std::byte> bytes_;
-  std::size_t mapped_b_ = 0;
+  std::span<std::byte> mapping_;
+  std::size_t bytes_;
   std::string warning_;
 };
 

@@ -1,10 +1,9 @@
 #include "backend/ibverbs/port.hpp"
 
-#include <arpa/inet.h>
+#include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
@@ -87,12 +87,6 @@ ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
   throw UserError("", fmt::format("--device: no RDMA device \"{}\"; there are: {}", wanted, names_of(list)));
 }
 
-std::string text_of(const ibv_gid& gid) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
-  return text.data();
-}
-
 bool is_ipv4(const ibv_gid& gid) {
   constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
   return std::memcmp(gid.raw, kMapped.data(), kMapped.size()) == 0;
@@ -110,17 +104,20 @@ int rank_of(const ibv_gid_entry& entry) {
 double lanes(std::uint8_t width) {
   return width == 1 ? 1 : width == 2 ? 4 : width == 4 ? 8 : width == 8 ? 12 : width == 16 ? 2 : 0;
 }
-double lane_gbps(std::uint8_t speed) {
+/// Data: InfiniBand's up to QDR send 10 bits for 8 and later ones 66 for 64, while on Ethernet the same
+/// numbers stand for what the link is called by.
+double lane_gbps(std::uint8_t speed, bool ethernet) {
   switch (speed) {
     case 1:
-      return 2.5;
+      return ethernet ? 2.5 : 2;
     case 2:
-      return 5;
+      return ethernet ? 5 : 4;
     case 4:
+      return ethernet ? 10 : 8;
     case 8:
       return 10;
     case 16:
-      return 14;
+      return ethernet ? 14 : 13.64;
     case 32:
       return 25;
     case 64:
@@ -134,16 +131,11 @@ double lane_gbps(std::uint8_t speed) {
 
 }  // namespace
 
-std::string reason(int error) {
-  std::string text = fmt::format(" ({})", std::strerror(error));
-  if (error != ENOMEM && error != EAGAIN && error != EPERM) return text;
-  rlimit limit{};
-  getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY) return text;
-  return text + fmt::format("; this user may lock {} KiB of memory: raise `ulimit -l`", limit.rlim_cur >> 10);
+double data_gbps(const ibv_port_attr& port) {
+  return lanes(port.active_width) * lane_gbps(port.active_speed, port.link_layer == IBV_LINK_LAYER_ETHERNET);
 }
 
-Context::Context(const PortChoice& choice) {
+Context::Context(const PortChoice& choice) : sl_(choice.sl), traffic_class_(choice.traffic_class) {
   const DeviceList list;
   ibv_device* device = find_device(list, choice.device);
   const std::string name = ibv_get_device_name(device);
@@ -156,8 +148,9 @@ Context::Context(const PortChoice& choice) {
   fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
   choose_port(choice.port);
   choose_gid(choice.gid_index);
-  routes_by_gid_ = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ||
-                   (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 || choice.gid_index >= 0;
+  choose_pkey();
+  routes_by_gid_ = is_roce() || (port_attributes_.flags & IBV_QPF_GRH_REQUIRED) != 0 ||
+                   choice.gid_index >= 0 || choice.traffic_class > 0;
   pd_.reset(ibv_alloc_pd(context_.get()));
   if (!pd_) throw UserError("", fmt::format("{}: no protection domain{}", name, reason(errno)));
 }
@@ -193,13 +186,30 @@ void Context::choose_gid(int wanted) {
     best = rank;
     gid_ = entry.gid;
     gid_index_ = static_cast<std::uint8_t>(index);
+    fabric_.kind = !is_roce()                               ? Fabric::Kind::kInfiniBand
+                   : entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::Kind::kRoceV2
+                                                            : Fabric::Kind::kRoceV1;
   }
+  if (!is_roce()) fabric_.subnet_prefix = be64toh(gid_.global.subnet_prefix);
   if (best > 0) return;
   if (usable.empty()) {
     throw UserError("", fmt::format("{} port {} has no GID: give its interface an address", name, port_));
   }
   throw UserError("", fmt::format("--gid-index: {} port {} has no GID {}; allowed: {}", name, port_, wanted,
                                   fmt::join(usable, ", ")));
+}
+
+void Context::choose_pkey() {
+  std::vector<std::uint16_t> table;
+  for (int index = 0; index < port_attributes_.pkey_tbl_len; ++index) {
+    __be16 pkey = 0;
+    if (ibv_query_pkey(context_.get(), port_, index, &pkey) != 0) break;
+    table.push_back(be16toh(pkey));
+  }
+  if (table.empty()) return;
+  const std::size_t chosen = first_full_pkey(table);
+  pkey_index_ = static_cast<std::uint16_t>(chosen);
+  fabric_.pkey = table[chosen];
 }
 
 ibv_mtu Context::mtu_with(std::uint32_t peer_mtu_b) const {
@@ -211,11 +221,14 @@ PortDescription Context::description() const {
   PortDescription d;
   d.device = ibv_get_device_name(context_->device);
   d.firmware = device_attributes_.fw_ver;
-  d.link_layer = port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
-  d.gid = text_of(gid_);
+  d.link_layer = is_roce() ? "Ethernet" : "InfiniBand";
+  d.gid = gid_text(gid_.raw);
   d.port = port_;
   d.gid_index = gid_index_;
-  d.link_gbps = lanes(port_attributes_.active_width) * lane_gbps(port_attributes_.active_speed);
+  d.sl = sl_;
+  d.traffic_class = traffic_class_;
+  d.fabric = fabric_;
+  d.link_gbps = data_gbps(port_attributes_);
   d.mtu = mtu_b();
   d.atomics = has_atomics();
   return d;

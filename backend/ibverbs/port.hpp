@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/ibverbs/fabric.hpp"
 #include "backend/verbs.hpp"
 
 namespace verbtwin::ibverbs {
@@ -24,6 +25,7 @@ struct PortChoice {
   std::string device;  // empty: chosen
   int port = 0;        // 0: chosen
   int gid_index = -1;  // -1: chosen
+  std::uint8_t sl = 0, traffic_class = 0;
 };
 
 /// Frees what a call of libibverbs gave, by its counterpart.
@@ -40,11 +42,16 @@ struct PortDescription {
   std::string gid;         // as an IPv6 address
   int port = 0;
   int gid_index = 0;
-  double link_gbps = 0;  // active width times speed
+  int sl = 0, traffic_class = 0;
+  Fabric fabric;
+  double link_gbps = 0;  // of data; 0: not known
   std::uint32_t mtu = 0;
   std::uint32_t inline_b = 0;  // Cluster::descriptions(): what a request carries inline, as was tried out
   bool atomics = false;        // CAS and FAA
 };
+
+/// What a link carries of data; 0: of a kind that is not known here.
+double data_gbps(const ibv_port_attr& port);
 
 class Context {
  public:
@@ -57,7 +64,14 @@ class Context {
   const ibv_gid& gid() const { return gid_; }
   std::uint8_t port() const { return port_; }
   std::uint8_t gid_index() const { return gid_index_; }
-  /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID.
+  std::uint16_t pkey_index() const { return pkey_index_; }
+  /// What the other end's port must have in common with this one.
+  const Fabric& fabric() const { return fabric_; }
+  std::uint8_t sl() const { return sl_; }
+  std::uint8_t traffic_class() const { return traffic_class_; }
+  bool is_roce() const { return port_attributes_.link_layer == IBV_LINK_LAYER_ETHERNET; }
+  /// RoCE does always, InfiniBand where the port says so or the user has chosen a GID or a traffic class,
+  /// which has its place in that header.
   bool routes_by_gid() const { return routes_by_gid_; }
   std::uint32_t mtu_b() const { return 128U << port_attributes_.active_mtu; }
   /// What this port and one of `peer_mtu_b` (0: the same) both carry.
@@ -79,6 +93,7 @@ class Context {
  private:
   void choose_port(int wanted);
   void choose_gid(int wanted);
+  void choose_pkey();
 
   std::unique_ptr<ibv_context, Freer<ibv_close_device>> context_;
   std::unique_ptr<ibv_pd, Freer<ibv_dealloc_pd>> pd_;
@@ -87,12 +102,11 @@ class Context {
   ibv_gid gid_{};
   std::uint8_t port_ = 1;
   std::uint8_t gid_index_ = 0;
+  std::uint8_t sl_, traffic_class_;
+  std::uint16_t pkey_index_ = 0;
+  Fabric fabric_;
   bool routes_by_gid_ = false;
   std::optional<std::chrono::steady_clock::time_point> down_since_;
 };
-
-/// " (Cannot allocate memory)" and, where it helps, what to do about it: for messages about a verbs call that
-/// failed with `error`.
-std::string reason(int error);
 
 }  // namespace verbtwin::ibverbs

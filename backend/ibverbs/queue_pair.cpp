@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
@@ -135,16 +136,23 @@ QpState IbvQueuePair::state() const {
   }
 }
 
-void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state) {
+void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way) {
   if (const int error = ibv_modify_qp(qp_.get(), &attributes, mask); error != 0) {
-    throw UserError("", fmt::format("a queue pair does not go to {}{}", state, reason(error)));
+    throw UserError("", fmt::format("a queue pair{} does not go to {}{}", way, state, reason(error)));
   }
+}
+
+std::string IbvQueuePair::way_to(const QpAddress& peer) const {
+  const Context& context = device_.context();
+  return fmt::format(" from GID {} (index {}) to GID {}{}", gid_text(context.gid().raw), context.gid_index(),
+                     gid_text(peer.gid), peer_node_ < 0 ? "" : fmt::format(" of rank {}", peer_node_));
 }
 
 void IbvQueuePair::to_init() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = device_.context().port();
+  attributes.pkey_index = device_.context().pkey_index();
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (attributes_.type == QpType::kUd) {
     attributes.qkey = kQkey;
@@ -166,7 +174,7 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.path_mtu = device_.context().mtu_with(peer.mtu_b);
     attributes.dest_qp_num = peer.qp_num;
     attributes.rq_psn = peer.psn;
-    attributes.ah_attr = path_to(device_.context(), peer);
+    attributes.ah_attr = path_to(device_.context(), qp_->qp_num, peer);
     mask |= IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_AV;
   }
   if (attributes_.type == QpType::kRc) {
@@ -174,7 +182,7 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.min_rnr_timer = kMinRnrTimer;
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
-  modify(attributes, mask, "RTR");
+  modify(attributes, mask, "RTR", attributes_.type == QpType::kUd ? "" : way_to(peer));
 }
 
 void IbvQueuePair::to_ready_to_send(const QpAddress& peer) {

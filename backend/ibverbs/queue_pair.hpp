@@ -50,7 +50,9 @@ class IbvQueuePair final : public QueuePair {
   void to_init();
   void to_ready_to_receive(const QpAddress& peer);
   void to_ready_to_send(const QpAddress& peer);
-  void modify(ibv_qp_attr& attributes, int mask, const char* state);
+  /// `way`: what else to say where that is refused.
+  void modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way = "");
+  std::string way_to(const QpAddress& peer) const;
   /// The caller's view of the errno that a post came back with.
   PostError refused_with(int error);
   void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);

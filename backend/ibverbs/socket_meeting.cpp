@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "backend/ibverbs/hello.hpp"
+#include "backend/ibverbs/reason.hpp"
 #include "backend/ibverbs/sockets.hpp"
 #include "backend/user_error.hpp"
 
@@ -52,7 +53,7 @@ AddressInfo resolve(const SocketAddress& address) {
 
 Descriptor open_socket(const addrinfo& info) {
   Descriptor made(socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!made) throw std::runtime_error(std::string("a TCP socket: ") + std::strerror(errno));
+  if (!made) throw std::runtime_error("no more TCP sockets" + reason(errno));
   return made;
 }
 
@@ -148,8 +149,7 @@ class NodeSockets::Meeting {
           Descriptor(accept4(mine_.listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!guest.connection) {
         if (errno != EMFILE && errno != ENFILE) return;
-        throw UserError("",
-                        fmt::format("no more TCP connections ({}): raise `ulimit -n`", std::strerror(errno)));
+        throw UserError("", "no more TCP connections" + reason(errno));
       }
       guest.deadline = Clock::now() + kHelloTimeout;
       guests_.push_back(std::move(guest));

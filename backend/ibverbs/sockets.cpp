@@ -105,8 +105,9 @@ std::optional<NetworkInterface> find_ipoib_interface() {
   if (getifaddrs(&all) != 0) return std::nullopt;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(all, freeifaddrs);
   for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    const bool up = (one->ifa_flags & IFF_UP) != 0;
-    if (!up || one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
+    constexpr unsigned kUp = IFF_UP | IFF_RUNNING;  // up, and its link too
+    if ((one->ifa_flags & kUp) != kUp || one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET)
+      continue;
     int type = 0;
     std::ifstream(fmt::format("/sys/class/net/{}/type", one->ifa_name)) >> type;
     if (type != ARPHRD_INFINIBAND) continue;

@@ -99,7 +99,7 @@ struct NetworkInterface {
   std::string name;
   std::string address;  // numeric
 };
-/// The first IPoIB interface of this machine that is up and has an IPv4 address.
+/// The first IPoIB interface of this machine that is up, with its link, and has an IPv4 address.
 std::optional<NetworkInterface> find_ipoib_interface();
 
 }  // namespace verbtwin::ibverbs

@@ -258,6 +258,8 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/points/0/latency_us/p50", json()), HasSubstr("/points/0/latency_us"));
   EXPECT_THAT(error_of("/measured_on/0/devices", json::array()), HasSubstr("/measured_on/0/devices"));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 0), HasSubstr("link_gbps"));
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", json()),
+              HasSubstr("/measured_on/0/devices/0: missing key \"link_gbps\""));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_gbps", 1e9),
               HasSubstr("link_gbps: out of range: 1000000000.0; allowed: number, 1 to 1600"));
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_layer", "foo"),

@@ -42,6 +42,16 @@ void add_device_options(CLI::App& command, RankFlags& rank, const std::string& g
       ->type_name("N")
       ->check(kGidIndices)
       ->group(group);
+  command.add_option("--sl", rank.sl, "Service level of all that is sent; absent: 0")
+      ->type_name("N")
+      ->check(kServiceLevels)
+      ->group(group);
+  command
+      .add_option("--traffic-class", rank.traffic_class,
+                  "Traffic class of all that is sent; RoCE: 4 times the DSCP; absent: 0")
+      ->type_name("N")
+      ->check(kTrafficClasses)
+      ->group(group);
 }
 
 std::string check_device_names(const std::string& text) {

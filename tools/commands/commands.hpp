@@ -33,13 +33,16 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
 /// --jobs. `jobs` outlives the command; `what` says what runs side by side.
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);
 
-/// Which RDMA device a command on real verbs uses: --device, --port, --gid-index. `rank` outlives the
-/// command.
+/// Which RDMA device a command on real verbs uses: --device, --port, --gid-index, --sl, --traffic-class.
+/// `rank` outlives the command.
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group = "Options");
 
-/// What --port and --gid-index may be, and why a list of devices' names is none ("" if it is one), for CLI11.
+/// What --port, --gid-index, --sl and --traffic-class may be, and why a list of devices' names is none ("" if
+/// it is one), for CLI11.
 inline const CLI::Range kPortNumbers(1, 255);
 inline const CLI::Range kGidIndices(0, 255);
+inline const CLI::Range kServiceLevels(0, 15);
+inline const CLI::Range kTrafficClasses(0, 255);
 std::string check_device_names(const std::string& text);
 
 /// How `run` ends after a result: a violated check weighs more than a run that a signal ended early.

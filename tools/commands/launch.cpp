@@ -38,6 +38,16 @@ struct LaunchOptions {
   bool json = false, quiet = false;
 };
 
+/// What ranks over ssh find in their environment, which ssh does not take along: where the data are, as the
+/// error of a rank without them says, and what drivers are told.
+std::vector<std::string> with_environment() {
+  std::vector<std::string> words = {"env"};
+  if (const char* data = std::getenv(kDataVariable))
+    words.push_back(fmt::format("{}={}", kDataVariable, data));
+  for (const auto& [name, value] : driver_environment()) words.push_back(fmt::format("{}={}", name, value));
+  return words;
+}
+
 /// The ranks run on real verbs, whatever is given: it would not count.
 void refuse_simulated(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
@@ -63,9 +73,7 @@ void check_nodes(const LaunchOptions& options, int ranks) {
 std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, int ranks,
                                         const std::string& rendezvous) {
   std::vector<std::string> arguments;
-  // ssh takes no environment along, and this variable is what the error of a rank without data names.
-  if (const char* data = std::getenv(kDataVariable); data != nullptr && !options.hosts.empty())
-    arguments = {"env", fmt::format("{}={}", kDataVariable, data)};
+  if (!options.hosts.empty()) arguments = with_environment();
   arguments.insert(arguments.end(), {std::filesystem::read_symlink("/proc/self/exe").string(), "run",
                                      options.scenario, "--backend", "ibverbs", "--rank", std::to_string(rank),
                                      "--ranks", std::to_string(ranks), "--rendezvous", rendezvous});
@@ -152,7 +160,7 @@ void add_launch_command(CLI::App& app, int& exit_code) {
       "  verbtwin launch --local 3 scenarios/smallbank-3-rxe.json\n"
       "  verbtwin launch --hosts hosts.txt scenarios/smallbank-3-rxe.json --device mlx5_0\n"
       "With --hosts the program and the scenario are at the same path everywhere, as on a shared file "
-      "system.");
+      "system; of the environment VERBTWIN_DATA_DIR, MLX5_*, MLX4_*, RDMAV_* and IBV_* go along.");
   command->callback([options, &exit_code] { exit_code = launch(*options); });
 }
 

@@ -405,11 +405,20 @@ void add_measure_command(CLI::App& app, int& exit_code) {
   command->add_option("-x,--gid-index", options->rank.gid_index, "GID of the port; chosen where absent")
       ->type_name("N")
       ->check(kGidIndices);
+  command->add_option("-S,--sl", options->rank.sl, "Service level of all that is sent; absent: 0")
+      ->type_name("N")
+      ->check(kServiceLevels);
+  command
+      ->add_option(
+          "--traffic-class", options->rank.traffic_class,
+          "Traffic class of all that is sent, perftest's --tclass; RoCE: 4 times the DSCP; absent: 0")
+      ->type_name("N")
+      ->check(kTrafficClasses);
   command->footer(R"(Examples:
   verbtwin measure --primitives --out out/measured -s 8,64 -t 1,16 -D 2
   verbtwin measure --perftest read_lat.txt write_bw.txt bw.json --link-gbps 100 --out out/measured
-Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x; of the long names --size,
---post_list, --inline_size, --cq-mod, --duration and --gid-index.
+Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i, -x and -S; of the long names --size,
+--post_list, --inline_size, --cq-mod, --duration, --gid-index and --sl.
 Flags that mean something else there: -t (--tx-depth) is of a queue pair there and of a thread here, -q
 (--qp) of a process there and of a thread here. Our --device and --port are perftest's --ib-dev and
 --ib-port; its --port is a TCP port. perftest lacks our other flags, and takes no lists of values.

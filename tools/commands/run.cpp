@@ -90,10 +90,10 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
       load_runnable_points(options.scenario, options.overrides, flags);
   for (const auto& [settings, scenario] : points) {
     if (scenario.backend == "sim" && options.rank.any()) {
-      throw UserError(
-          "",
-          "--rank, --ranks, --rendezvous, --device, --port and --gid-index are for real verbs: add "
-          "--backend ibverbs");
+      throw UserError("",
+                      "--rank, --ranks, --rendezvous, --device, --port, --gid-index, --sl and "
+                      "--traffic-class are for real "
+                      "verbs: add --backend ibverbs");
     }
     if (scenario.backend != "sim" && options.jobs > 1) {
       throw UserError("",

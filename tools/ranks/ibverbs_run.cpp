@@ -16,6 +16,7 @@
 #include "backend/ibverbs/cluster.hpp"
 #include "backend/user_error.hpp"
 #include "protocols/checks/history.hpp"
+#include "scenarios/text.hpp"
 #include "tools/console/stop_signals.hpp"
 #include "tools/ranks/drivers.hpp"
 #include "tools/ranks/rank_job.hpp"
@@ -45,10 +46,14 @@ constexpr std::chrono::milliseconds kLookAtEnd = 5ms;
 
 std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   std::vector<ibverbs::PortChoice> choices;
+  const ibverbs::PortChoice any{"", options.port, options.gid_index, static_cast<std::uint8_t>(options.sl),
+                                static_cast<std::uint8_t>(options.traffic_class)};
   std::istringstream names(options.devices);
-  for (std::string name; std::getline(names, name, ',');)
-    choices.push_back({name, options.port, options.gid_index});
-  if (choices.empty()) choices.push_back({"", options.port, options.gid_index});
+  for (std::string name; std::getline(names, name, ',');) {
+    choices.push_back(any);
+    choices.back().device = name;
+  }
+  if (choices.empty()) choices.push_back(any);
   return choices;
 }
 
@@ -91,12 +96,15 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"port", d.port},
                        {"firmware", d.firmware},
                        {"link_layer", d.link_layer},
-                       {"link_gbps", d.link_gbps},
                        {"mtu", d.mtu},
                        {"inline_b", d.inline_b},
                        {"atomics", d.atomics},
                        {"gid_index", d.gid_index},
-                       {"gid", d.gid}});
+                       {"gid", d.gid},
+                       {"sl", d.sl},
+                       {"traffic_class", d.traffic_class},
+                       {"pkey", fmt::format("{:#06x}", d.fabric.pkey)}});
+    if (d.link_gbps > 0) devices.back()["link_gbps"] = d.link_gbps;
   }
   json machine = {{"host", system.nodename},
                   {"kernel", system.release},
@@ -104,6 +112,9 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                   {"devices", devices},
                   {"worker_cpus", worker_cpus}};
   if (!cluster.sockets_host().empty()) machine["tcp_address"] = cluster.sockets_host();
+  for (const auto& [name, value] : driver_environment()) {
+    machine["environment"][name] = scenarios::one_line(value);
+  }
   for (const std::string& warning : warnings) {
     if (warning.empty()) continue;
     machine["warning"] = machine.value("warning", "") + (machine.contains("warning") ? "; " : "") + warning;
@@ -258,6 +269,8 @@ void RankRun::run() {
   program_->start(window_, stopping_);
   beside_.reset();
   place_workers();
+  // Empty, so that no rank waits for the bytes of others' before it starts.
+  rendezvous_.share("starting", "", kSetupTimeout);
   cluster_.start_clock();
   drivers_.emplace(cluster_, *program_, window_, stopping_, worker_cpus_, is_open_loop());
   rendezvous_.while_waiting([this](std::string_view phase) { look_at_drivers(phase); });
@@ -271,7 +284,7 @@ void RankRun::run() {
   drivers_->join();
 }
 
-/// With the other ranks, which are all ready to start then.
+/// With the other ranks, which share machines.
 void RankRun::place_workers() {
   std::vector<std::vector<int>> near;
   for (int thread = 0; thread < threads(); ++thread) {
@@ -279,7 +292,7 @@ void RankRun::place_workers() {
   }
   std::vector<RankPlace> ranks;
   for (const std::string& place :
-       rendezvous_.share("starting", place_here(std::move(near)).pack(), kSetupTimeout)) {
+       rendezvous_.share("placing workers", place_here(std::move(near)).pack(), kSetupTimeout)) {
     ranks.push_back(RankPlace::unpack(place));
   }
   worker_cpus_ = cpus_of_workers(ranks, static_cast<std::size_t>(options_.rank));

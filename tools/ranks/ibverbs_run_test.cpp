@@ -35,12 +35,13 @@ class Joining : public testing::Test {
     }
   };
 
-  std::unique_ptr<Started> start(int rank,
-                                 const std::string& token = "0123456789abcdef0123456789abcdef") const {
+  std::unique_ptr<Started> start(int rank, const std::string& token = "0123456789abcdef0123456789abcdef",
+                                 int files_max = 1024) const {
     auto started = std::make_unique<Started>();
     started->process = std::make_unique<ChildProcess>(
         started->directory.path(),
-        std::vector<std::string>{"/usr/bin/env", "VERBTWIN_TOKEN=" + token, VERBTWIN_BINARY, "run",
+        std::vector<std::string>{"/usr/bin/prlimit", "--nofile=" + std::to_string(files_max), "/usr/bin/env",
+                                 "VERBTWIN_TOKEN=" + token, VERBTWIN_BINARY, "run",
                                  VERBTWIN_SOURCE_DIR "/scenarios/smallbank-3-rxe.json", "--backend",
                                  "ibverbs", "--rank", std::to_string(rank), "--ranks", "3", "--rendezvous",
                                  "127.0.0.1:" + std::to_string(port_), "--quiet"});
@@ -75,6 +76,23 @@ TEST_F(Joining, AStrangerAndASecondRankOne) {
   }
   EXPECT_THAT(told, HasSubstr("there is a rank 1 already"));
   EXPECT_EQ(first->process->err(), "") << "the run goes on";
+}
+
+TEST_F(Joining, FilesThatRunOutAreSpokenOf) {
+  using boost::asio::ip::tcp;
+  const auto rank = start(0, "0123456789abcdef0123456789abcdef", 20);
+  boost::asio::io_context io;
+  std::vector<tcp::socket> strangers;
+  for (int tries = 0; tries < 500 && rank->process->err().empty(); ++tries) {
+    usleep(10'000);
+    boost::system::error_code refused;
+    tcp::socket stranger(io);
+    stranger.connect({boost::asio::ip::address_v4::loopback(), port_}, refused);
+    if (!refused && strangers.size() < 40) strangers.push_back(std::move(stranger));
+  }
+  EXPECT_EQ(rank->end(),
+            "2 no more TCP connections (Too many open files); this process may have 20 files open: raise "
+            "`ulimit -n`\n");
 }
 
 TEST_F(Joining, AStopWhileOthersAreMissing) {

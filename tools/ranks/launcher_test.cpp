@@ -158,6 +158,15 @@ TEST_F(SshTest, TheTokenTravelsOnStandardInput) {
   EXPECT_THAT(text("called"), testing::StartsWith("-o BatchMode=yes somewhere "));
 }
 
+TEST_F(SshTest, WhatTheEnvironmentHoldsArrivesAsItIs) {
+  const std::string hostile = "it's `touch no` $(touch no) \"$HOME\"; touch no\n\xff\\";
+  const auto command = over_ssh("somewhere", directory_,
+                                {"env", "MLX5_X=" + hostile, "sh", "-c", "printf %s \"$MLX5_X\" >told"});
+  EXPECT_EQ(launch_ranks({RankCommand{command, "the-token"}}, "the-token", signals_), 0);
+  EXPECT_EQ(text("told"), hostile);
+  EXPECT_FALSE(fs::exists(directory_ / "no"));
+}
+
 TEST_F(SshTest, AHostThatCannotBeReachedIsNamed) {
   std::ofstream(directory_ / "ssh")
       << "#!/bin/sh\nprintf 'a banner\\nssh: no such host\\r\\n' >&2\nexit 255\n";

@@ -1,7 +1,9 @@
 #include "tools/ranks/rank_options.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -83,6 +85,8 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   options.devices = flags.devices;
   options.port = flags.port;
   options.gid_index = flags.gid_index;
+  options.sl = flags.sl;
+  options.traffic_class = flags.traffic_class;
   if (options.ranks == 1) return options;
   if (flags.rendezvous.empty()) {
     throw UserError("", "--rendezvous is missing; allowed: HOST:PORT, where rank 0 listens");
@@ -94,12 +98,29 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   if (length < kTokenMin || length > kTokenMax) {
     throw UserError(
         "",
-        fmt::format("{}: the run's secret is {}; set the same {} to {} characters in every rank's "
-                    "environment (`verbtwin launch` does)",
+        fmt::format("{0}: the run's secret is {1}; set the same {2} to {3} characters in every rank's "
+                    "environment (`verbtwin launch` does, Slurm passes it on, Open MPI with `mpirun -x {0}`)",
                     kTokenVariable, length == 0 ? "missing" : "of the wrong length", kTokenMin, kTokenMax));
   }
   options.token = token;
   return options;
+}
+
+std::map<std::string, std::string> driver_environment() {
+  constexpr std::array<std::string_view, 4> kPrefixes = {"MLX4_", "MLX5_", "RDMAV_", "IBV_"};
+  std::map<std::string, std::string> found;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view name = text.substr(0, equals);
+    const bool is_word = std::ranges::all_of(
+        name, [](char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z'); });
+    const bool is_theirs =
+        std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (is_word && is_theirs) found.emplace(name, text.substr(equals + 1));
+  }
+  return found;
 }
 
 std::vector<std::string> device_arguments(const RankFlags& flags) {
@@ -111,6 +132,8 @@ std::vector<std::string> device_arguments(const RankFlags& flags) {
   if (!flags.devices.empty()) add("--device", flags.devices);
   if (flags.port != 0) add("--port", std::to_string(flags.port));
   if (flags.gid_index != -1) add("--gid-index", std::to_string(flags.gid_index));
+  if (flags.sl != 0) add("--sl", std::to_string(flags.sl));
+  if (flags.traffic_class != 0) add("--traffic-class", std::to_string(flags.traffic_class));
   return arguments;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,9 +18,11 @@ struct RankFlags {
   std::string devices;     // names, separated by commas; empty: chosen
   int port = 0;            // of the device; 0: chosen
   int gid_index = -1;      // -1: chosen
+  int sl = 0, traffic_class = 0;
 
   bool any() const {
-    return rank || ranks || !rendezvous.empty() || !devices.empty() || port != 0 || gid_index != -1;
+    return rank || ranks || !rendezvous.empty() || !devices.empty() || port != 0 || gid_index != -1 ||
+           sl != 0 || traffic_class != 0;
   }
 };
 
@@ -29,7 +32,7 @@ struct RankOptions {
   std::uint16_t tcp_port = 0;
   std::string token;
   std::string devices;
-  int port = 0, gid_index = -1;
+  int port = 0, gid_index = -1, sl = 0, traffic_class = 0;
 };
 
 inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";
@@ -40,6 +43,10 @@ RankOptions complete_rank(const RankFlags& flags, int nodes);
 
 /// What may be done where a scenario of so many nodes meets another number of ranks.
 std::string allowed_ranks(int nodes, int ranks);
+
+/// What this process's environment tells libibverbs and the drivers of mlx4 and mlx5, which decides what is
+/// measured: MLX4_*, MLX5_*, RDMAV_* and IBV_*, by name.
+std::map<std::string, std::string> driver_environment();
 
 /// The arguments that say the same of the device to another verbtwin.
 std::vector<std::string> device_arguments(const RankFlags& flags);

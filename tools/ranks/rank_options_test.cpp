@@ -86,6 +86,7 @@ TEST_F(RankOptionsTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal(), HasSubstr("of the wrong length"));
   unsetenv(kTokenVariable);
   EXPECT_THAT(refusal(), HasSubstr("missing"));
+  EXPECT_THAT(refusal(), HasSubstr("`mpirun -x VERBTWIN_TOKEN`"));
 }
 
 TEST_F(RankOptionsTest, OneRankNeedsNeitherPlaceNorToken) {
@@ -94,6 +95,35 @@ TEST_F(RankOptionsTest, OneRankNeedsNeitherPlaceNorToken) {
   alone.ranks = 1;
   unsetenv(kTokenVariable);
   EXPECT_EQ(complete_rank(alone, 1).ranks, 1);
+}
+
+TEST_F(RankOptionsTest, DriversAreToldByTheEnvironment) {
+  const auto before = driver_environment();
+  const std::string hostile = "it's `id` $(id)\n\xff";
+  setenv("MLX5_SINGLE_THREADED", hostile.c_str(), 1);
+  setenv("IBV_FORK_SAFE", "", 1);
+  setenv("MLX5_$(id)", "no word", 1);
+  setenv("XMLX5_Y", "another's", 1);
+  auto expected = before;
+  expected["MLX5_SINGLE_THREADED"] = hostile;
+  expected["IBV_FORK_SAFE"] = "";
+  EXPECT_EQ(driver_environment(), expected);
+  for (const char* name : {"MLX5_SINGLE_THREADED", "IBV_FORK_SAFE", "MLX5_$(id)", "XMLX5_Y"}) unsetenv(name);
+}
+
+TEST_F(RankOptionsTest, TheDeviceIsSaidToOthersAsItWasSaidHere) {
+  EXPECT_THAT(device_arguments(flags_), testing::IsEmpty());
+  flags_.devices = "mlx5_0";
+  flags_.port = 1;
+  flags_.gid_index = 0;
+  flags_.sl = 3;
+  flags_.traffic_class = 106;
+  EXPECT_THAT(device_arguments(flags_),
+              testing::ElementsAre("--device", "mlx5_0", "--port", "1", "--gid-index", "0", "--sl", "3",
+                                   "--traffic-class", "106"));
+  const RankOptions options = complete_rank(flags_, 3);
+  EXPECT_EQ(options.sl, 3);
+  EXPECT_EQ(options.traffic_class, 106);
 }
 
 }  // namespace

@@ -16,12 +16,28 @@
 
 namespace verbtwin::tools {
 
+namespace {
+
+/// Of `left`, the best first, of which the last `siblings` share cores; there is one.
+std::vector<int>::iterator best_for(const std::vector<int>& near, std::vector<int>& left,
+                                    std::size_t siblings) {
+  const auto cores_end = left.end() - static_cast<std::ptrdiff_t>(std::min(siblings, left.size()));
+  const auto core = std::find_first_of(left.begin(), cores_end, near.begin(), near.end());
+  if (core != cores_end) return core;
+  if (cores_end != left.begin()) return left.begin();
+  const auto cpu = std::ranges::find_first_of(left, near);
+  return cpu != left.end() ? cpu : left.begin();
+}
+
+}  // namespace
+
 std::string RankPlace::pack() const {
   ibverbs::ByteWriter to;
   to.put_text(machine);
   to.put_all(std::span(cpus));
   to.put(near.size());
   for (const std::vector<int>& list : near) to.put_all(std::span(list));
+  to.put(siblings);
   return to.take();
 }
 
@@ -33,39 +49,42 @@ RankPlace RankPlace::unpack(std::string_view packed) {
   for (auto workers = from.get<std::size_t>(); workers > 0; --workers) {
     place.near.push_back(from.get_all<int>());
   }
+  place.siblings = from.get<std::size_t>();
   return place;
 }
 
-std::vector<int> in_order_of_use(const std::vector<int>& ascending,
-                                 const std::function<std::string(int)>& core_of) {
+RankPlace place_of(const std::vector<int>& ascending, const std::function<std::string(int)>& core_of) {
   std::set<std::string> taken;
   std::vector<int> first_of_core, others;
   for (auto cpu = ascending.rbegin(); cpu != ascending.rend(); ++cpu) {
     const std::string core = core_of(*cpu);
     (core.empty() || taken.insert(core).second ? first_of_core : others).push_back(*cpu);
   }
-  std::vector<int> order(others.rbegin(), others.rend());
-  order.insert(order.end(), first_of_core.rbegin(), first_of_core.rend());
-  return order;
+  RankPlace place;
+  place.siblings = others.size();
+  place.cpus.assign(others.rbegin(), others.rend());
+  place.cpus.insert(place.cpus.end(), first_of_core.rbegin(), first_of_core.rend());
+  return place;
 }
 
 RankPlace place_here(std::vector<std::vector<int>> near) {
-  RankPlace place;
-  place.near = std::move(near);
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), place.machine);
+  std::vector<int> ascending;
   cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return place;  // more CPUs than the set has room for
+  CPU_ZERO(&allowed);
+  // Fails where there are more CPUs than the set has room for.
+  sched_getaffinity(0, sizeof allowed, &allowed);
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed)) place.cpus.push_back(cpu);
+    if (CPU_ISSET(cpu, &allowed)) ascending.push_back(cpu);
   }
-  place.cpus = in_order_of_use(place.cpus, [](int cpu) {
+  RankPlace place = place_of(ascending, [](int cpu) {
     std::string siblings;
     std::getline(
         std::ifstream(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu)),
         siblings);
     return siblings;
   });
+  place.near = std::move(near);
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), place.machine);
   return place;
 }
 
@@ -78,8 +97,7 @@ std::vector<int> cpus_of_workers(std::span<const RankPlace> ranks, std::size_t r
     if (theirs.machine != mine.machine || (apart && other != rank)) continue;
     if (theirs.cpus != mine.cpus || theirs.near.size() > left.size()) return {};
     for (const std::vector<int>& near : theirs.near) {
-      auto cpu = std::ranges::find_first_of(left, near);
-      if (cpu == left.end()) cpu = left.begin();
+      const auto cpu = best_for(near, left, mine.siblings);
       if (other == rank) chosen.push_back(*cpu);
       left.erase(cpu);
     }

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <numeric>
+#include <set>
 #include <thread>
 
 namespace verbtwin::tools {
@@ -48,13 +50,37 @@ TEST(WorkerCpus, NobodyIsPinnedWhereSetsOverlap) {
 
 TEST(WorkerCpus, TwoWorkersShareACoreOnlyWhereAllAreTaken) {
   const auto neighbours = [](int cpu) { return std::to_string(cpu / 2); };  // 0 and 1 are one core
-  EXPECT_THAT(in_order_of_use(kFour, neighbours), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(place_of(kFour, neighbours).cpus, ElementsAre(0, 2, 1, 3));
   const auto halves = [](int cpu) { return std::to_string(cpu % 2); };
-  EXPECT_THAT(in_order_of_use(kFour, halves), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(place_of(kFour, halves).cpus, ElementsAre(0, 1, 2, 3));
   const auto unknown = [](int) { return std::string(); };
-  EXPECT_THAT(in_order_of_use(kFour, unknown), ElementsAre(0, 1, 2, 3));
-  const std::vector<RankPlace> ranks = {{"a", in_order_of_use(kFour, neighbours), workers(3)}};
-  EXPECT_THAT(cpus_of_workers(ranks, 0), ElementsAre(3, 1, 2));
+  EXPECT_THAT(place_of(kFour, unknown).cpus, ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(place_of(kFour, unknown).siblings, 0U);
+  RankPlace place = place_of(kFour, neighbours);
+  place.near = workers(3);
+  EXPECT_THAT(cpus_of_workers(std::vector{place}, 0), ElementsAre(3, 1, 2));
+}
+
+/// Two sockets of 12 cores with two threads each, as Linux numbers them, and a NIC beside the first.
+TEST(WorkerCpus, NoTwoShareACoreWhileTheOtherSocketHasIdleOnes) {
+  std::vector<int> all(48);
+  std::iota(all.begin(), all.end(), 0);
+  const auto core_of = [](int cpu) { return cpu % 24; };
+  RankPlace place = place_of(all, [&](int cpu) { return std::to_string(core_of(cpu)); });
+  EXPECT_EQ(place.siblings, 24U);
+  std::vector<int> beside_nic;
+  for (const int cpu : all) {
+    if (core_of(cpu) < 12) beside_nic.push_back(cpu);
+  }
+  place.near.assign(48, beside_nic);
+  const std::vector<int> cpus = cpus_of_workers(std::vector{place}, 0);
+  ASSERT_EQ(cpus.size(), 48U);
+  std::set<int> cores;
+  for (int worker = 0; worker < 48; ++worker) {
+    const int core = core_of(cpus[static_cast<std::size_t>(worker)]);
+    EXPECT_EQ(cores.insert(core).second, worker < 24) << "worker " << worker;
+    EXPECT_EQ(core < 12, worker % 24 < 12) << "worker " << worker;
+  }
 }
 
 TEST(WorkerCpus, WorkersThatShareCpusAreSpokenOf) {
@@ -79,10 +105,11 @@ TEST(WorkerCpus, UnknownCpusPinNobody) {
 }
 
 TEST(WorkerCpus, APlaceTravels) {
-  const RankPlace back = RankPlace::unpack(RankPlace{"boot", kFour, {{1}, {}}}.pack());
+  const RankPlace back = RankPlace::unpack(RankPlace{"boot", kFour, {{1}, {}}, 2}.pack());
   EXPECT_EQ(back.machine, "boot");
   EXPECT_EQ(back.cpus, kFour);
   EXPECT_THAT(back.near, ElementsAre(ElementsAre(1), IsEmpty()));
+  EXPECT_EQ(back.siblings, 2U);
   EXPECT_THROW(RankPlace::unpack("short"), std::runtime_error);
 }
 

@@ -34,8 +34,9 @@ std::uint64_t count_of(const Json& object, const char* key) {
 std::string text_of_machine(const Json& machine) {
   std::string text;
   for (const Json& device : machine.at("devices")) {
-    text += fmt::format("{}, {:g} Gb/s, MTU {}; ", device.value("device", ""), number(device, "link_gbps"),
-                        count_of(device, "mtu"));
+    text += device.value("device", "");
+    if (device.contains("link_gbps")) text += fmt::format(", {:g} Gb/s", number(device, "link_gbps"));
+    text += fmt::format(", MTU {}; ", count_of(device, "mtu"));
   }
   return text + machine.value("cpu", "");
 }

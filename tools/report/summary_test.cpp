@@ -170,6 +170,13 @@ TEST(Summary, NamesTheMachinesOfARealRun) {
   EXPECT_THAT(text, Not(HasSubstr("bottleneck")));
 }
 
+TEST(Summary, SaysNoSpeedOfALinkOfAnUnknownKind) {
+  json result = canned_result();
+  result["measured_on"] =
+      json::parse(R"([{"cpu": "Some CPU", "devices": [{"device": "mlx5_0", "mtu": 4096}]}])");
+  EXPECT_THAT(render_summary(result, {}), HasSubstr("; mlx5_0, MTU 4096; Some CPU;"));
+}
+
 TEST(Summary, NamesRanksWhoseMachineOrWarningIsAnother) {
   json result = canned_result();
   result["backend"] = "ibverbs";

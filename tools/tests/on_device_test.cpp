@@ -361,8 +361,11 @@ TEST_F(OnDevice, ALinkThatGoesDownIsNamedWithItsStatus) {
   EXPECT_EQ(std::system("ip link set rdma0eth up"), 0);
   EXPECT_EQ(code, 1);
   EXPECT_LT(Clock::now() - down, 20s);
-  EXPECT_THAT(err(), ContainsRegex("rank [0-2]: [a-zA-Z ]+ (error|exceeded) (towards rank [0-2]|on a "
-                                   "datagram queue pair) while measuring\n$"));
+  EXPECT_THAT(
+      err(),
+      ContainsRegex(
+          "rank [0-2]: [a-zA-Z ]+ (error|exceeded)( .vendor error 0x[0-9a-f]+.)? (towards rank [0-2]|on a "
+          "datagram queue pair) while measuring\n$"));
   EXPECT_THAT(err(), testing::Not(HasSubstr("killed")));
   EXPECT_TRUE(ranks_running().empty());
 }
@@ -405,7 +408,7 @@ TEST_F(OnDevice, TooLittleLockedMemoryIsOneLineWithTheRemedy) {
                                "-ipc_lock", "--inh-caps", "-ipc_lock"});
   EXPECT_EQ(run->wait(), 2);
   EXPECT_THAT(err(), ContainsRegex("^(rank [0-2]: )?cannot [^\n]*this user may lock 64 KiB of memory: "
-                                   "raise `ulimit -l`\n$"));
+                                   "raise `ulimit -l`, under Slurm [^\n]*\n$"));
   EXPECT_TRUE(ranks_running().empty());
 }
 
@@ -415,6 +418,19 @@ TEST_F(OnDevice, OneDeviceForTwoNicsIsSaid) {
   EXPECT_EQ(launch(two_nics)->wait(), 0) << err();
   EXPECT_THAT(result().at("measured_on")[2].value("warning", ""),
               HasSubstr("rxe0 is all 2 NICs of this machine: --device a,b names one for each"));
+}
+
+TEST_F(OnDevice, HowTheDeviceWasUsedIsSaid) {
+  const auto run = launch({"--sl", "3", "--traffic-class", "104", "--set", "run.measure_us=100000"},
+                          {"/usr/bin/env", "RDMAV_HUGEPAGES_SAFE=it's \xff"});
+  EXPECT_EQ(run->wait(), 0) << err();
+  for (const json& machine : result().at("measured_on")) {
+    const json& device = machine.at("devices")[0];
+    EXPECT_EQ(device.at("sl"), 3);
+    EXPECT_EQ(device.at("traffic_class"), 104);
+    EXPECT_EQ(device.at("pkey"), "0xffff");
+    EXPECT_EQ(machine.at("environment"), json({{"RDMAV_HUGEPAGES_SAFE", "it's \\xff"}}));
+  }
 }
 
 TEST_F(OnDevice, MoreWorkersThanCpusAreSaid) {
@@ -429,7 +445,8 @@ TEST_F(OnDevice, MissingHugePagesAreSaidAndDoNotEndTheRun) {
   set_pages(0);
   EXPECT_EQ(launch(brief)->wait(), 0) << err();
   const json small = result().at("measured_on")[0];
-  EXPECT_THAT(small.value("warning", ""), ContainsRegex("no huge pages .*sysctl vm.nr_hugepages=[1-9]"));
+  EXPECT_THAT(small.value("warning", ""),
+              ContainsRegex("no huge pages are reserved .*sysctl vm.nr_hugepages=[1-9]"));
   set_pages(128);
   EXPECT_EQ(launch(brief)->wait(), 0) << err();
   set_pages(0);

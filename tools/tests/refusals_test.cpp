@@ -130,7 +130,7 @@ TEST_F(Refusals, MeasureSaysItsDefaults) {
 
 TEST_F(Refusals, MeasureSaysWhichFlagsArePerftests) {
   const std::string help = verbtwin({"measure", "--help"}).out;
-  EXPECT_THAT(help, HasSubstr("the same in perftest: -s, -l, -I, -Q, -D, -d, -i and -x;"));
+  EXPECT_THAT(help, HasSubstr("the same in perftest: -s, -l, -I, -Q, -D, -d, -i, -x and -S;"));
   EXPECT_THAT(help, HasSubstr("its --port is a TCP port"));
 }
 
@@ -167,14 +167,16 @@ TEST_F(Unreachable, WhatIsSkippedIsNamedFirst) {
                          "send          ud       8192 skipped: a datagram holds up to 4096 B, not 8192\n"));
 }
 
-TEST_F(Unreachable, IsToldWhereTheDataIs) {
-  write("bin/ssh", "#!/bin/sh\nfor last; do :; done\necho \"$last\" >&2\nexit 255\n");
+TEST_F(Unreachable, IsToldWhereTheDataIsAndWhatDriversHeed) {
+  write("bin/ssh", "#!/bin/sh\nfor last; do :; done\necho \"$last\" >&2\necho \"$last\" >>" + in("asked") +
+                       "\nexit 255\n");
   const std::string data = VERBTWIN_SOURCE_DIR "/calibration";
-  ChildProcess run(directory_,
-                   {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin", "VERBTWIN_DATA_DIR=" + data,
-                    VERBTWIN_BINARY, "launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_});
+  ChildProcess run(directory_, {"/usr/bin/env", "PATH=" + in("bin") + ":/usr/bin:/bin",
+                                "VERBTWIN_DATA_DIR=" + data, "MLX5_SINGLE_THREADED=1", VERBTWIN_BINARY,
+                                "launch", "--hosts", write("hosts", "one\ntwo\nthree\n"), scenario_});
   EXPECT_EQ(run.wait(), 1);
   EXPECT_THAT(run.err(), HasSubstr("VERBTWIN_DATA_DIR=" + data));
+  EXPECT_THAT(read_text(in("asked")), HasSubstr("MLX5_SINGLE_THREADED=1"));
 }
 
 TEST_F(Unreachable, CostsNoFormerMeasurement) {
@@ -368,6 +370,9 @@ TEST_F(Refusals, WhatLaunchWouldNotHeed) {
     EXPECT_THAT(refused("--port", number),
                 HasSubstr(std::string("--port ") + number + ": allowed: an integer, 1"));
   }
+  EXPECT_THAT(refused("--sl", "16"), HasSubstr("--sl 16: allowed: an integer, 0 to 15"));
+  EXPECT_THAT(refused("--traffic-class", "256"),
+              HasSubstr("--traffic-class 256: allowed: an integer, 0 to 255"));
   for (const char* names : {"", ",", "mlx5_0,", ",mlx5_0"}) {
     EXPECT_THAT(refused("--device", names), HasSubstr("--device \"" + std::string(names) + "\": allowed: "));
   }

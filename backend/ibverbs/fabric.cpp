@@ -1,0 +1,66 @@
+#include "backend/ibverbs/fabric.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace verbtwin::ibverbs {
+
+namespace {
+
+constexpr unsigned kFullMember = 0x8000;
+
+const char* name_of(Fabric::Kind kind) {
+  return kind == Fabric::Kind::kInfiniBand ? "InfiniBand"
+         : kind == Fabric::Kind::kRoceV1   ? "RoCE v1"
+                                           : "RoCE v2";
+}
+
+}  // namespace
+
+std::size_t first_full_pkey(std::span<const std::uint16_t> table) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i] > kFullMember) return i;
+  }
+  return 0;
+}
+
+std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
+  if (of_a.kind != of_b.kind) {
+    const bool both_roce = of_a.kind != Fabric::Kind::kInfiniBand && of_b.kind != Fabric::Kind::kInfiniBand;
+    return fmt::format(
+        "rank {}'s port is {} and rank {}'s {}: choose {}", a, name_of(of_a.kind), b, name_of(of_b.kind),
+        both_roce ? "GIDs of one version by --gid-index" : "ports of one kind by --device and --port");
+  }
+  if (of_a.subnet_prefix != of_b.subnet_prefix) {
+    return fmt::format(
+        "rank {}'s port is in InfiniBand subnet {:#018x} and rank {}'s in {:#018x}: LIDs lead nowhere "
+        "outside "
+        "their subnet; choose ports of one, for all NICs of a node, by --device and --port",
+        a, of_a.subnet_prefix, b, of_b.subnet_prefix);
+  }
+  if (((of_a.pkey ^ of_b.pkey) & ~kFullMember) != 0) {
+    return fmt::format(
+        "rank {}'s port has P_Key {:#06x} and rank {}'s {:#06x}, the first with full membership in their "
+        "tables: partitions are apart; have the subnet manager put both ports into one",
+        a, of_a.pkey, b, of_b.pkey);
+  }
+  return "";
+}
+
+std::string gid_text(std::span<const std::uint8_t, 16> gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
+  return text.data();
+}
+
+std::uint32_t flow_label(std::uint32_t from_qp_num, std::uint32_t to_qp_num) {
+  constexpr unsigned kBits = 20;
+  constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;  // of 2^64: the upper bits depend on all
+  const std::uint64_t mixed = (std::uint64_t{from_qp_num} << 24 ^ to_qp_num) * kGoldenRatio;
+  return std::max(1U, static_cast<std::uint32_t>(mixed >> (64 - kBits)));
+}
+
+}  // namespace verbtwin::ibverbs

@@ -1,0 +1,47 @@
+#include "backend/ibverbs/port.hpp"
+
+#include <gtest/gtest.h>
+
+namespace verbtwin::ibverbs {
+namespace {
+
+double gbps(std::uint8_t link_layer, int width, int speed) {
+  ibv_port_attr port{};
+  port.link_layer = link_layer;
+  port.active_width = static_cast<std::uint8_t>(width);
+  port.active_speed = static_cast<std::uint8_t>(speed);
+  return data_gbps(port);
+}
+
+constexpr int k1x = 1, k4x = 2, k12x = 8, k2x = 16;
+constexpr int kSdr = 1, kDdr = 2, kQdr = 4, kFdr10 = 8, kFdr = 16, kEdr = 32, kHdr = 64, kNdr = 128;
+
+TEST(Port, InfiniBandIsRatedByItsData) {
+  const auto rate = [](int width, int speed) { return gbps(IBV_LINK_LAYER_INFINIBAND, width, speed); };
+  EXPECT_EQ(rate(k4x, kSdr), 8);
+  EXPECT_EQ(rate(k4x, kDdr), 16);
+  EXPECT_EQ(rate(k4x, kQdr), 32);
+  EXPECT_EQ(rate(k4x, kFdr10), 40);
+  EXPECT_DOUBLE_EQ(rate(k4x, kFdr), 54.56);
+  EXPECT_EQ(rate(k12x, kQdr), 96);
+  EXPECT_EQ(rate(k4x, kEdr), 100);
+  EXPECT_EQ(rate(k2x, kHdr), 100);
+  EXPECT_EQ(rate(k4x, kNdr), 400);
+}
+
+TEST(Port, EthernetIsRatedByItsName) {
+  const auto rate = [](int width, int speed) { return gbps(IBV_LINK_LAYER_ETHERNET, width, speed); };
+  EXPECT_EQ(rate(k1x, kQdr), 10);
+  EXPECT_EQ(rate(k4x, kFdr10), 40);
+  EXPECT_EQ(rate(k4x, kFdr), 56);
+  EXPECT_EQ(rate(k1x, kEdr), 25);
+  EXPECT_EQ(rate(k4x, kEdr), 100);
+}
+
+TEST(Port, AnUnknownLinkHasNoRate) {
+  EXPECT_EQ(gbps(IBV_LINK_LAYER_INFINIBAND, k4x, 0), 0);
+  EXPECT_EQ(gbps(IBV_LINK_LAYER_ETHERNET, 0, kEdr), 0);
+}
+
+}  // namespace
+}  // namespace verbtwin::ibverbs
