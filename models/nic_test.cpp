@@ -387,6 +387,34 @@ TEST(Nic, ALineOfRecvsThatIsNotHeldIsFetchedForOne) {
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), ((64 + 20) + (64 + 20) / 4) * kNs);
 }
 
+/// A later ACK tells of it.
+TEST(Nic, WhatAsksForNoAckNeedsItsWqeOnceMore) {
+  NicProfile profile = round_nic();
+  profile.wqe_cache_entries = 1;
+  profile.wqe_miss_ack_ns = 30;
+  Sender sender(profile);
+  sender.nic.fetch_wqes(kStart, 2, 2, false);
+  sender.nic.retire_quietly(2);
+  EXPECT_EQ(sender.nic.recv_engine().busy_ps(), 0);
+  sender.nic.retire_quietly(1);
+  EXPECT_EQ(sender.nic.recv_engine().busy_ps(), 30 * kNs);
+}
+
+/// 128 KiB of a port, in blocks of 64 B.
+TEST(Nic, WhatAFullPortHasNoRoomForIsHeldOut) {
+  Sender receiver(round_nic());
+  EXPECT_EQ(receiver.nic.held_out_ps(kStart, 100), 0);
+  for (int i = 0; i < 2000; ++i) receiver.nic.receive(0, kStart, 0);
+  EXPECT_EQ(receiver.nic.held_out_ps(kStart, 64), 0) << "2,048 of one block, 7 ns each";
+  EXPECT_EQ(receiver.nic.held_out_ps(kStart, 65), (2000 - 1024) * 7 * kNs) << "of two blocks";
+  Nic behind(round_nic());
+  behind.pcie().dma_write_quietly(100'000);
+  EXPECT_EQ(behind.held_out_ps(kStart, 64), 0);
+  const std::int64_t before_ps = behind.pcie().up().busy_ps();
+  behind.pcie().dma_write_quietly(100'000);
+  EXPECT_EQ(behind.held_out_ps(kStart, 64), 2 * before_ps - 131'072 * kNs) << "the way to memory is full";
+}
+
 // ---- what it tells of itself
 
 /// `explain` names the cause of a bottleneck by these.

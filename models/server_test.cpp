@@ -127,6 +127,16 @@ TEST(Server, AJobOfOnePacketPassesBeforePacketsThatHaveYetToCome) {
   EXPECT_EQ(slow.busy_ps(), 12'000 + 10 + 400 + 10);
 }
 
+/// Its first packet does, and its last comes while it waits.
+TEST(Server, AMessageOfSeveralPacketsWaitsForWhatStandsThere) {
+  constexpr Packets kFour{.bytes = 4 * 1024, .mtu_b = 1024};
+  Server server;
+  server.owe(10'000);
+  const Moment done = server.serve({8000, 0, 0, 6000}, 4000, kFour);
+  EXPECT_EQ(done.at(), 10'000 + 4000);
+  EXPECT_EQ(done.first().at(), 10'000 + 1000);
+}
+
 TEST(Server, APipelineOfIdleServersIsAsOneOfPackets) {
   EXPECT_TRUE(rc::check("packets follow each other as if each were a job of its own", [] {
     const auto packets = *rc::gen::inRange<std::uint32_t>(1, 20);

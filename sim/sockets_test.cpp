@@ -1,7 +1,10 @@
 // Simulated TCP connections: the conformance suite, and when things happen.
 #include "sim/sockets.hpp"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "backend/conformance/sockets.hpp"
 #include "models/profiles_for_test.hpp"
@@ -15,6 +18,7 @@ using conformance::SocketBinding;
 using conformance::SocketCase;
 using conformance::SocketsConformance;
 using models::SocketProfile;
+using testing::ElementsAre;
 
 constexpr std::int64_t kMicrosecondPs = 1'000'000;
 
@@ -70,12 +74,15 @@ INSTANTIATE_TEST_SUITE_P(Simulated, SocketsConformance,
 /// A worker that does what a test says whenever it has something to do.
 struct Scripted final : Steppable {
   bool step() override { return work ? work() : false; }
+  std::int64_t wakes_at_ps() const override { return timer_ps; }
   std::function<bool()> work;
+  std::int64_t timer_ps = kNever;
 };
 
 /// Node 0 sends one message to node 1's sleeping worker.
 struct OneMessage {
-  explicit OneMessage(const SocketProfile& profile, std::size_t bytes = 64, int threads = 1)
+  explicit OneMessage(const SocketProfile& profile, std::size_t bytes = 64, int threads = 1,
+                      std::int64_t timer_ps = Steppable::kNever)
       : cluster([&] {
           ClusterParameters p = nodes(2, profile);
           p.shape.threads = threads;
@@ -83,6 +90,7 @@ struct OneMessage {
         }()) {
     const std::vector<std::byte> message(bytes);
     std::size_t received = 0;
+    receiver.timer_ps = timer_ps;
     sender.work = [&] {
       if (!sent_ps) {
         EXPECT_EQ(cluster.port(0, 0).sockets().send(1, message), bytes);
@@ -108,6 +116,13 @@ struct OneMessage {
     start_ps = cluster.calendar().now_ps();
     cluster.clock().run_until(2000 * kMicrosecondPs, [] { return true; });
     EXPECT_EQ(received, bytes);
+  }
+  std::vector<std::int64_t> busy_ns(std::string_view resource) const {
+    const Usage usage = cluster.usage();
+    std::vector<std::int64_t> busy =
+        std::ranges::find(usage.resources, resource, &Usage::Resource::name)->busy_ps;
+    for (std::int64_t& ps : busy) ps /= 1000;
+    return busy;
   }
   std::int64_t latency_ns() const { return (received_ps - start_ps) / 1000; }
 
@@ -310,6 +325,62 @@ TEST(SimulatedSockets, AWorkerAtWorkIsNotWoken) {
   };
   EXPECT_GT(latency_ps(0), 0);
   EXPECT_EQ(latency_ps(0), latency_ps(100'000));
+}
+
+TEST(SimulatedSockets, AWorkerThatWaitsForATimeSleepsAllTheSame) {
+  const std::int64_t latency_ns = OneMessage(models::round_sockets()).latency_ns();
+  EXPECT_EQ(OneMessage(models::round_sockets(), 64, 1, 1900 * kMicrosecondPs).latency_ns(), latency_ns);
+}
+
+TEST(SimulatedSockets, GivingTheCoreAwayIsPaidForOnce) {
+  constexpr std::int64_t kPollNs = 200, kReceiveNs = 100 + 250 + 10;
+  EXPECT_EQ(OneMessage(models::round_sockets()).busy_ns("core")[1],
+            kPollNs + 1700 + kPollNs + kReceiveNs + kPollNs)
+      << "in vain, woken, in vain again";
+}
+
+/// One for every second full packet: work on both sides, and a packet on the way back.
+TEST(SimulatedSockets, FullPacketsAreAcknowledged) {
+  constexpr std::int64_t kPacketNs = 1200 + 23 * 4;
+  {
+    const OneMessage two(models::round_sockets(), std::size_t{2} * 1450);
+    EXPECT_THAT(two.busy_ns("socket_interrupts"), ElementsAre(600, 800 + 2 * kPacketNs + 600));
+    EXPECT_THAT(two.busy_ns("socket_link"), ElementsAre(2 * 1540, 90, 90, 2 * 1540)) << "out and in of each";
+  }
+  const OneMessage one_and_a_part(models::round_sockets(), 1450 + 64);
+  EXPECT_EQ(one_and_a_part.busy_ns("socket_interrupts")[0], 0);
+  EXPECT_EQ(one_and_a_part.busy_ns("socket_link")[2], 0);
+}
+
+/// Whenever it says that it waits: before the receiver has read, or when word of that is on its way.
+TEST(SimulatedSockets, ASleepingSenderHearsOfRoom) {
+  for (std::uint64_t later_us = 0; later_us < 30; ++later_us) {
+    SocketProfile profile = models::round_sockets();
+    profile.window_b = 2048;
+    Cluster cluster(nodes(2, profile));
+    const std::vector<std::byte> message(4096);
+    std::vector<std::byte> buffer(4096);
+    std::size_t sent = 0, received = 0;
+    Scripted sender, receiver;
+    sender.work = [&] {
+      const bool first = sent == 0;
+      Sockets& sockets = cluster.port(0, 0).sockets();
+      sent += sockets.send(1, std::span(message).subspan(sent));
+      if (first) cluster.port(0, 0).cpu().charge_cycles(later_us * 1000);
+      if (!first) sockets.want_room(1, sent < message.size());
+      return first;
+    };
+    receiver.work = [&] {
+      std::array<SocketReady, 2> ready;
+      if (cluster.port(1, 0).sockets().poll(ready) == 0) return false;
+      received += cluster.port(1, 0).sockets().receive(0, buffer);
+      return true;
+    };
+    cluster.drive(0, 0, sender);
+    cluster.drive(1, 0, receiver);
+    cluster.clock().run_until(1000 * kMicrosecondPs, [] { return true; });
+    EXPECT_EQ(received, message.size()) << later_us;
+  }
 }
 
 TEST(SimulatedSockets, AClusterWithoutThemSaysSo) {

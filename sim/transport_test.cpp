@@ -141,6 +141,28 @@ TEST(Transport, WhatACoreWillSendLaterStandsInFrontOfNobody) {
               s.write(100, 4096);
             }),
             alone_ps);
+  EXPECT_EQ(small_write_ps([](Sender& s) {
+              s.charge_us(2);
+              s.write(1, 8);
+              s.charge_us(48);
+              s.write(100, 4096);
+            }),
+            alone_ps)
+      << "nor does what follows a doorbell of its step by far";
+}
+
+TEST(Transport, TheRequestOfAReadPassesBetweenThePacketsOfAMessage) {
+  const auto read_ps = [](bool beside_a_message) {
+    Senders senders;
+    if (beside_a_message) senders.first.begin = [](Sender& s) { s.write(2, 65536); };
+    senders.second.begin = [](Sender& s) {
+      s.charge_us(20);
+      s.read(8);
+    };
+    senders.run();
+    return senders.second.last_ps;
+  };
+  EXPECT_LT(read_ps(true) - read_ps(false), kMicrosecondPs) << "they take the link for 131 us";
 }
 
 /// How long 4,096 B take that a worker sends alone, in packets of so many bytes.

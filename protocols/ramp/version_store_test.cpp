@@ -173,6 +173,33 @@ TEST_F(SmallVersionStoreTest, WithoutRoomTheOldestGoesEarly) {
   EXPECT_EQ(store.collected_early(), 1U);
 }
 
+TEST_F(VersionStoreTest, AnOlderVersionThatComesLateLeavesTheKeysPlaceValid) {
+  put(1, 20);
+  prepare(1, 10);
+  EXPECT_EQ(own_place(1).stamp, 2 * 20U);
+}
+
+/// In the order in which they were overwritten, which need not be that of their timestamps.
+TEST_F(VersionStoreTest, TheLargestTimestampThatIsLostIsRemembered) {
+  put(1, 20);
+  put(1, 30);
+  put(1, 10);  // late
+  put(2, 40, 5 * kSecond);
+  put(2, 50, 5 * kSecond);
+  EXPECT_EQ(newest_of(1, {10}, 5 * kSecond).first, Found::kCollected);
+  EXPECT_EQ(newest_of(1, {20}, 5 * kSecond).first, Found::kCollected);
+  EXPECT_EQ(newest_of(1, {30}, 5 * kSecond).first, Found::kYes);
+}
+
+/// By a second round that asked for it, and by its COMMIT.
+TEST_F(VersionStoreTest, AVersionThatIsCommittedTwiceIsNotOverwritten) {
+  put(1, 10);
+  store.commit(1, 10, 0);
+  put(2, 20, 5 * kSecond);
+  EXPECT_EQ(newest_of(1, {10}, 5 * kSecond).first, Found::kYes);
+  EXPECT_EQ(last(1).value[0], std::byte{10});
+}
+
 TEST_F(VersionStoreTest, ManyThreadsKeepTheNewestOfEachKey) {
   constexpr std::uint64_t kEach = 5000;
   std::vector<std::thread> threads;

@@ -125,6 +125,19 @@ TEST_F(BufferRpcTest, HalfAMessageDoesNotCountAndATakenOneIsCleared) {
   EXPECT_FALSE(server().poll());
 }
 
+/// Who is called and who is answered stands between head and body.
+TEST_F(BufferRpcTest, TheDigestIsOfTheHeadToo) {
+  Answer answer;
+  call(answer, 8, std::byte{7});
+  client().flush();
+  for (const std::size_t at : {16, 17, 18}) {  // handler, flags, slot
+    landing(0)[at] ^= std::byte{1};
+    EXPECT_FALSE(server().poll()) << at;
+    landing(0)[at] ^= std::byte{1};
+  }
+  EXPECT_TRUE(server().poll());
+}
+
 TEST(LocalRpc, DeliversInRounds) {
   LocalRpc rpc(0);
   Doubler doubler;

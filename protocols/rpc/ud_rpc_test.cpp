@@ -207,6 +207,44 @@ TEST(UdRpc, WithoutRequestBatchingACallDoesNotWaitForTheNext) {
   EXPECT_EQ(servers.queue_pair(0).doorbells, 3U);
 }
 
+/// RECVs are reckoned with it.
+TEST(UdRpc, WithoutRequestBatchingEachCallIsAPacket) {
+  RpcOptions options;
+  options.request_batching = Shared::kByNone;
+  Servers servers(2, options);
+  std::vector<std::uint64_t> answers;
+  servers[0].worker.spawn(call_each(servers[0], {1, 1, 1}, answers));
+  servers.run();
+  EXPECT_EQ(servers.queue_pair(0).posted.size(), 3U);
+}
+
+TEST(UdRpc, RequestsAndRepliesHaveLimitsOfTheirOwnForWhatIsInline) {
+  for (const bool requests : {false, true}) {
+    RpcOptions options;
+    (requests ? options.reply_inline_max_b : options.request_inline_max_b) = 0;
+    Servers servers(2, options);
+    std::vector<std::uint64_t> answers;
+    servers[0].worker.spawn(call_each(servers[0], {1}, answers));
+    servers.run();
+    EXPECT_EQ((servers.queue_pair(0).posted.at(0).flags & kInline) != 0, requests);
+    EXPECT_EQ((servers.queue_pair(1).posted.at(0).flags & kInline) != 0, !requests);
+  }
+}
+
+/// 8,192 RECVs of a worker's are for passive calls.
+TEST(UdRpc, PeersOfALargeClusterShareThePassiveCredit) {
+  const auto credit = [](int nodes) {
+    RpcOptions with, without;
+    without.passive_calls = false;
+    const ClusterShape shape{.nodes = nodes};
+    return (UdRpc::completions(shape, 1, with) - UdRpc::completions(shape, 1, without)) /
+           static_cast<std::uint32_t>(nodes);
+  };
+  EXPECT_EQ(credit(2), UdRpc::kPassiveCredit);
+  EXPECT_EQ(credit(4096), 2U);
+  EXPECT_EQ(credit(10'000), 1U);
+}
+
 TEST(UdRpc, WithoutResponseBatchingAnAnswerDoesNotWaitForTheNext) {
   RpcOptions options;
   options.response_batching = false;

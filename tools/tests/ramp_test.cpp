@@ -95,11 +95,11 @@ TEST(Ramp, InPlaceReadsPostOneReadPerKeyAndLeaveTheServersAlone) {
     EXPECT_EQ(verbs(result, verb), 0U);
   EXPECT_EQ(rounds(result, "two") + rounds(result, "three"), 0U);
   EXPECT_EQ(result.at("in_place_reads").at("accepted"), result.at("in_place_reads").at("count"));
-  // The busiest core is the client's; all cores together do not do more than it.
+  // The busiest core is the client's; the others look once, when the run begins, and then sleep.
   for (const json& resource : result.at("resources")) {
     if (resource.at("name") != "core") continue;
     EXPECT_NEAR(resource.at("utilization_mean").get<double>() * 3,
-                resource.at("utilization_max").get<double>(), 1e-9);
+                resource.at("utilization_max").get<double>(), 1e-3);
   }
 }
 
