@@ -398,14 +398,15 @@ TEST(UdRpc, OneRoundMayCarryMoreCallsThanTheSendQueueHolds) {
   for (std::uint64_t i = 0; i < kCalls; ++i) ASSERT_EQ(answers[i], 100 + i);
 }
 
-/// As a transaction that fetches many records of one node.
-Task<void> fetch_many(Server& server, int node, std::uint64_t calls, std::uint64_t& good) {
+/// As a transaction that fetches many records, of `nodes` from `node` on in turn.
+Task<void> fetch_many(Server& server, int node, std::uint64_t calls, std::uint64_t& good,
+                      std::uint64_t nodes = 1) {
   std::vector<std::vector<std::byte>> buffers(calls, std::vector<std::byte>(server.rpc.payload_max_b()));
   std::vector<Reply> replies(calls);
   WaitGroup group(server.worker);
   for (std::uint64_t i = 0; i < calls; ++i) {
     replies[i] = Reply(group, buffers[i]);
-    put(server.rpc.call(node, kFetch, 8, replies[i]), i);
+    put(server.rpc.call(node + static_cast<int>(i % nodes), kFetch, 8, replies[i]), i);
   }
   co_await group;
   for (std::uint64_t i = 0; i < calls; ++i) good += get(buffers[i]) == i;
@@ -450,7 +451,7 @@ TEST(UdRpc, PacketsWaitWhereThereIsNoRoomForTheirAnswers) {
   servers.run();
   EXPECT_LT(good, all);
   for (int coroutine = 0; coroutine < kCoroutines; ++coroutine)  // there is still room for its own calls
-    servers[0].worker.spawn(fetch_many(servers[0], 1 + coroutine, kCalls, own));
+    servers[0].worker.spawn(fetch_many(servers[0], 1, kCalls, own, kNodes - 1));
   servers.run();
   servers.queue_pair(0).release();
   servers.run();
