@@ -303,6 +303,7 @@ void Transport::handle(std::uint32_t index) {
       break;
     }
     case Stage::kLine:
+      ++torn_lines_;
       access_line(index);
       break;
     case Stage::kRung:

@@ -78,6 +78,8 @@ class Transport final : public EventHandler {
 
   const VerbCounts& counts() const { return counts_; }
   std::size_t in_flight() const { return in_flight_; }
+  /// Events that touched one cache line each, of accesses that are torn.
+  std::uint64_t torn_lines() const { return torn_lines_; }
   /// Requests that completed with an error, flushed ones among them.
   std::uint64_t failed() const { return failed_; }
 
@@ -243,7 +245,7 @@ class Transport final : public EventHandler {
   };
   std::map<std::uint64_t, Sequence> sequences_;
   VerbCounts counts_;
-  std::uint64_t failed_ = 0;
+  std::uint64_t failed_ = 0, torn_lines_ = 0;
 };
 
 }  // namespace verbtwin::sim

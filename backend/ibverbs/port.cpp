@@ -52,20 +52,37 @@ bool is_connectable(const ibv_device* device) {
   return device->transport_type == IBV_TRANSPORT_IB || device->transport_type == IBV_TRANSPORT_UNKNOWN;
 }
 
-bool has_active_port(ibv_device* device) {
-  ibv_context* context = ibv_open_device(device);
-  if (context == nullptr) return false;
-  ibv_device_attr attributes{};
-  bool active = false;
-  if (ibv_query_device(context, &attributes) == 0) {
-    for (int port = 1; port <= attributes.phys_port_cnt && !active; ++port) {
-      ibv_port_attr port_attributes{};
-      active = ibv_query_port(context, static_cast<std::uint8_t>(port), &port_attributes) == 0 &&
-               port_attributes.state == IBV_PORT_ACTIVE;
+/// The fastest of the active ports `from` to `to`, the first of equals; 0: none is active.
+int fastest_port(ibv_context* context, int from, int to, double& gbps) {
+  int fastest = 0;
+  for (int port = from; port <= to; ++port) {
+    ibv_port_attr attributes{};
+    if (ibv_query_port(context, static_cast<std::uint8_t>(port), &attributes) != 0 ||
+        attributes.state != IBV_PORT_ACTIVE || (fastest > 0 && data_gbps(attributes) <= gbps)) {
+      continue;
     }
+    fastest = port;
+    gbps = data_gbps(attributes);
   }
-  ibv_close_device(context);
-  return active;
+  return fastest;
+}
+
+/// Of those with an active port the one with the fastest, the first of equals; null: none has one.
+ibv_device* fastest_device(const DeviceList& list) {
+  ibv_device* fastest = nullptr;
+  double most_gbps = 0;
+  for (ibv_device* device : list.all()) {
+    if (!is_connectable(device)) continue;
+    const std::unique_ptr<ibv_context, Freer<ibv_close_device>> opened(ibv_open_device(device));
+    ibv_device_attr attributes{};
+    if (!opened || ibv_query_device(opened.get(), &attributes) != 0) continue;
+    double gbps = 0;
+    if (fastest_port(opened.get(), 1, attributes.phys_port_cnt, gbps) == 0) continue;
+    if (fastest != nullptr && gbps <= most_gbps) continue;
+    fastest = device;
+    most_gbps = gbps;
+  }
+  return fastest;
 }
 
 ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
@@ -74,15 +91,15 @@ ibv_device* find_device(const DeviceList& list, const std::string& wanted) {
                     "no RDMA device: `ibv_devices` lists none; load the NIC's driver, or soft-RoCE with "
                     "`rdma link add rxe0 type rxe netdev DEV`, and install ibverbs-providers");
   }
+  if (wanted.empty()) {
+    if (ibv_device* fastest = fastest_device(list)) return fastest;
+    throw UserError("", "no InfiniBand or RoCE device has an active port; there are: " + names_of(list));
+  }
   for (ibv_device* device : list.all()) {
-    if (wanted.empty() && is_connectable(device) && has_active_port(device)) return device;
     if (wanted != ibv_get_device_name(device)) continue;
     if (is_connectable(device)) return device;
     throw UserError(
         "", fmt::format("--device: {} is iWARP or of another kind; allowed: InfiniBand or RoCE", wanted));
-  }
-  if (wanted.empty()) {
-    throw UserError("", "no InfiniBand or RoCE device has an active port; there are: " + names_of(list));
   }
   throw UserError("", fmt::format("--device: no RDMA device \"{}\"; there are: {}", wanted, names_of(list)));
 }
@@ -161,14 +178,12 @@ void Context::choose_port(int wanted) {
   if (wanted < 0 || wanted > ports) {
     throw UserError("", fmt::format("--port: {} has no port {}; allowed: 1 to {}", name, wanted, ports));
   }
-  for (int port = wanted > 0 ? wanted : 1; port <= (wanted > 0 ? wanted : ports); ++port) {
-    port_ = static_cast<std::uint8_t>(port);
-    if (ibv_query_port(context_.get(), port_, &port_attributes_) == 0 &&
-        port_attributes_.state == IBV_PORT_ACTIVE) {
-      return;
-    }
-  }
-  throw UserError("", fmt::format("{} port {} is down: bring its network interface up", name, port_));
+  double gbps = 0;
+  const int from = wanted > 0 ? wanted : 1, to = wanted > 0 ? wanted : ports;
+  const int fastest = fastest_port(context_.get(), from, to, gbps);
+  port_ = static_cast<std::uint8_t>(fastest > 0 ? fastest : to);
+  if (fastest == 0 || ibv_query_port(context_.get(), port_, &port_attributes_) != 0)
+    throw UserError("", fmt::format("{} port {} is down: bring its network interface up", name, port_));
 }
 
 void Context::choose_gid(int wanted) {

@@ -19,8 +19,8 @@
 
 namespace verbtwin::ibverbs {
 
-/// What the user asked for; what is left open is chosen: the first device with an active port, that port, and
-/// a GID that routes (RoCE v2 over IPv4 before other RoCE v2 before the rest).
+/// What the user asked for; what is left open is chosen: the device with the fastest active port, that port,
+/// and a GID that routes (RoCE v2 over IPv4 before other RoCE v2 before the rest).
 struct PortChoice {
   std::string device;  // empty: chosen
   int port = 0;        // 0: chosen

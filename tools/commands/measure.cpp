@@ -422,6 +422,7 @@ Flags that mean the same in perftest: -s, -l, -I, -Q, -D, -d, -i, -x and -S; of 
 Flags that mean something else there: -t (--tx-depth) is of a queue pair there and of a thread here, -q
 (--qp) of a process there and of a thread here. Our --device and --port are perftest's --ib-dev and
 --ib-port; its --port is a TCP port. perftest lacks our other flags, and takes no lists of values.
+It also lets PCIe reorder writes where it can, which protocols do not; --disable_pcie_relaxed compares.
 Latency of a WRITE, of one thread with a window of 1: half a round trip of two ranks that answer each
 other, as ib_write_lat takes it. Other latencies end with the completion. A result names its device,
 firmware, link, CPU and kernel.

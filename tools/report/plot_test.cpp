@@ -153,6 +153,13 @@ TEST(SweepPlot, DrawsBarsWhereNamesVary) {
   EXPECT_TRUE(sweep_panels({row("a", 1, 1e3, 5)}).empty());
 }
 
+TEST(SweepPlot, WhereNothingEndedThereIsNoLatency) {
+  const auto panels = sweep_panels({row("a", 1, 0, 0), row("a", 8, 4e6, 9)});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_EQ(panels[0].curves[0].points[0], std::pair(1.0, 0.0));
+  EXPECT_TRUE(std::isnan(panels[1].curves[0].points[0].second));
+}
+
 TEST(SweepPlot, NamesThatEndAlikeAreTwoCategories) {
   const std::string end(60, 'x');
   const auto panels = sweep_panels({row("a" + end, 1, 1e3, 5), row("b" + end, 1, 2e3, 4)});

@@ -190,7 +190,7 @@ void Summary::throughput() {
 
 void Summary::latency() {
   const Json& latency = member(result_, "latency_us");
-  if (latency.empty()) return;
+  if (latency.empty() || work() == 0) return;
   std::string text;
   for (const char* key : {"p50", "p90", "p99", "p999", "max"}) {
     text += fmt::format("{} {}, ", key, format_us(number(latency, key)));

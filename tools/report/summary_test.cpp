@@ -221,6 +221,7 @@ TEST(Summary, RendersARunThatCommittedNothing) {
   for (auto& [kind, values] : result["transactions"].items())
     values = {{"committed", 0}, {"latency_us", json::object()}};
   EXPECT_THAT(render_summary(result, {}), HasSubstr("balance                       0    0.0 %"));
+  EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("\nlatency "))) << "of nothing there is none";
 }
 
 TEST(Summary, ShowsWhatGoesBeyondTheContract) {

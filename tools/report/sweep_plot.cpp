@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <map>
@@ -171,7 +172,7 @@ std::vector<Panel> sweep_panels(const std::vector<SweepRow>& all) {
       latency.curves.push_back({curve, {}, colour, false});
     }
     const double per_s = rate_per_s(rows[i].result) / unit;
-    const double median_us = value_at(rows[i].result, "latency_us.p50").get<double>();
+    const double median_us = per_s > 0 ? value_at(rows[i].result, "latency_us.p50").get<double>() : NAN;
     rate.curves[found->second].points.emplace_back(abscissa.x[i], per_s);
     latency.curves[found->second].points.emplace_back(over_rate ? per_s : abscissa.x[i], median_us);
     const bool warned = rows[i].result.contains("warning");

@@ -201,11 +201,13 @@ std::string sweep_table_line(const SweepRow& row) {
     line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
   }
   const double total = rate_per_s(result);
+  const auto latency = [&](const char* path) {
+    return total > 0 ? format_us(value_at(result, path).get<double>()) : "-";
+  };
   line += fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}", format_si(total),
-                      format_si(total / machines_of(result)),
-                      format_us(value_at(result, "latency_us.p50").get<double>()),
-                      format_us(value_at(result, "latency_us.p99").get<double>()),
-                      format_percent(result.value("abort_ratio", 0.0)), limit_text(result));
+                      format_si(total / machines_of(result)), latency("latency_us.p50"),
+                      latency("latency_us.p99"), format_percent(result.value("abort_ratio", 0.0)),
+                      limit_text(result));
   return line + '\n';
 }
 

@@ -207,17 +207,19 @@ class Simulation {
     constexpr std::uint64_t kEventsInVain = 5'000'000;
     constexpr double kPatience_s = 1;
     sim::Calendar& calendar = cluster_.calendar();
-    std::uint64_t finished = finished_ever(), finished_at = calendar.executed();
+    // Torn accesses take an event for each line: however long values are, it is attempts that are counted.
+    const auto executed = [&] { return calendar.executed() - cluster_.transport().torn_lines(); };
+    std::uint64_t finished = finished_ever(), finished_at = executed();
     std::int64_t finished_ps = calendar.now_ps();
     bool in_vain = false, is_cut_short = false;
     std::optional<WallClock::time_point> told;
     const auto going_on = [&] {
       if (const std::uint64_t now = finished_ever(); now != finished) {
         finished = now;
-        finished_at = calendar.executed();
+        finished_at = executed();
         finished_ps = calendar.now_ps();
       }
-      in_vain = calendar.executed() - finished_at > kEventsInVain;
+      in_vain = executed() - finished_at > kEventsInVain;
       if (!told && is_told_to_stop()) told = WallClock::now();
       is_cut_short = told && seconds_since(*told) > kPatience_s;
       return !in_vain && !is_cut_short;
