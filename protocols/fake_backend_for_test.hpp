@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -27,27 +28,22 @@ namespace verbtwin::protocols {
 /// is: by `per_look_ps` whenever it is looked at.
 class FakeCpu final : public Cpu {
  public:
-  FakeCpu() : Cpu(prices()) {}
+  FakeCpu() : Cpu(prices_) { prices_.cost_ps.fill(1); }
   std::int64_t now_ps() const override { return const_cast<FakeCpu*>(this)->look_ps(); }
   void charge_ps(std::int64_t ps) override { charged_ps_ += ps; }
   /// What anybody does then takes everybody's time. The clock outlives this.
   void share_clock(std::int64_t& clock_ps) { shared_ps_ = &clock_ps; }
+  /// Other prices: to count one kind of work, for instance.
+  CpuPrices& prices() { return prices_; }
   std::int64_t per_look_ps = 0;
 
  private:
-  static const CpuPrices& prices() {
-    static const CpuPrices all = [] {
-      CpuPrices p;
-      p.cost_ps.fill(1);
-      return p;
-    }();
-    return all;
-  }
   std::int64_t look_ps() {
     std::int64_t& clock_ps = shared_ps_ == nullptr ? own_ps_ : *shared_ps_;
     return clock_ps += std::exchange(charged_ps_, 0) + per_look_ps;
   }
 
+  CpuPrices prices_;
   std::int64_t own_ps_ = 0;
   std::int64_t* shared_ps_ = nullptr;
 };
@@ -90,6 +86,7 @@ struct FakeFabric {
   std::uint64_t packets = 0;                  // datagrams
   std::uint64_t dropped = 0;                  // datagrams that found no RECV
   std::uint64_t refused = 0;                  // requests that a device would not have taken
+  std::uint64_t wakes = 0;                    // of workers, by those that have put something in their memory
   WcStatus next_status = WcStatus::kSuccess;  // how the next one-sided request ends
   PostError refuses = PostError::kNone;       // of every post, if anything
 };
@@ -223,6 +220,7 @@ class FakeQueuePair final : public QueuePair {
     wc.wr_id = recv.wr_id;
     wc.opcode = WcOpcode::kRecv;
     wc.byte_len = kGrhBytes + wr.sge.length;
+    wc.imm_data = wr.imm_data;
     to.recv_cq_->push(wc, {});
     return WcStatus::kSuccess;
   }
@@ -273,19 +271,21 @@ class FakeDevice final : public Device {
   DeviceAttributes attributes_;
 };
 
-/// Remote addresses are offsets into the area.
+/// Remote addresses are offsets into the area. What nobody touches of a large one takes no time.
 class FakeMemory final : public NodeMemory {
  public:
-  explicit FakeMemory(std::size_t bytes) : lines_((bytes + sizeof(Line) - 1) / sizeof(Line)), bytes_(bytes) {}
-  std::span<std::byte> local() override { return {reinterpret_cast<std::byte*>(lines_.data()), bytes_}; }
+  explicit FakeMemory(std::size_t bytes)
+      : all_(static_cast<std::byte*>(std::calloc(bytes + kLineB, 1)), &std::free), bytes_(bytes) {}
+  std::span<std::byte> local() override {
+    const auto past = reinterpret_cast<std::uintptr_t>(all_.get()) % kLineB;
+    return {all_.get() + (kLineB - past), bytes_};
+  }
   std::uint32_t lkey() const override { return 1; }
   RemoteMemory remote(int, int) const override { return {0, 1}; }
 
  private:
-  struct alignas(64) Line {
-    std::byte bytes[64];
-  };
-  std::vector<Line> lines_;
+  static constexpr std::size_t kLineB = 64;
+  std::unique_ptr<std::byte, decltype(&std::free)> all_;
   std::size_t bytes_;
 };
 
@@ -338,6 +338,7 @@ class FakeCluster {
       const bool given = !cluster_.sockets_.empty();
       return given ? *cluster_.sockets_[cluster_.index(node_, thread_)] : WorkerPort::sockets();
     }
+    void wake(int) override { ++cluster_.fabric_.wakes; }
     void publish_ud(const QpAddress& address) override { ud_ = address; }
     QpAddress ud_address(int node, int thread) override {
       return static_cast<Port&>(cluster_.port(node, thread)).ud_;

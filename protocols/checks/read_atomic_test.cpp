@@ -165,6 +165,8 @@ TEST(ReadAtomic, CountsLostUpdates) {
   TestRampHistories one_by_one(2);
   one_by_one.update(5, {{kX, 0}}, {kX}).update(6, {{kX, 5}}, {kX}, 1);
   EXPECT_THAT(allowed(one_by_one), ElementsAre(0U, 0U));
+  one_by_one.add(7, {at_ramp(kX, 5)}, {{kX, ramp_digest(kX, 7)}}, /*committed=*/false);
+  EXPECT_THAT(allowed(one_by_one), ElementsAre(0U, 0U)) << "an aborted one updates nothing";
 }
 
 TEST(ReadAtomic, CountsWriteSkews) {

@@ -27,12 +27,14 @@ json workload_of(const RegistryEntry& entry, const json& changes) {
 
 class TestRun {
  public:
-  TestRun(const RegistryEntry& entry, const json& changes, int coroutines) {
-    const ClusterShape shape{3, 1, 1, 1};
+  TestRun(const RegistryEntry& entry, const json& changes, int coroutines, int qps_per_peer = 1,
+          const CpuPrices* prices = nullptr) {
+    const ClusterShape shape{3, 1, 1, qps_per_peer};
     benchmark_ = make_benchmark(workload_of(entry, changes), {shape, coroutines, 1});
     cluster_ = std::make_unique<FakeCluster>(shape, benchmark_->node_memory_bytes());
     for (int node = 0; node < shape.nodes; ++node) {
       nodes_.push_back(std::make_unique<BenchmarkNode>(*benchmark_, std::vector{&cluster_->port(node)}));
+      if (prices != nullptr) static_cast<FakeCpu&>(cluster_->port(node).cpu()).prices() = *prices;
     }
     for (auto& node : nodes_) node->start(window_, stop_);
     step(500);
@@ -75,6 +77,8 @@ class TestRun {
     return sum;
   }
   const FakeFabric& fabric() const { return cluster_->fabric(); }
+  /// What a node's core has been charged.
+  std::int64_t charged_ps(int node) const { return cluster_->port(node).cpu().now_ps(); }
 
  private:
   void step(int times) {
@@ -156,6 +160,24 @@ TEST(MultiObject, CallsNeedNoConnectionAndPassiveOnesFewerMessages) {
   EXPECT_LT(unanswered.fabric().packets, unanswered.operations() * 13);
 }
 
+/// Requests of one queue pair complete in order, those of two do not.
+TEST(MultiObject, TheLastOfEachQueuePairIsWaitedFor) {
+  const TestRun run(multi_object_entry(), {{"doorbell_batching", true}}, 2, /*qps_per_peer=*/4);
+  EXPECT_GT(run.doorbells(), 4 * run.operations());
+  EXPECT_EQ(run.posted(is_signaled), run.doorbells());
+}
+
+/// A peer has room for so many calls that nobody waits for: who has no credit waits for an answer.
+TEST(MultiObject, PassiveCallsKeepToTheirCredit) {
+  const TestRun run(
+      multi_object_entry(),
+      {{"access", "write"}, {"primitive", "two_sided"}, {"passive_ack", true}, {"objects", 100}}, 4);
+  EXPECT_GT(run.operations(), 10U);
+  EXPECT_EQ(run.unfinished(), 0U);
+  EXPECT_EQ(run.fabric().dropped, 0U);
+  EXPECT_GT(run.fabric().packets, 150 * run.operations()) << "most calls of a group go beyond it";
+}
+
 TEST(MultiObject, WhatDoesNotFitTogetherIsRefused) {
   const auto pointer = [](const json& changes) {
     try {
@@ -195,6 +217,47 @@ TEST(Echo, PolledRingsAreTwoWritesEach) {
     EXPECT_GT(run.operations(), 100U);
     EXPECT_EQ(run.posted(), 2 * run.operations());
     EXPECT_EQ(run.unfinished(), 0U);
+  }
+}
+
+/// Replies of HERD are datagrams.
+TEST(Echo, BatchingSharesTheDoorbellsOfReplies) {
+  for (const bool batching : {true, false}) {
+    const TestRun run(echo_entry(),
+                      {{"transport", "herd"}, {"pattern", "many_to_one"}, {"doorbell_batching", batching}},
+                      16);
+    EXPECT_GT(run.operations(), 100U);
+    EXPECT_EQ(run.unfinished(), 0U);
+    EXPECT_EQ(run.fabric().packets, run.operations());
+    const std::uint64_t doorbells = run.fabric().datagram_queue_pairs.front()->doorbells;
+    if (batching) {
+      EXPECT_LT(doorbells, run.operations());
+    } else {
+      EXPECT_EQ(doorbells, run.operations());
+    }
+  }
+}
+
+/// Whoever writes a message copies it, and whoever takes it.
+TEST(Echo, RequestsAndRepliesAreCopiedByWhoWritesAndWhoTakesThem) {
+  CpuPrices copies;
+  copies.cost_ps[static_cast<std::size_t>(Cost::kCopyBlock)] = 1;
+  constexpr std::int64_t kRequest = 10, kReply = 3;  // lines
+  const json lengths = {{"pattern", "many_to_one"},
+                        {"payload_b", kRequest * 64},
+                        {"reply_b", kReply * 64},
+                        {"fetch_tries", 1000}};
+  for (const char* transport : {"rc_write_poll", "rf_rpc"}) {
+    SCOPED_TRACE(transport);
+    json workload = lengths;
+    workload["transport"] = transport;
+    const TestRun run(echo_entry(), workload, 3, 1, &copies);
+    ASSERT_GT(run.operations(), 100U);
+    for (const int node : {0, 1, 2}) {
+      const auto calls = static_cast<std::int64_t>(
+          node == 0 ? run.operations() : run.operations_of(static_cast<std::size_t>(node)));
+      EXPECT_EQ(run.charged_ps(node), calls * (kRequest + kReply)) << "node " << node;
+    }
   }
 }
 

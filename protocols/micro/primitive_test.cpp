@@ -32,9 +32,10 @@ json workload(const json& changes) {
 /// Every thread of a small cluster, stepped in turn.
 class TestRun {
  public:
-  TestRun(const json& changes, const ClusterShape& shape)
+  TestRun(const json& changes, const ClusterShape& shape, std::int64_t begin_ps = 0)
       : options_(PrimitiveOptions::from_json(workload(changes), shape)),
         layout_(options_, shape),
+        window_{begin_ps, std::numeric_limits<std::int64_t>::max()},
         cluster_(shape, layout_.total_b()) {
     options_.check_device(cluster_.port().device().attributes());
     for (int node = 0; node < shape.nodes; ++node) {
@@ -97,7 +98,7 @@ class TestRun {
  private:
   PrimitiveOptions options_;
   PrimitiveLayout layout_;
-  Window window_{0, std::numeric_limits<std::int64_t>::max()};
+  Window window_;
   std::atomic<bool> stop_{false};
   FakeCluster cluster_;
   std::vector<std::unique_ptr<PrimitiveThread>> threads_;
@@ -123,6 +124,19 @@ TEST(Primitive, TheWindowIsFilledAndNeverExceeded) {
   }
 }
 
+/// However batches and intervals fall together, what nothing will retire leaves room for a batch.
+TEST(Primitive, NoWindowIsStuckWithUnsignalledRequests) {
+  constexpr std::uint32_t kOutstanding = 16;
+  for (std::uint32_t batch = 1; batch <= kOutstanding; ++batch) {
+    for (std::uint32_t interval = 1; interval <= kOutstanding + 2; ++interval) {
+      TestRun run({{"outstanding", kOutstanding}, {"doorbell_batch", batch}, {"signal_interval", interval}},
+                  kPair);
+      run.step(200);
+      EXPECT_GT(run.operations(), 4 * kOutstanding) << "batch " << batch << ", interval " << interval;
+    }
+  }
+}
+
 TEST(Primitive, EveryOperationIsDoneAndCountedOnce) {
   for (const char* words : {"distinct", "one", "random"}) {
     TestRun run({{"verb", "fetch_add"}, {"words", words}, {"target_kib", 1}}, kFour);
@@ -131,6 +145,45 @@ TEST(Primitive, EveryOperationIsDoneAndCountedOnce) {
     EXPECT_EQ(run.words(), run.operations()) << words;
     EXPECT_EQ(run.thread(0).unfinished(), 0U);
   }
+}
+
+/// No two threads, wherever they are, ask for the same word of a machine.
+TEST(Primitive, DistinctWordsAreEachThreadsOwn) {
+  TestRun run({{"verb", "fetch_add"}, {"words", "distinct"}}, kFour);
+  run.step(100);
+  const std::vector<FakeQueuePair*> all = run.queue_pairs();
+  constexpr std::size_t kThreads = 8, kPeers = 3;  // a thread's queue pairs were made together
+  ASSERT_EQ(all.size(), kThreads * kPeers);
+  std::set<std::uint64_t> words;
+  std::size_t of_threads = 0;
+  for (std::size_t thread = 0; thread < kThreads; ++thread) {
+    std::set<std::uint64_t> own;
+    for (std::size_t peer = 0; peer < kPeers; ++peer) {
+      for (const SendWr& wr : all[thread * kPeers + peer]->posted) own.insert(wr.remote_addr);
+    }
+    of_threads += own.size();
+    words.merge(own);
+  }
+  EXPECT_GT(words.size(), 2 * kThreads);
+  EXPECT_EQ(words.size(), of_threads);
+}
+
+/// Who sends datagrams to one machine knows nothing of the others: it has a RECV for each of their requests.
+TEST(Primitive, RecvsAreThereForTheWindowsOfAllSenders) {
+  constexpr std::uint32_t kOutstanding = 400;
+  TestRun run({{"verb", "send"}, {"transport", "ud"}, {"outstanding", kOutstanding}}, kFour);
+  for (const FakeQueuePair* qp : run.queue_pairs()) EXPECT_GE(qp->recvs(), 3 * kOutstanding);
+}
+
+TEST(Primitive, OnlyWhatIsPostedInTheWindowCountsAsBegun) {
+  const auto begun = [](std::int64_t begin_ps) {
+    TestRun run({{"verb", "write"}}, kPair, begin_ps);
+    run.step(200);
+    EXPECT_GT(run.thread(0).statistics().operations_ever, 100U);
+    return run.thread(0).statistics().begun;
+  };
+  EXPECT_GT(begun(0), 100U);
+  EXPECT_EQ(begun(1'000'000'000), 0U);
 }
 
 TEST(Primitive, UnsignalledRequestsAreCountedWhenALaterOneCompletes) {

@@ -184,5 +184,24 @@ TEST_F(RemoteFetchClient, AfterTwoSlowCallsTheServerRepliesUntilItIsFaster) {
   EXPECT_GT(reads(), before);
 }
 
+/// A reply has 16 bits for it.
+TEST_F(RemoteFetchClient, AServerThatTakesLongerThanAReplyCanSayIsNoFastOne) {
+  options_.process_ps = 5'000'000;
+  start(256);
+  for (int slow = 0; slow < 2; ++slow) {
+    step_client();
+    step_both();
+    call();
+  }
+  const std::size_t before = reads();
+  options_.process_ps = 65'537'000'000;  // 2^16 us and one
+  step_both();
+  ASSERT_EQ(ended_.size(), 3U);
+  call();
+  step_both();
+  EXPECT_EQ(ended_.size(), 4U);
+  EXPECT_EQ(reads(), before) << "replies are asked for still";
+}
+
 }  // namespace
 }  // namespace verbtwin::protocols

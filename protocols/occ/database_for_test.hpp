@@ -39,8 +39,10 @@ class Initial final : public InitialValues, public Popularity {
 
 /// A worker a node and what its coroutines need.
 struct Node {
+  template <typename Data>  // InitialValues and Popularity
   Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
-       const Initial& initial)
+       const Data& initial, std::size_t arena_b = kArenaB, std::size_t records_max = 64,
+       std::size_t spare_b = 0)
       : store(layout, number, 1, cluster.memory(number), log_writes_of(options), KeepLogged::kBackedUp),
         cache(options.location_cache_b, options.location_cache_start, initial, kNodes),
         occ{options, cycles, initial, initial, store, cache},
@@ -51,8 +53,9 @@ struct Node {
         rpc(worker, kCoroutines, options.rpc, memory.first(rpc_b), store.lkey()),
         engine(occ, worker, rpc, &history) {
     for (int i = 0; i < kCoroutines; ++i) {
-      const auto at = rpc_b + static_cast<std::size_t>(i) * kArenaB;
-      transactions.push_back(std::make_unique<Transaction>(engine, i, memory.subspan(at, kArenaB)));
+      const std::size_t at = rpc_b + static_cast<std::size_t>(i) * (arena_b + spare_b);
+      transactions.push_back(std::make_unique<Transaction>(
+          engine, i, memory.subspan(at, arena_b), records_max, memory.subspan(at + arena_b, spare_b)));
     }
   }
 
@@ -69,16 +72,26 @@ struct Node {
   std::vector<std::unique_ptr<Transaction>> transactions;
 };
 
+/// What most tests have no need to change.
+struct DatabaseSpec {
+  std::vector<TableSpec> tables = {{"small", 8, 64}, {"large", 100, 64}};
+  ClusterShape shape{.nodes = kNodes};
+  std::uint32_t log_ring_b = 2048;
+  std::uint32_t reclaim_entries = LogSpec{}.reclaim_entries;
+  std::size_t spare_b = 0;  // of a coroutine
+};
+
 /// Partition p lives at node p, its backup at p + 1.
 class Database {
  public:
-  explicit Database(const OccOptions& options)
+  explicit Database(const OccOptions& options, const DatabaseSpec& spec = {})
       : options_(options),
-        layout_({{"small", 8, 64}, {"large", 100, 64}}, {2048, 512, log_answers(options)}, kNodes, 1, 2,
-                worker_bytes(options)),
-        cluster_(ClusterShape{.nodes = kNodes}, layout_.total_bytes()) {
+        layout_(spec.tables, {spec.log_ring_b, 512, log_answers(options), spec.reclaim_entries}, kNodes,
+                spec.shape.threads, 2, worker_bytes(options, spec)),
+        cluster_(spec.shape, layout_.total_bytes()) {
     for (int node = 0; node < kNodes; ++node) {
-      nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_));
+      nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_, kArenaB,
+                                              /*records_max=*/64, spec.spare_b));
     }
   }
 
@@ -92,6 +105,11 @@ class Database {
   }
 
   std::uint64_t packets() { return cluster_.fabric().packets; }
+  std::uint64_t wakes() { return cluster_.fabric().wakes; }
+  FakeCpu& cpu(int number) { return static_cast<FakeCpu&>(node(number).worker.cpu()); }
+  FakeQueuePair& queue_pair(int from, int to, int nic = 0) {
+    return static_cast<FakeQueuePair&>(*node(from).worker.channel(to, nic).queue_pair);
+  }
 
   void step(int rounds) {
     for (int i = 0; i < rounds; ++i) {
@@ -116,9 +134,8 @@ class Database {
   static std::uint32_t log_answers(const OccOptions& options) {
     return options.validation.lock == LockKind::kLogRecord ? kCoroutines : 0;
   }
-  static std::size_t worker_bytes(const OccOptions& options) {
-    return UdRpc::memory_bytes(ClusterShape{.nodes = kNodes}, kCoroutines, options.rpc) +
-           kCoroutines * kArenaB;
+  static std::size_t worker_bytes(const OccOptions& options, const DatabaseSpec& spec) {
+    return UdRpc::memory_bytes(spec.shape, kCoroutines, options.rpc) + kCoroutines * (kArenaB + spec.spare_b);
   }
 
   OccOptions options_;

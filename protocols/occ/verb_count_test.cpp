@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
 #include "protocols/occ/database_for_test.hpp"
-#include "protocols/registry.hpp"
+#include "protocols/occ/preset_for_test.hpp"
 
 namespace verbtwin::protocols {
 namespace {
@@ -25,27 +24,6 @@ struct Counts {
               << " packets";
   }
 };
-
-/// Fills in what a scenario would leave to the schema's defaults.
-void fill(nlohmann::json& value, const nlohmann::json& schema) {
-  if (!schema.contains("properties")) return;
-  for (const auto& [key, property] : schema.at("properties").items()) {
-    if (!value.contains(key)) value[key] = property.value("default", nlohmann::json::object());
-    fill(value[key], property);
-  }
-}
-
-OccOptions preset(const std::string& name) {
-  for (const RegistryEntry& entry : occ_entries()) {
-    if (entry.name != name) continue;
-    nlohmann::json protocol = {{"name", name}};
-    fill(protocol, entry.schema);
-    OccOptions options = OccOptions::from_json(protocol);
-    options.rpc.packet_b = 1024;
-    return options;
-  }
-  throw std::invalid_argument(name);
-}
 
 Counts posted(Database& db) {
   Counts counts;

@@ -29,6 +29,9 @@ TEST_P(LocalContention, WhatConflictsIsDoneOneByOne) {
   const json four = run(kOneMachine, {protocol});
   EXPECT_EQ(one.at("abort_ratio"), 0);
   EXPECT_GT(four.at("abort_ratio"), 0.01);
+  const json& aborts = four.at("aborts");
+  EXPECT_GT(aborts.at("record_locked").get<int>() + aborts.at("lock_failed").get<int>(), 0)
+      << "its locks are held for a while";
   EXPECT_LT(four.at("committed_per_s").get<double>(), 1.5 * one.at("committed_per_s").get<double>());
 }
 
