@@ -71,7 +71,7 @@ class TpccTransactions : public testing::Test {
     return found;
   }
 
-  const Rows rows;
+  const Rows rows{};
   const Data& data = rows.data;
   std::optional<WorkloadRun> run;
 };
