@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <numeric>
 
 namespace verbtwin::protocols {
@@ -91,11 +92,14 @@ GroupedAccesses::GroupedAccesses(Histories histories) : histories_(histories), n
         std::ranges::any_of(record, [](const RecordAccess& a) { return a.kind == AccessKind::kWrite; });
     if (written) written_.push_back(record.front().access.record);
   });
+  std::vector<RecordId> aborted;  // few
   for (const History* history : histories)
-    claimed_.insert(claimed_.end(), history->aborted().begin(), history->aborted().end());
-  claimed_.insert(claimed_.end(), written_.begin(), written_.end());
-  std::ranges::sort(claimed_);
-  claimed_.erase(std::unique(claimed_.begin(), claimed_.end()), claimed_.end());
+    aborted.insert(aborted.end(), history->aborted().begin(), history->aborted().end());
+  std::ranges::sort(aborted);
+  aborted.erase(std::unique(aborted.begin(), aborted.end()), aborted.end());
+  claimed_.reserve(written_.size() + aborted.size());
+  std::set_union(written_.begin(), written_.end(), aborted.begin(), aborted.end(),
+                 std::back_inserter(claimed_));
 }
 
 // Dealt to boxes by the highest bits straight from the histories; a box fits the caches, in which its records
