@@ -13,6 +13,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct SocketCase {
   std::string name;
   std::function<std::unique_ptr<SocketBinding>()> make;
 };
+inline void PrintTo(const SocketCase& binding, std::ostream* out) {
+  *out << binding.name;
+}
 inline std::string socket_case_name(const testing::TestParamInfo<SocketCase>& info) {
   return info.param.name;
 }

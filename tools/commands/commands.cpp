@@ -30,7 +30,9 @@ void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {
 }
 
 void add_device_options(CLI::App& command, RankFlags& rank, const std::string& group) {
-  command.add_option("--device", rank.devices, "RDMA device, or one for each NIC of a node: a,b")
+  command
+      .add_option("--device", rank.devices,
+                  "RDMA device, or one for each NIC of a node: a,b (or ports of one: a:1,a:2)")
       ->type_name("NAME")
       ->check(check_device_names)
       ->group(group);
@@ -56,9 +58,9 @@ void add_device_options(CLI::App& command, RankFlags& rank, const std::string& g
 
 std::string check_device_names(const std::string& text) {
   // A variable of a script that is not set would choose a device by itself.
-  const std::string all = "," + text + ",";
-  if (all.find(",,") == std::string::npos) return "";
-  return scenarios::in_quotes(text) + ": allowed: a device's name, or one for each NIC of a node: a,b";
+  if (!named_ports(text, 0).empty()) return "";
+  return scenarios::in_quotes(text) +
+         ": allowed: a device's name, with a port of its own NAME:PORT, or one for each NIC of a node: a,b";
 }
 
 int exit_code_of(const nlohmann::json& result, int signal_number) {

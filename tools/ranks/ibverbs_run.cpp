@@ -9,7 +9,6 @@
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "backend/ibverbs/bytes.hpp"
@@ -46,14 +45,10 @@ constexpr std::chrono::milliseconds kLookAtEnd = 5ms;
 
 std::vector<ibverbs::PortChoice> port_choices(const RankOptions& options) {
   std::vector<ibverbs::PortChoice> choices;
-  const ibverbs::PortChoice any{"", options.port, options.gid_index, static_cast<std::uint8_t>(options.sl),
-                                static_cast<std::uint8_t>(options.traffic_class)};
-  std::istringstream names(options.devices);
-  for (std::string name; std::getline(names, name, ',');) {
-    choices.push_back(any);
-    choices.back().device = name;
+  for (const NamedPort& port : options.ports) {
+    choices.push_back({port.device, port.port, options.gid_index, static_cast<std::uint8_t>(options.sl),
+                       static_cast<std::uint8_t>(options.traffic_class)});
   }
-  if (choices.empty()) choices.push_back(any);
   return choices;
 }
 
@@ -79,9 +74,9 @@ std::string cpu_model() {
 }
 
 /// Where one port was chosen for several NICs: a machine of half the NICs that the scenario says.
-std::string nics_warning(const ibverbs::Cluster& cluster, const std::string& devices) {
+std::string nics_warning(const ibverbs::Cluster& cluster, std::size_t named) {
   const std::vector<ibverbs::PortDescription>& nics = cluster.descriptions();
-  if (nics.size() < 2 || devices.find(',') != std::string::npos) return "";
+  if (nics.size() < 2 || named > 1) return "";
   return fmt::format("{} is all {} NICs of this machine: --device a,b names one for each",
                      nics.front().device, nics.size());
 }
@@ -328,7 +323,7 @@ std::string RankRun::report() {
   to.put(drivers_->verbs_in_window());
   to.put_all(std::span<const std::int64_t>(drivers_->core_busy_ps()));
   const std::vector<std::string> warnings = {cluster_.warning(), sockets_warning_,
-                                             nics_warning(cluster_, options_.devices), cpus_warning_,
+                                             nics_warning(cluster_, options_.ports.size()), cpus_warning_,
                                              is_open_loop() && worker_cpus_.empty() ? kNapsWarning : ""};
   to.put_text(machine_json(cluster_, warnings, worker_cpus_).dump());
   to.put_text(job_->report());

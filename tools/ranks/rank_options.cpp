@@ -55,6 +55,20 @@ void parse_rendezvous(const std::string& text, RankOptions& options) {
 
 }  // namespace
 
+std::vector<NamedPort> named_ports(std::string_view devices, int port) {
+  std::vector<NamedPort> ports;
+  for (std::size_t begin = 0; begin <= devices.size();) {
+    const std::size_t end = std::min(devices.find(',', begin), devices.size());
+    const std::string_view name = devices.substr(begin, end - begin);
+    const std::size_t colon = name.find(':');
+    const auto own = colon == std::string_view::npos ? port : number(name.substr(colon + 1)).value_or(-1);
+    if (name.empty() || colon == 0 || own < 0 || (colon != std::string_view::npos && own == 0)) return {};
+    ports.push_back({std::string(name.substr(0, colon)), own});
+    begin = end + 1;
+  }
+  return ports;
+}
+
 std::string allowed_ranks(int nodes, int ranks) {
   return ranks >= 1 && ranks <= most_allowed("cluster.nodes")
              ? fmt::format("{}, or --set cluster.nodes={}", nodes, ranks)
@@ -82,8 +96,8 @@ RankOptions complete_rank(const RankFlags& flags, int nodes) {
   }
   options.rank = *rank;
   options.ranks = *ranks;
-  options.devices = flags.devices;
-  options.port = flags.port;
+  options.ports = flags.devices.empty() ? std::vector<NamedPort>{{"", flags.port}}
+                                        : named_ports(flags.devices, flags.port);
   options.gid_index = flags.gid_index;
   options.sl = flags.sl;
   options.traffic_class = flags.traffic_class;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbtwin::tools {
@@ -15,8 +16,8 @@ namespace verbtwin::tools {
 struct RankFlags {
   std::optional<int> rank, ranks;
   std::string rendezvous;  // HOST:PORT
-  std::string devices;     // names, separated by commas; empty: chosen
-  int port = 0;            // of the device; 0: chosen
+  std::string devices;     // as named_ports() reads them; empty: chosen
+  int port = 0;            // of what `devices` names without one; 0: chosen
   int gid_index = -1;      // -1: chosen
   int sl = 0, traffic_class = 0;
 
@@ -26,13 +27,22 @@ struct RankFlags {
   }
 };
 
+struct NamedPort {
+  std::string device;  // empty: chosen
+  int port = 0;        // 0: chosen
+  bool operator==(const NamedPort&) const = default;
+};
+/// The devices of "NAME" or "NAME:PORT", separated by commas; `port`: of those without. None: it is no such
+/// text.
+std::vector<NamedPort> named_ports(std::string_view devices, int port);
+
 struct RankOptions {
   int rank = 0, ranks = 1;
   std::string host;
   std::uint16_t tcp_port = 0;
   std::string token;
-  std::string devices;
-  int port = 0, gid_index = -1, sl = 0, traffic_class = 0;
+  std::vector<NamedPort> ports;  // at least one
+  int gid_index = -1, sl = 0, traffic_class = 0;
 };
 
 inline constexpr const char* kTokenVariable = "VERBTWIN_TOKEN";

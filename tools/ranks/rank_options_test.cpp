@@ -111,6 +111,17 @@ TEST_F(RankOptionsTest, DriversAreToldByTheEnvironment) {
   for (const char* name : {"MLX5_SINGLE_THREADED", "IBV_FORK_SAFE", "MLX5_$(id)", "XMLX5_Y"}) unsetenv(name);
 }
 
+TEST_F(RankOptionsTest, ADeviceMayBeNamedWithItsPort) {
+  using Ports = std::vector<NamedPort>;
+  EXPECT_EQ(complete_rank(flags_, 3).ports, (Ports{{"", 0}}));
+  flags_.port = 2;
+  EXPECT_EQ(complete_rank(flags_, 3).ports, (Ports{{"", 2}}));
+  flags_.devices = "mlx4_0:1,mlx5_0";
+  EXPECT_EQ(complete_rank(flags_, 3).ports, (Ports{{"mlx4_0", 1}, {"mlx5_0", 2}}));
+  flags_.devices = "mlx4_0:1,mlx4_0:2";
+  EXPECT_EQ(complete_rank(flags_, 3).ports, (Ports{{"mlx4_0", 1}, {"mlx4_0", 2}}));
+}
+
 TEST_F(RankOptionsTest, TheDeviceIsSaidToOthersAsItWasSaidHere) {
   EXPECT_THAT(device_arguments(flags_), testing::IsEmpty());
   flags_.devices = "mlx5_0";

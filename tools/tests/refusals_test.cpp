@@ -373,7 +373,8 @@ TEST_F(Refusals, WhatLaunchWouldNotHeed) {
   EXPECT_THAT(refused("--sl", "16"), HasSubstr("--sl 16: allowed: an integer, 0 to 15"));
   EXPECT_THAT(refused("--traffic-class", "256"),
               HasSubstr("--traffic-class 256: allowed: an integer, 0 to 255"));
-  for (const char* names : {"", ",", "mlx5_0,", ",mlx5_0"}) {
+  for (const char* names :
+       {"", ",", "mlx5_0,", ",mlx5_0", "mlx5_0:", ":1", "mlx5_0:0", "mlx5_0:-1", "mlx5_0:1:2"}) {
     EXPECT_THAT(refused("--device", names), HasSubstr("--device \"" + std::string(names) + "\": allowed: "));
   }
 }
