@@ -40,7 +40,7 @@ class CsvTable {
 
   bool has_column(const std::string& column) const;
   const std::string& cell(const CsvRow& row, const std::string& column) const;
-  /// The number in a cell; of "1.12 / 2.04" its part 0 or 1.
+  /// The number in a cell; of "1.5 / 2.5" its part 0 or 1.
   double number(const CsvRow& row, const std::string& column, std::size_t part = 0) const;
   /// The same of what cannot be 0 or less.
   double positive(const CsvRow& row, const std::string& column, std::size_t part = 0) const;

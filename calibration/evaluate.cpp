@@ -43,8 +43,9 @@ double log_error(const Point& point, const Prediction& prediction) {
   return std::log(std::max(prediction.value / point.published, kLeastRatio));
 }
 
-std::vector<std::vector<Prediction>> Evaluator::evaluate(std::span<const Experiment* const> experiments,
-                                                         const ProfileSet& profiles) const {
+std::vector<std::vector<Prediction>> Evaluator::evaluate(
+    std::span<const Experiment* const> experiments, const ProfileSet& profiles,
+    const std::function<void(int, int)>& progress) const {
   std::vector<Task> tasks;
   std::vector<std::vector<Prediction>> best;
   for (std::size_t e = 0; e < experiments.size(); ++e) {
@@ -64,7 +65,11 @@ std::vector<std::vector<Prediction>> Evaluator::evaluate(std::span<const Experim
     }
     return json{{"value", result.at(pointer)}, {"bottleneck", result.at("bottleneck")}}.dump();
   };
-  const std::vector<ForkedResult> results = in_processes(tasks.size(), jobs_, work, going_on_);
+  int done = 0;
+  const std::vector<ForkedResult> results =
+      in_processes(tasks.size(), jobs_, work, going_on_, [&](std::size_t, const ForkedResult&) {
+        if (progress) progress(++done, static_cast<int>(tasks.size()));
+      });
   if (results.size() != tasks.size()) return {};
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const Experiment& e = *experiments[tasks[i].experiment];

@@ -37,8 +37,10 @@ class Evaluator {
 
   /// Per experiment and point. Empty if it was told to stop. Throws where a point cannot be simulated,
   /// because what would stand for it is no measurement: UserError where `run` did, else std::runtime_error.
-  std::vector<std::vector<Prediction>> evaluate(std::span<const Experiment* const> experiments,
-                                                const ProfileSet& profiles) const;
+  /// `progress`, where given, hears of how many runs are done.
+  std::vector<std::vector<Prediction>> evaluate(
+      std::span<const Experiment* const> experiments, const ProfileSet& profiles,
+      const std::function<void(int done, int of)>& progress = {}) const;
 
   bool going_on() const { return going_on_(); }
 

@@ -61,7 +61,7 @@ struct PublishedHeadline {
   double value = 0;
   std::string unit;
 };
-/// The one of headlines.csv whose experiment begins so; of "5.78 / 12.06" the part. There is one, or it
+/// The one of headlines.csv whose experiment begins so; of "1 / 2" the part. There is one, or it
 /// throws UserError.
 PublishedHeadline published_headline(const std::string& begins, std::size_t part);
 

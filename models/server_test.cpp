@@ -77,8 +77,26 @@ TEST(Server, OutOfOrderJobsKeepCapacity) {
   }));
 }
 
+/// A completion does not wait for a payload that is announced for later.
+TEST(Server, AJobAnnouncedLateIsDoneInTheTimeWithoutWorkWhereItFits) {
+  Server server;
+  server.owe(1100);
+  EXPECT_EQ(done_ps(server, 2000, 300), 2300);  // 900 without work before it
+  EXPECT_EQ(server.wait_ps({1999, 0, 0}), 0);
+  EXPECT_EQ(server.wait_ps({2000, 0, 0}), 300);
+  EXPECT_EQ(done_ps(server, 1200, 400), 1600);
+  EXPECT_EQ(done_ps(server, 1900, 101), 2301) << "not over in time: behind what is known";
+  EXPECT_EQ(done_ps(server, 1900, 100), 2000) << "just";
+  EXPECT_EQ(done_ps(server, 1500, 401), 2302) << "more than is left of that time";
+  EXPECT_EQ(done_ps(server, 1500, 400), 1900);
+  EXPECT_EQ(server.wait_ps({1500, 0, 0}), 802) << "nothing is left of it";
+  EXPECT_EQ(done_ps(server, 2000, 0), 2802);
+  EXPECT_EQ(server.busy_ps(), 1100 + 300 + 400 + 101 + 100 + 401 + 400);
+}
+
 TEST(Server, AJobAnnouncedLateMeetsTheWorkThatIsKnown) {
   Server server;
+  server.owe(10'000);  // no time without work
   EXPECT_EQ(done_ps(server, 10'000, 1000), 11'000);
   EXPECT_EQ(done_ps(server, 4000, 500), 5500) << "as if the other's work stood in front of it";
   EXPECT_EQ(done_ps(server, 10'000, 100), 11'600) << "and both in front of the next";

@@ -45,11 +45,11 @@ class SpinLock {
       lock_ps += static_cast<std::int64_t>(held_until_ps_.size() - 1) * prices.waiter_ps;
     last_core_ = core;
     asked_ps_ = now_ps;
-    return last_ = {server_.serve({now_ps, 0, 0}, 0).at() - now_ps, lock_ps};
+    return last_ = {server_.serve_behind({now_ps, 0, 0}, 0).at() - now_ps, lock_ps};
   }
   /// It has been held for `held_ps` beyond what the lock itself takes.
   void give_back(std::int64_t held_ps) {
-    held_until_ps_.push_back(server_.serve({asked_ps_, 0, 0}, last_.lock_ps + held_ps).at());
+    held_until_ps_.push_back(server_.serve_behind({asked_ps_, 0, 0}, last_.lock_ps + held_ps).at());
   }
 
   /// How long it has been held by `at_ps`.

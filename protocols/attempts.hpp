@@ -11,9 +11,13 @@
 
 namespace verbtwin::protocols {
 
+/// What an attempt without the phase has for the time that it took. (With it, it may take none: all is at
+/// hand.)
+inline constexpr std::int64_t kNoPhase = -1;
+
 struct EndedPhase {
   std::string_view name;
-  std::int64_t ps = 0;  // that it took; 0: there was none
+  std::int64_t ps = kNoPhase;  // that it took
 };
 
 struct EndedAttempt {

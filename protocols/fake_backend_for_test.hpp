@@ -81,6 +81,7 @@ inline std::size_t FakeCompletionQueue::poll(std::span<WorkCompletion> wc) {
 
 /// What the tests may look at, and break.
 struct FakeFabric {
+  std::function<void(const SendWr&)> on_post{};      // hears of every request
   std::vector<FakeQueuePair*> datagram_queue_pairs;  // by qp_num - 1
   std::vector<FakeQueuePair*> connected_queue_pairs;
   std::uint64_t packets = 0;                  // datagrams
@@ -113,6 +114,7 @@ class FakeQueuePair final : public QueuePair {
       if (in_queue_ == attributes_.max_send_wr) return {i, PostError::kQueueFull};
       ++in_queue_;
       posted.push_back(list[i]);
+      if (fabric_.on_post) fabric_.on_post(list[i]);
       if ((list[i].flags & kInline) != 0 && list[i].sge.length > attributes_.max_inline_data)
         ++fabric_.refused;
       complete(list[i], attributes_.type == QpType::kUd ? send_datagram(list[i]) : execute(list[i]));

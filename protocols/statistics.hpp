@@ -16,7 +16,7 @@ namespace verbtwin::protocols {
 struct TransactionSample {
   std::uint32_t type = 0;
   std::int64_t latency_ps = 0;                   // retries included
-  std::array<std::int64_t, kPhases> phase_ps{};  // of the attempt that committed; 0: it had no such phase
+  std::array<std::int64_t, kPhases> phase_ps{};  // of the attempt that committed; kNoPhase: it had none
 };
 
 struct WorkerStatistics {

@@ -69,8 +69,10 @@ void System::plan_messages(std::span<const TableSpec> tables, const TransactionM
   const bool installs = options.commit.primitive == Primitive::kRpc;
   const bool updates = options.logging.placement == LogPlacement::kCoordinator;
 
-  // A packet holds the largest message: a record's image, or a log entry, with their headers.
-  const std::size_t message_b = std::max<std::size_t>(logs ? log.entry_max_b : 0, most.image_b) + 64;
+  // A packet holds the largest message that there could be, whichever of them the options send: a record's
+  // image, or a log entry, with their headers. So how much shares a packet is no matter of how a phase is
+  // done.
+  const std::size_t message_b = std::max<std::size_t>(log.entry_max_b, most.image_b) + 64;
   RpcOptions& rpc = parameters_.options.rpc;
   packet_min_b_ = rpc.packet_b;
   rpc.packet_b = std::max(rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));

@@ -1,7 +1,7 @@
 // Scenario: one run as a user described it, validated and complete.
 //
 // A value made by load_scenario() (scenarios/loader.hpp); const use from any thread. The members carry no
-// defaults of their own: scenario.schema.json holds them, with the meaning and the range of each.
+// defaults of their own: base.schema.json holds them, with the meaning and the range of each.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,8 @@ struct Run {
   std::uint64_t seed = 0;
   std::string check;         // "serializable" | "read-atomic" | "none"
   double offered_per_s = 0;  // 0: a closed loop
+
+  double length_us() const { return warmup_us + measure_us; }
 };
 
 class ScenarioSource;

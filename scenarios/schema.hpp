@@ -1,4 +1,4 @@
-// The scenario schema (scenario.schema.json) as the program carries it, without the names of a catalog.
+// The scenario schema (base.schema.json) as the program carries it, without the names of a catalog.
 //
 // A constant, callable from any thread. Every default and every range of a scenario stands there, but for
 // those that the rest of the scenario decides (loader.cpp, catalog.cpp).
@@ -9,7 +9,7 @@
 
 namespace verbtwin::scenarios {
 
-/// The text of scenario.schema.json, byte for byte.
+/// The text of base.schema.json, byte for byte.
 std::string_view scenario_schema_text();
 
 const nlohmann::json& scenario_schema();

@@ -141,7 +141,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string best = nearest(name, candidates);
-  return best.empty() ? "" : "; did you mean \"" + best + "\"?";
+  return best.empty() || best == name ? "" : "; did you mean \"" + best + "\"?";
 }
 
 }  // namespace verbtwin::scenarios

@@ -67,7 +67,7 @@ TEST(CommitPrimary, WithoutALogThereIsNoLogging) {
   db.node(0).worker.spawn(attempt(db.transaction(0), a));
   db.run();
   ASSERT_TRUE(a.committed);
-  EXPECT_EQ(db.transaction(0).phase_ps(Phase::kLogging), 0);
+  EXPECT_EQ(db.transaction(0).phase_ps(Phase::kLogging), kNoPhase);
   EXPECT_GT(db.transaction(0).phase_ps(Phase::kCommit), 0);
 }
 

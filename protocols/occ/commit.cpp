@@ -129,6 +129,7 @@ void Transaction::prepare_image(Item& item) {
 
 void Transaction::commit_local(Item& item) {
   engine_.cpu_.charge_cycles(engine_.node_.cycles.commit);
+  engine_.cpu_.charge(Cost::kCopyBlock, layout(item).image_b / kCacheLineBytes);
   std::byte* record = item.local;
   install(layout(item), record, load_word(item.image + 8),
           {item.image + kRecordHeaderBytes, layout(item).value_b});

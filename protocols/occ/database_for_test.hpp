@@ -104,6 +104,7 @@ class Database {
     return node(at).store.memory().data() + layout_.record_offset(id.table(), rank, id.key());
   }
 
+  FakeFabric& fabric() { return cluster_.fabric(); }
   std::uint64_t packets() { return cluster_.fabric().packets; }
   std::uint64_t wakes() { return cluster_.fabric().wakes; }
   FakeCpu& cpu(int number) { return static_cast<FakeCpu&>(node(number).worker.cpu()); }

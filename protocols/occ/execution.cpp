@@ -131,6 +131,7 @@ void Transaction::fetch_local(Item& item) {
     engine_.cpu_.charge(Cost::kLocalAtomic);
     item.locked = !options().sabotage.skip_lock && try_lock(record, owner());
   }
+  engine_.cpu_.charge(Cost::kCopyBlock, layout(item).image_b / kCacheLineBytes);
   const RecordView view = copy_record(layout(item), record, item.image);
   item.fetched = item.locked || view.state == RecordState::kStable;
 }

@@ -80,7 +80,10 @@ json phases_schema(const Preset& preset) {
         number(preset.check_rpc_above, 0, 64,
                "check by RPC where more records than this were read of one primary; 0: as `check` says")},
        {"outstanding", flag(true, outstanding)},
-       {"doorbell_batching", flag(true, doorbell)}});
+       {"doorbell_batching",
+        flag(
+            true,
+            "requests to one destination share a doorbell; where a transaction only reads, they never do")}});
   phases["logging"] =
       group("write the updates to the logs",
             {{"primitive", choice(preset.logging, kCheckOrLogging, "WRITE into the log, or RPC")},
@@ -120,7 +123,8 @@ json options_schema(const Preset& preset) {
       group("locations of remote records, one cache per node",
             {{"mib", number(preset.location_cache_mib, 0, 1 << 20, "size")},
              {"start", choice("warm", kCacheStart,
-                              "empty; as after long use; or holding everything (artifact compatibility)")}});
+                              "empty; as after long use; or holding everything, whatever its size (artifact "
+                              "compatibility)")}});
   json log = group("ring logs, one at each node for each worker of the cluster",
                    {{"ring_kib", number(0, 0, 1 << 16,
                                         "size of one sender's log at one node; 0: 16, or twice what an entry "
@@ -196,7 +200,8 @@ void refuse_wrong_combinations(const OccOptions& o) {
     throw UserError(std::string("/protocol/phases/") + field, reason);
   };
   if (o.execution.lock && o.execution.primitive != Primitive::kRpc) {
-    refuse("execution/lock", "a READ cannot lock what it fetches; allowed: execution.primitive \"rpc\"");
+    refuse("execution/lock",
+           "a READ cannot lock what it fetches; allowed: false, or execution.primitive \"rpc\"");
   }
   if (o.execution.lock && o.validation.lock == LockKind::kCas) {
     refuse("validation/lock",

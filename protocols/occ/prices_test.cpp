@@ -109,6 +109,18 @@ TEST(Prices, AnEntryIsGoneOverOnceAndCopiedForEachOtherLog) {
   EXPECT_EQ((Bill{preset("drtmh"), writing({large(1), large(2)})}.of(0, Cost::kCopyBlock)), 3 * blocks(2));
 }
 
+/// As a message's are by whoever packs and serves it.
+TEST(Prices, RecordsOfTheOwnNodeAreCopiedLineByLine) {
+  const RecordId own = RecordId::make(kLarge, 0, 7);
+  Bill bill{preset("drtmh"), reading({own})};
+  const std::int64_t record = RecordLayout(bill.spec.tables[kLarge].value_b).image_b / kCacheLineBytes;
+  ASSERT_GT(record, 1);
+  EXPECT_EQ(bill.of(0, Cost::kCopyBlock), record);
+  bill.options.truncate_after = TruncateAfter::kCommitWithoutLogging;
+  std::swap(bill.attempt.reads, bill.attempt.writes);
+  EXPECT_EQ(bill.of(0, Cost::kCopyBlock), 2 * record) << "fetched, and installed";
+}
+
 /// Of a record longer than two lines the value is digested: as fetched, and as it is to be.
 TEST(Prices, DigestsOfLongRecordsAreGoneOver) {
   Bill bill{preset("drtmh"), reading({RecordId::make(1, 1, 7)})};

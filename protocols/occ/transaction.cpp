@@ -132,7 +132,7 @@ WaitGroup& Transaction::begin() {
   arena_used_ = 0;
   writes_ = false;
   reason_ = AbortReason::kNone;
-  phase_ps_ = {};
+  phase_ps_.fill(kNoPhase);
   locations_cached_ = locations_missed_ = 0;
   phase_ = Phase::kExecution;
   begin_ps_ = phase_start_ps_ = engine_.cpu_.now_ps();
@@ -191,7 +191,8 @@ std::uint64_t Transaction::owner() const {
 
 void Transaction::end_phase(Phase phase) {
   const std::int64_t now_ps = engine_.cpu_.now_ps();
-  phase_ps_[static_cast<std::size_t>(phase)] += now_ps - phase_start_ps_;
+  std::int64_t& phase_ps = phase_ps_[static_cast<std::size_t>(phase)];
+  phase_ps = std::max<std::int64_t>(phase_ps, 0) + now_ps - phase_start_ps_;
   phase_start_ps_ = now_ps;
   if (phase != Phase::kCommit) phase_ = static_cast<Phase>(static_cast<int>(phase) + 1);
 }
@@ -272,12 +273,12 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
   end_phase(Phase::kCommit);
-  // A real clock moves on while a phase finds nothing to do: who had no such phase took no time for it.
+  // Phases that found nothing to do.
   const bool logged =
       std::ranges::any_of(log_entries_, [](const LogEntry& entry) { return entry.kind != LogKind::kLock; });
-  if (!logged) phase_ps_[static_cast<std::size_t>(Phase::kLogging)] = 0;
-  if (!writes_) phase_ps_[static_cast<std::size_t>(Phase::kCommit)] = 0;
-  if (!writes_ && item_count_ == 1) phase_ps_[static_cast<std::size_t>(Phase::kValidation)] = 0;
+  if (!logged) phase_ps_[static_cast<std::size_t>(Phase::kLogging)] = kNoPhase;
+  if (!writes_) phase_ps_[static_cast<std::size_t>(Phase::kCommit)] = kNoPhase;
+  if (!writes_ && item_count_ == 1) phase_ps_[static_cast<std::size_t>(Phase::kValidation)] = kNoPhase;
   log_entries_.clear();
   for (Item& item : items()) item.locked = false;
   co_return true;

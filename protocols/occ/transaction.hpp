@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "protocols/attempts.hpp"
 #include "protocols/occ/engine.hpp"
 #include "protocols/occ/request_batch.hpp"
 #include "protocols/runtime/task.hpp"

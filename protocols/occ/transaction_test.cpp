@@ -100,11 +100,11 @@ TEST_P(TransactionTest, APhaseThatThereWasNotTookNoTime) {
   static_cast<FakeCpu&>(db.node(0).worker.cpu()).per_look_ps = 7;
   ASSERT_TRUE(run(0, {.reads = {remote}, .writes = {}, .seen = {}}).committed);
   EXPECT_GT(tx.phase_ps(Phase::kExecution), 0);
-  EXPECT_EQ(tx.phase_ps(Phase::kValidation), 0) << "one record's fetch is its own snapshot";
+  EXPECT_EQ(tx.phase_ps(Phase::kValidation), kNoPhase) << "one record's fetch is its own snapshot";
   ASSERT_TRUE(run(0, {.reads = all, .writes = {}, .seen = {}}).committed);
   EXPECT_GT(tx.phase_ps(Phase::kValidation), 0);
-  EXPECT_EQ(tx.phase_ps(Phase::kLogging), 0);
-  EXPECT_EQ(tx.phase_ps(Phase::kCommit), 0);
+  EXPECT_EQ(tx.phase_ps(Phase::kLogging), kNoPhase);
+  EXPECT_EQ(tx.phase_ps(Phase::kCommit), kNoPhase);
   ASSERT_TRUE(run(0, {.reads = {}, .writes = {remote}, .seen = {}}).committed);
   for (const Phase phase : {Phase::kExecution, Phase::kValidation, Phase::kLogging, Phase::kCommit})
     EXPECT_GT(tx.phase_ps(phase), 0) << to_string(phase);

@@ -12,6 +12,9 @@
 
 namespace verbtwin::protocols {
 
+/// What a bit takes a core, in cycles: these functions, in a loop over keys, on a recent Xeon (7.8 to 8.5).
+inline constexpr std::uint64_t kBloomBitCycles = 8;
+
 namespace detail {
 template <typename Visit>
 bool all_bloom_bits(std::uint32_t bits, std::uint32_t hashes, std::uint64_t key, const Visit& visit) {

@@ -49,7 +49,7 @@ RampClient::Item& RampClient::add_item(std::vector<Item>& items, std::size_t& co
 
 void RampClient::begin(const KeyGroup& group) {
   reason_ = RampAbort::kNone;
-  phase_ps_ = {};
+  phase_ps_.fill(kNoPhase);
   phase_start_ps_ = cpu_.now_ps();
   memory_begin_ps_ = cpu_.memory_now_ps();
   read_count_ = write_count_ = 0;
@@ -83,7 +83,8 @@ Task<bool> RampClient::run(const KeyGroup& group, std::int64_t since_ps) {
 
 void RampClient::end_phase(RampPhase phase) {
   const std::int64_t now_ps = cpu_.now_ps();
-  phase_ps_[static_cast<std::size_t>(phase)] += now_ps - phase_start_ps_;
+  std::int64_t& phase_ps = phase_ps_[static_cast<std::size_t>(phase)];
+  phase_ps = std::max<std::int64_t>(phase_ps, 0) + now_ps - phase_start_ps_;
   phase_start_ps_ = now_ps;
 }
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "protocols/attempts.hpp"
 #include "protocols/checks/ramp_history.hpp"
 #include "protocols/ramp/address_cache.hpp"
 #include "protocols/ramp/messages.hpp"
@@ -68,6 +69,7 @@ class RampClient {
     RampStatus status = RampStatus::kFound;
     std::uint64_t timestamp = 0;
     std::uint64_t last_commit = 0;
+    std::uint64_t needed = 0;  // kFast: the timestamp that a sibling names
     std::uint64_t written_digest = 0;
     std::span<const std::byte> metadata, value;
     std::byte* landing = nullptr;       // of a READ
@@ -85,7 +87,7 @@ class RampClient {
   bool take_reply(Item& item, bool first_round);
   Task<bool> first_round();
   std::size_t ask_again(WaitGroup& group);
-  void needed_by_siblings(const Item& item);
+  void find_needed_by_siblings();
   void needed_by_filters(const Item& item);
 
   // put_all.cpp
@@ -93,6 +95,7 @@ class RampClient {
   void choose_timestamp();
   std::uint32_t metadata_bytes() const;
   void fill_metadata(const Item& item, std::span<std::byte> metadata) const;
+  void make_filter();
   void prepare(Item& item, WaitGroup& group);
   Task<bool> prepare_all();
   Task<void> commit_all();
@@ -138,6 +141,7 @@ class RampClient {
   std::vector<Item> reads_, writes_;  // made once, used again
   std::size_t read_count_ = 0, write_count_ = 0;
   std::vector<std::byte> reply_bytes_;
+  std::vector<std::byte> filter_;      // kHybrid: of what this transaction writes
   std::vector<std::uint64_t> wanted_;  // timestamps, while they are gathered
   std::vector<Reply> acknowledgements_;
   RampHistory history_;

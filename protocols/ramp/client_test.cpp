@@ -146,6 +146,26 @@ TEST(RampServer, CopiesWhatItIsGivenAndOnceMoreToBeRead) {
   EXPECT_EQ(blocks(in_place()), 2 * kValue + kVersion);
 }
 
+/// Two keys that one transaction wrote, a third that an older one did: the third is looked for among the
+/// siblings, or in the filters, of the two.
+TEST(RampClient, GoesThroughWhatVersionsSayOfTheirSiblings) {
+  const auto cycles = [](RampOptions options, const KeyGroup& group) {
+    RampCluster cluster(options);
+    for (const std::uint64_t key : {1, 3}) cluster.put(key, timestamp(9), {key == 1 ? 3U : 1U});
+    cluster.put(5, timestamp(2));
+    cluster.cpu(0).prices() = {};
+    cluster.cpu(0).prices().cycle_ps = 1;
+    const std::int64_t begin_ps = cluster.cpu(0).now_ps();
+    EXPECT_TRUE(cluster.run(0, group));
+    return cluster.cpu(0).now_ps() - begin_ps;
+  };
+  EXPECT_EQ(cycles(with(RampAlgorithm::kFast), reading({1, 3, 5})), 2 * 4 + 2 * 3 * 2);
+  EXPECT_EQ(cycles(with(RampAlgorithm::kSmall), reading({1, 3, 5})), 0);
+  RampOptions hybrid = with(RampAlgorithm::kHybrid);
+  hybrid.bloom_hashes = 3;
+  EXPECT_EQ(cycles(hybrid, writing({2, 4})), 8 * 3 * 2);
+}
+
 class LockingClient : public testing::Test {
  protected:
   static RampOptions options(RampOptions::Deadlock deadlock) {

@@ -46,12 +46,17 @@ void RampClient::fill_metadata(const Item& item, std::span<std::byte> metadata) 
         metadata = put_head(metadata, static_cast<SiblingKey>(other.key));
     }
   } else {
-    std::ranges::fill(metadata, std::byte{0});
-    for (const Item& other : written) {
-      if (!engine_.options.sabotage.drop_siblings)
-        bloom_add(metadata, engine_.options.bloom_bits, engine_.options.bloom_hashes, other.key);
-    }
+    std::ranges::copy(filter_, metadata.begin());
   }
+}
+
+/// Of all that is written: every version carries the same.
+void RampClient::make_filter() {
+  const RampOptions& options = engine_.options;
+  filter_.assign(metadata_bytes(), std::byte{0});
+  if (options.sabotage.drop_siblings) return;
+  for (const Item& item : writes()) bloom_add(filter_, options.bloom_bits, options.bloom_hashes, item.key);
+  cpu_.charge_cycles(kBloomBitCycles * options.bloom_hashes * write_count_);
 }
 
 void RampClient::prepare(Item& item, WaitGroup& group) {
@@ -70,6 +75,7 @@ void RampClient::prepare(Item& item, WaitGroup& group) {
 
 Task<bool> RampClient::prepare_all() {
   WaitGroup group(worker_);
+  if (engine_.options.algorithm == RampAlgorithm::kHybrid) make_filter();
   for (Item& item : writes()) prepare(item, group);
   co_await group;
   if (group.status() != WcStatus::kSuccess) co_return fail(RampAbort::kVerbFailed);

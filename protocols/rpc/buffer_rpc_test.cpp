@@ -110,6 +110,25 @@ TEST_F(BufferRpcTest, AnAnswerMayComeLaterAndInAnotherOrder) {
   EXPECT_EQ(first.bytes->front(), std::byte{2});
 }
 
+/// Their answers then leave together.
+TEST_F(BufferRpcTest, ARoundTakesAllThatAPeerHasWritten) {
+  Answer first, second, third;
+  for (Answer* answer : {&first, &second, &third}) call(*answer, 8, std::byte{1});
+  client().flush();
+  const auto doorbells = [this] {
+    std::uint64_t sum = 0;
+    for (const FakeQueuePair* queue_pair : cluster_.fabric().connected_queue_pairs)
+      sum += queue_pair->doorbells;
+    return sum;
+  };
+  const std::uint64_t before = doorbells();
+  EXPECT_TRUE(server().poll());
+  server().flush();
+  EXPECT_EQ(doorbells(), before + 1);
+  EXPECT_TRUE(client().poll());
+  EXPECT_TRUE(first.bytes && second.bytes && third.bytes);
+}
+
 TEST_F(BufferRpcTest, HalfAMessageDoesNotCountAndATakenOneIsCleared) {
   Answer answer;
   call(answer, 100, std::byte{7});

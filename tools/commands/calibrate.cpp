@@ -125,13 +125,22 @@ bool write_report(const Calibration& c, const calibration::Evaluator& evaluator,
   }
   std::vector<const Experiment*> all;
   for (const Experiment& e : c.set.experiments) all.push_back(&e);
-  calibration::ReportInput input{&c.set, evaluator.evaluate(all, set), profiles, {}};
+  std::vector<std::vector<calibration::Prediction>> predictions;
+  {
+    FitLine line;
+    predictions = evaluator.evaluate(
+        all, set, [&line](int done, int of) { line.update("experiments' points", done, of, ""); });
+  }
+  calibration::ReportInput input{&c.set, std::move(predictions), profiles, {}};
   if (input.predictions.size() != all.size()) return false;
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
-  const fs::path former = c.directory / "REPORT.md";
-  std::string end_to_end = fs::exists(former) ? comparisons_of(scenarios::read_text(former)) : "";
-  if (replaced && !end_to_end.empty()) {
-    end_to_end.clear();
+  ReportAppendix end_to_end;
+  if (const fs::path page = c.directory / kReportPage; fs::exists(page))
+    end_to_end.page = comparisons_of(scenarios::read_text(page));
+  if (const fs::path file = c.directory / kReportFile; !end_to_end.page.empty() && fs::exists(file))
+    end_to_end.points = compared_values_of(scenarios::Document::read(file).root());
+  if (replaced && !end_to_end.page.empty()) {
+    end_to_end = {};
     print(
         "left out of the report: whole transactions beside published ones, which were of the former "
         "profiles.\n"

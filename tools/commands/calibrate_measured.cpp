@@ -128,7 +128,7 @@ int calibrate_measured(const MeasuredOptions& options) {
     write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
     write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));
   }
-  write_report_files(directory, std::move(input), "");
+  write_report_files(directory, std::move(input), {});
   if (!options.evaluate) {
     print(fmt::format(
         "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",

@@ -29,9 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kReportFile = "report.json";
-constexpr const char* kReportPage = "REPORT.md";
-
 std::string picture_of(const calibration::Experiment& experiment) {
   return fmt::format("plots/{}.svg", experiment.name);
 }
@@ -129,14 +126,19 @@ std::vector<std::string> report_files(const calibration::ExperimentSet& set) {
   return files;
 }
 
-void write_report_files(const fs::path& directory, calibration::ReportInput input,
-                        const std::string& appendix) {
-  input.pictures = draw_experiments(directory, input);
+std::string report_text(const json& points) {
   std::string list = "[\n";
-  for (const json& entry : calibration::report_json(input))
-    list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", entry.dump());
-  write_file_whole(directory / kReportFile, list + "\n]\n");
-  write_file_whole(directory / kReportPage, calibration::report_markdown(input) + appendix);
+  for (const json& point : points) list += fmt::format("{}  {}", list.size() > 2 ? ",\n" : "", point.dump());
+  return list + "\n]\n";
+}
+
+void write_report_files(const fs::path& directory, calibration::ReportInput input,
+                        const ReportAppendix& appendix) {
+  input.pictures = draw_experiments(directory, input);
+  json points = calibration::report_json(input);
+  points.insert(points.end(), appendix.points.begin(), appendix.points.end());
+  write_file_whole(directory / kReportFile, report_text(points));
+  write_file_whole(directory / kReportPage, calibration::report_markdown(input) + appendix.page);
   print(calibration::report_summary(input));
   print_written(directory / kReportPage);
 }

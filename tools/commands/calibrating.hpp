@@ -37,10 +37,10 @@ class FitLine {
   FitLine& operator=(const FitLine&) = delete;
 
   calibration::FitProgress progress();  // must not outlive the line
-
- private:
+  /// "what 3/17 more", with the time that is left.
   void update(const std::string& what, int done, int of, const std::string& more);
 
+ private:
   std::size_t width_columns_;
   bool shown_;
   std::string what_;
@@ -52,12 +52,23 @@ class FitLine {
 /// Where a signal ended the work: says so, and what is there of it; the exit code.
 int stopped(const StopSignals& signals, std::string_view what_is_there);
 
+inline constexpr const char* kReportFile = "report.json";
+inline constexpr const char* kReportPage = "REPORT.md";
 /// What write_report_files() writes of these experiments.
 std::vector<std::string> report_files(const calibration::ExperimentSet& set);
 
-/// Draws what has enough points into `directory`/plots and writes report.json and REPORT.md there, behind
-/// which `appendix` stands; prints the summary.
+/// report.json's text of such a list: a point a line.
+std::string report_text(const nlohmann::json& points);
+
+/// What stands in REPORT.md and report.json behind what a fit or an evaluation makes: comparisons.
+struct ReportAppendix {
+  std::string page{};
+  nlohmann::json points = nlohmann::json::array();
+};
+
+/// Draws what has enough points into `directory`/plots and writes report.json and REPORT.md there; prints the
+/// summary.
 void write_report_files(const std::filesystem::path& directory, calibration::ReportInput input,
-                        const std::string& appendix);
+                        const ReportAppendix& appendix);
 
 }  // namespace verbtwin::tools

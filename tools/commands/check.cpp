@@ -98,7 +98,8 @@ void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
   add_scenario_options(*command, options->scenario, options->overrides);
-  command->add_flag("--json", options->json, "Print the whole scenario with every default filled in");
+  command->add_flag("--json", options->json,
+                    "Print the whole scenario, of a sweep its first point's, with every default filled in");
   command->footer(
       "Example:\n"
       "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");

@@ -14,6 +14,7 @@
 #include "calibration/profile_file.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
+#include "tools/commands/calibrating.hpp"
 #include "tools/commands/commands.hpp"
 #include "tools/compare/comparison.hpp"
 #include "tools/compare/factors.hpp"
@@ -28,11 +29,11 @@ namespace verbtwin::tools {
 
 namespace {
 
-constexpr const char* kReportPage = "REPORT.md";
-
-std::string read_report(const std::filesystem::path& file) {
+/// What `read` makes of one of the report's files.
+template <typename Read>
+auto read_report(const std::filesystem::path& file, const Read& read) {
   try {
-    return scenarios::read_text(file);
+    return read(file);
   } catch (const UserError& error) {
     throw UserError("",
                     fmt::format("{}; `verbtwin calibrate --published --evaluate` makes it", error.what()));
@@ -94,10 +95,11 @@ int compare(const std::string& given, bool report) {
   std::error_code ignored;  // what is no directory is read, and refused in words there
   if (std::filesystem::is_directory(file, ignored)) file /= "points.csv";
   const std::filesystem::path calibration = calibration::profile_directory().parent_path();
-  const std::filesystem::path page = calibration / kReportPage;
+  const std::filesystem::path page = calibration / kReportPage, list = calibration / kReportFile;
   std::optional<OutputDirectory> directory;  // another one's comparison would be lost
   if (report)
-    directory.emplace(calibration, std::vector<std::string>{kReportPage}, std::vector<InputFile>{}, "");
+    directory.emplace(calibration, std::vector<std::string>{kReportPage, kReportFile},
+                      std::vector<InputFile>{}, "");
   const calibration::CsvTable points = read_points(file);
   Comparison comparison = compare_table(points);
   comparison.text += render_point_warnings(points);
@@ -107,7 +109,11 @@ int compare(const std::string& given, bool report) {
       draw_and_say(comparison.panels, report ? calibration / picture : file.parent_path() / "published.svg");
   if (report) {
     const std::string text = drawn ? with_picture(comparison, picture) : comparison.text;
-    write_file_whole(page, with_comparison(read_report(page), comparison.title, text));
+    const nlohmann::json values =
+        read_report(list, [](const auto& path) { return scenarios::Document::read(path).root(); });
+    const std::string all = read_report(page, [](const auto& path) { return scenarios::read_text(path); });
+    write_file_whole(list, report_text(with_compared_values(values, comparison)));
+    write_file_whole(page, with_comparison(all, comparison.title, text));
     print_written(page);
   }
   return kExitDone;
@@ -123,7 +129,7 @@ void add_compare_published_command(CLI::App& app, int& exit_code) {
   command->add_option("POINTS", *file, "A sweep's points.csv, or the directory that holds it")
       ->required()
       ->type_name("FILE");
-  command->add_flag("--report", *report, "Also put it into calibration/REPORT.md");
+  command->add_flag("--report", *report, "Also put it into calibration/REPORT.md and report.json");
   command->footer(
       "Example:\n"
       "  verbtwin run scenarios/osdi18/fig14-smallbank.json --out out/fig14\n"

@@ -266,6 +266,7 @@ class SweepOutput {
     if (options_.json) {
       nlohmann::json all = {{"format", "verbtwin-sweep"},
                             {"version", 1},
+                            {"partial", !partial_text(rows_, points_.size()).empty()},
                             {"settings", nlohmann::json::array()},
                             {"points", nlohmann::json::array()}};
       for (const auto& [path, value] : points_.front().settings) all["settings"].push_back(path);

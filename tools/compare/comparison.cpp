@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
@@ -16,6 +17,7 @@ namespace verbtwin::tools {
 
 namespace {
 
+using nlohmann::json;
 using Pairs = std::vector<PairedPoint>;
 
 std::string render_points(const Pairs& pairs) {
@@ -259,6 +261,19 @@ bool is_scale_out(const std::vector<SimulatedPoint>& points) {
       points, [&](const SimulatedPoint& point) { return point.machines != points.front().machines; });
 }
 
+std::vector<ComparedValue> values_of(const std::vector<PairedPoint>& pairs, bool over_machines) {
+  std::vector<ComparedValue> values;
+  for (const auto& [published, simulated] : pairs) {
+    const std::string x = std::to_string(over_machines ? simulated.machines : simulated.coroutines);
+    values.push_back({fmt::format("{}, M/s per machine", published.protocol), x, published.per_machine_mtps,
+                      simulated.per_machine_mtps});
+    if (published.latency_p50_us > 0)
+      values.push_back({fmt::format("{}, p50 us", published.protocol), x, published.latency_p50_us,
+                        simulated.latency_p50_us});
+  }
+  return values;
+}
+
 /// What of its protocols the sweep sets beside their names, "" where nothing.
 std::string render_settings(const calibration::CsvTable& table) {
   std::map<std::string, std::vector<std::string>> protocols_with;  // by what is set
@@ -325,7 +340,7 @@ Comparison compare_curves(const calibration::CsvTable& table) {
   return {title,
           render_comparison(title, pairs) + render_settings(table) + render_left_out(left_out) +
               render_violated(simulated),
-          comparison_panels(title, pairs, scale_out)};
+          comparison_panels(title, pairs, scale_out), values_of(pairs, scale_out)};
 }
 
 namespace {
@@ -333,6 +348,7 @@ constexpr std::string_view kEndToEnd = "\n# End to end\n";
 constexpr std::string_view kEndToEndNote =
     "\nWhole transactions on these profiles beside published ones: compared, never fitted "
     "(`verbtwin compare-published --report`). A fit\nof the profiles removes this part.\n";
+constexpr const char* kValidation = "validation";
 }  // namespace
 
 std::string comparisons_of(const std::string& report) {
@@ -350,6 +366,33 @@ std::string with_comparison(const std::string& report, const std::string& title,
   std::size_t next = text.find("\n## ", former + 1);
   if (next == std::string::npos) next = text.size();
   return text.substr(0, former + 1) + comparison + text.substr(next);
+}
+
+json with_compared_values(const json& report, const Comparison& comparison) {
+  json all = json::array();
+  for (const json& row : report) {
+    const bool former = row.is_object() && row.value("set", json()) == kValidation &&
+                        row.value("experiment", json()) == comparison.title;
+    if (!former) all.push_back(row);
+  }
+  for (const ComparedValue& value : comparison.values) {
+    all.push_back({{"set", kValidation},
+                   {"experiment", comparison.title},
+                   {"series", value.series},
+                   {"x", value.x},
+                   {"published", value.published},
+                   {"simulated", value.simulated},
+                   {"error", std::round((value.simulated / value.published - 1) * 1e4) / 1e4}});
+  }
+  return all;
+}
+
+json compared_values_of(const json& report) {
+  json values = json::array();
+  for (const json& row : report) {
+    if (row.is_object() && row.value("set", json()) == kValidation) values.push_back(row);
+  }
+  return values;
 }
 
 }  // namespace verbtwin::tools

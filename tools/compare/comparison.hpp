@@ -4,6 +4,7 @@
 // Pure functions; callable from any thread.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -69,11 +70,17 @@ std::string render_comparison(const std::string& title, const std::vector<Paired
 std::vector<Panel> comparison_panels(const std::string& title, const std::vector<PairedPoint>& pairs,
                                      bool over_machines);
 
+struct ComparedValue {
+  std::string series, x;
+  double published = 0, simulated = 0;
+};
+
 /// One section of the report.
 struct Comparison {
   std::string title;
   std::string text;  // Markdown that begins with the title
   std::vector<Panel> panels;
+  std::vector<ComparedValue> values;  // that the text has beside each other
 };
 
 /// Figures 12 and 14: of a sweep over machines, or over systems and coroutines. Throws UserError where none
@@ -86,5 +93,11 @@ std::string with_comparison(const std::string& report, const std::string& title,
                             const std::string& comparison);
 /// That part of a report, or nothing.
 std::string comparisons_of(const std::string& report);
+
+/// `report` (calibration/report.json) with the comparison's values, as "set": "validation" and with its title
+/// as their experiment, in place of earlier ones.
+nlohmann::json with_compared_values(const nlohmann::json& report, const Comparison& comparison);
+/// Those values of a report, of all comparisons.
+nlohmann::json compared_values_of(const nlohmann::json& report);
 
 }  // namespace verbtwin::tools

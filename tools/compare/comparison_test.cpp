@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
@@ -70,6 +71,29 @@ TEST(Comparison, AReportHasOneOfEachTitle) {
   EXPECT_THAT(with, Not(HasSubstr("first")));
   EXPECT_THAT(with, testing::EndsWith("## A\n\nsecond\n\n## B\n\nother\n"));
   EXPECT_EQ(report + comparisons_of(with), with);
+}
+
+TEST(Comparison, AReportsListHasTheValuesOfEachTitleOnce) {
+  using nlohmann::json;
+  const json fitted = {{"set", "train"}, {"experiment", "A"}, {"x", 1}};
+  Comparison a{"A", "", {}, {{"farm", "8", 2, 3}, {"farm", "16", 4, 3}}};
+  const Comparison b{"B", "", {}, {{"drtmh", "8", 1, 1}}};
+  json report = with_compared_values(with_compared_values(json::array({fitted}), a), b);
+  ASSERT_EQ(report.size(), 4U);
+  EXPECT_EQ(report[0], fitted);
+  EXPECT_EQ(report[1], json({{"set", "validation"},
+                             {"experiment", "A"},
+                             {"series", "farm"},
+                             {"x", "8"},
+                             {"published", 2.0},
+                             {"simulated", 3.0},
+                             {"error", 0.5}}));
+  a.values.pop_back();
+  report = with_compared_values(report, a);
+  ASSERT_EQ(report.size(), 3U);
+  EXPECT_EQ(report[0], fitted) << "an experiment of the fit with this title is another";
+  EXPECT_EQ(compared_values_of(report).size(), 2U);
+  EXPECT_EQ(compared_values_of(json::array({1, "x", json::object()})), json::array()) << "by hand";
 }
 
 TEST(Comparison, ThePublishedFilesAreRead) {

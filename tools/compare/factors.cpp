@@ -104,12 +104,18 @@ std::vector<PairedFactor> pair_factors(const std::vector<calibration::PublishedF
   return pairs;
 }
 
+namespace {
+double by_base(const PairedFactor& pair, const std::vector<PairedFactor>& pairs) {
+  return pair.per_machine_mtps / pairs.front().per_machine_mtps;
+}
+}  // namespace
+
 std::string render_factors(const std::string& title, const std::vector<PairedFactor>& pairs) {
   std::string rows;
   int steps = 0, right = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const PairedFactor& pair = pairs[i];
-    const double ratio = pair.per_machine_mtps / pairs.front().per_machine_mtps;
+    const double ratio = by_base(pair, pairs);
     std::string gains = "- | -";
     if (i > 0) {
       const PairedFactor& before = pairs[i - 1];
@@ -136,8 +142,7 @@ namespace {
 std::vector<Panel> factor_panels(const std::string& title, const std::vector<PairedFactor>& pairs) {
   Panel panel{title, "", "throughput by the base's", {}, {}};
   for (const PairedFactor& pair : pairs)
-    add_bars(panel, pair.published.step, pair.published.ratio,
-             pair.per_machine_mtps / pairs.front().per_machine_mtps);
+    add_bars(panel, pair.published.step, pair.published.ratio, by_base(pair, pairs));
   return {panel};
 }
 }  // namespace
@@ -145,8 +150,11 @@ std::vector<Panel> factor_panels(const std::string& title, const std::vector<Pai
 Comparison compare_factors(const CsvTable& table) {
   const std::string title = "OSDI 2018, figure 13(a): TPC-C new-order, one optimisation after another";
   const std::vector<PairedFactor> pairs = pair_factors(calibration::published_factors(), table);
+  std::vector<ComparedValue> values;
+  for (const PairedFactor& pair : pairs)
+    values.push_back({"by the base", pair.published.step, pair.published.ratio, by_base(pair, pairs)});
   return {title, render_factors(title, pairs) + render_left_out(of_other_clusters(simulated_points(table))),
-          factor_panels(title, pairs)};
+          factor_panels(title, pairs), std::move(values)};
 }
 
 }  // namespace verbtwin::tools

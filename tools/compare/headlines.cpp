@@ -27,7 +27,7 @@ enum class Measure : std::uint8_t { kRate, kMeanLatency };
 
 struct Stated {
   const char* begins;  // the figure's text does
-  std::size_t part;    // of "5.78 / 12.06 / 14.76"
+  std::size_t part;    // of "1 / 2 / 3"
   const char* what;
   const char* sweep;  // its name
   Measure measure;
@@ -165,6 +165,7 @@ Comparison compare_headlines(const CsvTable& table) {
   const std::string name = sweep_name(table);
   const std::string title = "Stated in the text: " + name;
   std::string rows, missing;
+  std::vector<ComparedValue> values;
   Panel panel{title, "", "simulated / published", {}, {}};
   Curve bars{"simulated / published", {}, 0, false};
   for (const Stated& stated : stated_figures()) {
@@ -178,6 +179,7 @@ Comparison compare_headlines(const CsvTable& table) {
     }
     rows += fmt::format("| {} | {} | {:.3g} {} | {:.3g} | {} |\n", stated.what, headline.source,
                         headline.value, headline.unit, *value, percent_off(*value, headline.value));
+    values.push_back({stated.what, headline.source, headline.value, *value});
     panel.categories.emplace_back(stated.what);
     bars.points.emplace_back(static_cast<double>(bars.points.size()), *value / headline.value);
   }
@@ -191,7 +193,8 @@ Comparison compare_headlines(const CsvTable& table) {
       title,
       fmt::format("## {}\n\n| figure | source | published | simulated | error |\n|---|---|---|---|---|\n{}{}",
                   title, rows, missing.empty() ? "" : "\nNot in this sweep:\n" + missing),
-      {panel}};
+      {panel},
+      std::move(values)};
 }
 
 }  // namespace verbtwin::tools

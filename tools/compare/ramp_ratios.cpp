@@ -34,6 +34,12 @@ constexpr std::array kStated = {
            kRampOnEthernet},
 };
 
+struct StatedRatio {
+  calibration::PublishedRatio published;
+  std::string workload;
+  double simulated = 0;
+};
+
 std::string cell_or(const CsvTable& table, const CsvRow& row, const char* column, const char* otherwise) {
   return table.has_column(column) ? table.cell(row, column) : otherwise;
 }
@@ -71,9 +77,10 @@ std::string workload_of(const CsvTable& table, const CsvRow& row) {
   return text;
 }
 
-std::string render_stated(const std::vector<calibration::PublishedRatio>& published,
-                          const std::vector<RampGroup>& groups) {
-  std::string rows;
+/// The ratios that groups have the systems and the workload of.
+std::vector<StatedRatio> stated_ratios(const std::vector<calibration::PublishedRatio>& published,
+                                       const std::vector<RampGroup>& groups) {
+  std::vector<StatedRatio> ratios;
   for (const calibration::PublishedRatio& ratio : published) {
     const auto stated = std::ranges::find_if(
         kStated, [&](const Stated& one) { return ratio.experiment.starts_with(one.begins); });
@@ -81,11 +88,18 @@ std::string render_stated(const std::vector<calibration::PublishedRatio>& publis
     for (const RampGroup& group : groups) {
       const double faster = group.per_s[stated->faster], slower = group.per_s[stated->slower];
       if (!group.workload.starts_with(stated->workload) || group.read_share != stated->read_share) continue;
-      if (faster <= 0 || slower <= 0) continue;
-      rows += fmt::format("| {} | {} | {:.2f} | {:.2f} | {}{} |\n", ratio.experiment, group.workload,
-                          ratio.ratio, faster / slower, percent_off(faster / slower, ratio.ratio),
-                          ratio.may_be_fitted ? " (train set)" : "");
+      if (faster > 0 && slower > 0) ratios.push_back({ratio, group.workload, faster / slower});
     }
+  }
+  return ratios;
+}
+
+std::string render_stated(const std::vector<StatedRatio>& ratios) {
+  std::string rows;
+  for (const auto& [published, workload, simulated] : ratios) {
+    rows += fmt::format("| {} | {} | {:.2f} | {:.2f} | {}{} |\n", published.experiment, workload,
+                        published.ratio, simulated, percent_off(simulated, published.ratio),
+                        published.may_be_fitted ? " (train set)" : "");
   }
   if (rows.empty()) return "";
   return "| ratio | simulated with | published | simulated | error |\n|---|---|---|---|---|\n" + rows + "\n";
@@ -186,8 +200,8 @@ std::vector<RampGroup> ramp_groups(const CsvTable& table) {
 
 std::string render_ramp(const std::string& title, const std::vector<calibration::PublishedRatio>& published,
                         const std::vector<RampGroup>& groups) {
-  return fmt::format("## {}\n\n{}{}{}", title, render_stated(published, groups), render_order(groups),
-                     render_groups(groups));
+  return fmt::format("## {}\n\n{}{}{}", title, render_stated(stated_ratios(published, groups)),
+                     render_order(groups), render_groups(groups));
 }
 
 namespace {
@@ -208,8 +222,11 @@ std::vector<Panel> ramp_panels(const std::string& title, const std::vector<RampG
 Comparison compare_ramp(const CsvTable& table) {
   const std::string title = "RAMP over RDMA: " + table.cell(table.rows().front(), "name");
   const std::vector<RampGroup> groups = ramp_groups(table);
-  return {title, render_ramp(title, calibration::published_ramp_ratios(), groups),
-          ramp_panels(title, groups)};
+  const std::vector<calibration::PublishedRatio> published = calibration::published_ramp_ratios();
+  std::vector<ComparedValue> values;
+  for (const auto& [ratio, workload, simulated] : stated_ratios(published, groups))
+    if (!ratio.may_be_fitted) values.push_back({ratio.experiment, workload, ratio.ratio, simulated});
+  return {title, render_ramp(title, published, groups), ramp_panels(title, groups), std::move(values)};
 }
 
 }  // namespace verbtwin::tools

@@ -235,8 +235,8 @@ void RankRun::wait_for(const std::string& phase, std::chrono::milliseconds limit
       deadline = std::min(deadline, Clock::now() + kDrainTimeout);
     }
     if (control_.progress) {
-      control_.progress(static_cast<double>(ports_.front()->cpu().now_ps()) / 1e6,
-                        scenario_.run.warmup_us + scenario_.run.measure_us, drivers_->finished_ever());
+      control_.progress(static_cast<double>(ports_.front()->cpu().now_ps()) / 1e6, scenario_.run.length_us(),
+                        drivers_->finished_ever());
     }
     if (Clock::now() >= deadline) {
       throw std::runtime_error(fmt::format("{} took longer than it may: {}", phase, what_is_left()));

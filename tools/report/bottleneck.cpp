@@ -63,6 +63,8 @@ constexpr Limit kLimits[] = {
      "spread the words that are locked most over low address bits, or lock them by RPC"},
 };
 
+constexpr double kFull = 0.9;
+
 /// "97.0 % in use on the servers".
 std::string use_of(const nlohmann::json& bottleneck) {
   const std::string role = bottleneck.value("role", "");
@@ -129,7 +131,12 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
     return fmt::format("{} is the limit ({}).", resource.empty() ? "Something unnamed" : resource,
                        use_of_limit(bottleneck));
   }
-  return fmt::format("{} ({}): to go faster, {}.", limit->what, use_of_limit(bottleneck), limit->remedy);
+  // Cores wait for round trips too while they are not full.
+  const bool nearly = resource == "core" && bottleneck.value("utilization", 1.0) < kFull;
+  return fmt::format("{} ({}): to go faster, {}.{}", limit->what, use_of_limit(bottleneck), limit->remedy,
+                     !nearly                   ? ""
+                     : workload == "primitive" ? " More requests outstanding may help as well."
+                                               : " More coroutines may help as well.");
 }
 
 }  // namespace verbtwin::tools

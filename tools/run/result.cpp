@@ -82,7 +82,7 @@ json phases_json(const TransactionsInput& input, Of&& of) {
   json phases = json::object();
   for (std::size_t phase = 0; phase < input.names->phases.size(); ++phase) {
     Samples all = gather(input, [&](const protocols::TransactionSample& sample) {
-      return of(sample) && sample.phase_ps[phase] > 0 ? sample.phase_ps[phase] : -1;
+      return of(sample) ? sample.phase_ps[phase] : protocols::kNoPhase;
     });
     phases[std::string(input.names->phases[phase])] = {
         {"count", all.size()}, {"p50_us", quantile_us(all, 500)}, {"mean_us", mean_us(all)}};

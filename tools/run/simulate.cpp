@@ -193,8 +193,8 @@ class Simulation {
   }
 
   void report_progress() {
-    control_.progress(static_cast<double>(cluster_.calendar().now_ps()) / 1e6,
-                      scenario_.run.warmup_us + scenario_.run.measure_us, finished_ever());
+    control_.progress(static_cast<double>(cluster_.calendar().now_ps()) / 1e6, scenario_.run.length_us(),
+                      finished_ever());
   }
 
   /// Lets what is in flight finish: the checks need a quiet cluster. Not for ever: transactions may keep

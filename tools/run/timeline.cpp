@@ -154,7 +154,7 @@ void Timeline::write_transaction(const Worker& worker, const protocols::EndedAtt
     std::int64_t at_ps = attempt.begin_ps;
     for (const auto& [name, ps] : attempt.phases) {
       if (ps > 0) both(name, at_ps, at_ps + ps);
-      at_ps += ps;
+      at_ps += std::max<std::int64_t>(ps, 0);
     }
     if (!attempt.failed_in.empty()) both(attempt.failed_in, at_ps, attempt.end_ps);
     event("e", kTransaction, id, "attempt", worker, attempt.end_ps);

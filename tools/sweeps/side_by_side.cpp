@@ -76,10 +76,6 @@ std::string run_point(const scenarios::Scenario& scenario, PointState& state, co
   }
 }
 
-double length_us(const scenarios::Scenario& scenario) {
-  return scenario.run.warmup_us + scenario.run.measure_us;
-}
-
 }  // namespace
 
 void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs,
@@ -88,7 +84,7 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   Shared shared(points.size());
   std::optional<Progress> progress;
   double total_us = 0;
-  for (const auto& point : points) total_us += length_us(point.scenario);
+  for (const auto& point : points) total_us += point.scenario.run.length_us();
   const auto watch = [&] {
     if (stop) shared.stop() = true;
     if (!show_progress) return true;
@@ -106,7 +102,7 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   std::size_t reported = 0;
   bool failed = false;
   const auto end = [&](std::size_t number, const calibration::ForkedResult& result) {
-    shared.point(number).simulated_us = length_us(points[number].scenario);
+    shared.point(number).simulated_us = points[number].scenario.run.length_us();
     if (!result.error.empty()) {
       failed = true;
       shared.stop() = true;

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <optional>
 #include <stdexcept>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
@@ -34,6 +35,21 @@ nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, con
   }
 }
 
+void open_line(bool may_show, std::optional<Progress>& line) {
+  if (may_show && is_terminal(STDERR_FILENO))
+    line.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
+}
+
+nlohmann::json run_with(const RunControl& control, const scenarios::Scenario& scenario,
+                        const RankFlags& flags) {
+  try {
+    if (scenario.backend == "sim") return simulate(scenario, control);
+    return run_on_ibverbs(scenario, complete_rank(flags, scenario.cluster.nodes), control);
+  } catch (const UserError& error) {
+    throw UserError("", scenarios::describe(scenario, error));
+  }
+}
+
 }  // namespace
 
 nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags& flags,
@@ -41,19 +57,14 @@ nlohmann::json run_watched(const scenarios::Scenario& scenario, const RankFlags&
   RunControl control;
   control.stop = &signals.stop();
   control.trace = trace;
-  std::optional<Progress> progress;
-  if (may_show && is_terminal(STDERR_FILENO)) {
-    progress.emplace(stderr, style_of_stream(STDERR_FILENO).width_columns);
-    control.progress = [&progress](double simulated_us, double total_us, std::uint64_t committed) {
-      progress->update(simulated_us, total_us, committed);
+  std::optional<Progress> line;
+  open_line(may_show, line);
+  if (line) {
+    control.progress = [&line](double simulated_us, double total_us, std::uint64_t committed) {
+      line->update(simulated_us, total_us, committed);
     };
   }
-  try {
-    if (scenario.backend == "sim") return simulate(scenario, control);
-    return run_on_ibverbs(scenario, complete_rank(flags, scenario.cluster.nodes), control);
-  } catch (const UserError& error) {
-    throw UserError("", scenarios::describe(scenario, error));
-  }
+  return run_with(control, scenario, flags);
 }
 
 void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlags& flags, int jobs,
@@ -68,11 +79,27 @@ void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlag
     run_side_by_side(points, jobs, signals.stop(), may_show && is_terminal(STDERR_FILENO), finished);
     return;
   }
+  std::optional<Progress> line;
+  open_line(may_show, line);
+  double before_us = 0, total_us = 0;  // of the points before, and of all
+  std::uint64_t before = 0, committed_now = 0;
+  for (const auto& point : points) total_us += point.scenario.run.length_us();
+  RunControl control;
+  control.stop = &signals.stop();
+  if (line) {
+    control.progress = [&](double simulated_us, double, std::uint64_t committed) {
+      committed_now = committed;
+      line->update(before_us + simulated_us, total_us, before + committed);
+    };
+  }
   try {
     for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
       nlohmann::json result =
-          named(i, points[i], [&] { return run_watched(points[i].scenario, flags, signals, may_show); });
+          named(i, points[i], [&] { return run_with(control, points[i].scenario, flags); });
+      before_us += points[i].scenario.run.length_us();
+      before += std::exchange(committed_now, 0);
       const bool stopped = result.is_object() && result.value("partial", false);
+      if (line) line->erase();  // it is somebody else's now
       finished(i, std::move(result));
       if (stopped) return;  // by a signal that another rank may have had alone
     }

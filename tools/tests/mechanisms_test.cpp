@@ -171,6 +171,24 @@ TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
   EXPECT_NEAR(step(xeon), 1, 0.005);
 }
 
+/// In the published sweep, where all machines WRITE: what is too long for the first block is fetched.
+TEST(Mechanism, AWriteOf32BThatIsNotInlineHasItsPayloadFetched) {
+  const auto step = [](const NicProfile& nic) {
+    const auto writes = [&](int payload_b, bool is_inline) {
+      return rate(
+          nic, host("xeon-e5-2650v4"),
+          {"cluster.nodes=3", "cluster.threads=12", "cluster.nics_per_node=1", "cluster.qps_per_peer=8",
+           "workload.verb=write", "workload.outstanding=16", fmt::format("workload.inline={}", is_inline),
+           fmt::format("workload.payload_b={}", payload_b), "run.warmup_us=45", "run.measure_us=90"});
+    };
+    return writes(16, true) / writes(32, false);
+  };
+  NicProfile connectx4 = nic("connectx-4");
+  EXPECT_GT(step(connectx4), 1.05);
+  connectx4.send_fetch_ns = connectx4.send_fetch_block_ns = 0;
+  EXPECT_NEAR(step(connectx4), 1, 0.02);
+}
+
 /// What one machine takes from many.
 double taken(const NicProfile& nic, int machines, const std::vector<std::string>& overrides) {
   std::vector<std::string> all = {"workload.pattern=many_to_one", "workload.inline=true",
