@@ -20,8 +20,10 @@ using Predictions = std::vector<Prediction>;
 
 constexpr double kFarOff = 0.2;
 
+constexpr const char* kMeasured = "measured";
+
 const char* reference_of(const ReportInput& input) {
-  return input.reference == Reference::kPublished ? "published" : "measured";
+  return input.reference == Reference::kPublished ? "published" : kMeasured;
 }
 
 double error_of(const Point& point, const Prediction& prediction) {
@@ -225,21 +227,27 @@ Errors overall(const ReportInput& input) {
 
 }  // namespace
 
+json report_json(const ReportRow& row) {
+  const std::optional<double> number = number_of(row.x);
+  const double simulated = shown(row.simulated);
+  return {{"set", row.set},
+          {"experiment", row.experiment},
+          {"series", row.series},
+          {"x", number ? json(*number) : json(row.x)},
+          {row.set == kMeasured ? kMeasured : "published", row.reference},
+          {"simulated", simulated},
+          {"error", std::round((simulated / row.reference - 1) * 1e4) / 1e4}};
+}
+
 json report_json(const ReportInput& input) {
   json all = json::array();
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
     const Experiment& experiment = input.set->experiments[e];
     for (std::size_t p = 0; p < experiment.points.size(); ++p) {
       const Point& point = experiment.points[p];
-      const std::optional<double> number = number_of(point.x);
-      const double simulated = shown(input.predictions[e][p].value);
-      all.push_back({{"set", input.reference == Reference::kPublished ? "train" : "measured"},
-                     {"experiment", experiment.name},
-                     {"series", point.series},
-                     {"x", number ? json(*number) : json(point.x)},
-                     {reference_of(input), point.published},
-                     {"simulated", simulated},
-                     {"error", std::round((simulated / point.published - 1) * 1e4) / 1e4}});
+      all.push_back(
+          report_json({input.reference == Reference::kPublished ? "train" : kMeasured, experiment.name,
+                       point.series, point.x, point.published, input.predictions[e][p].value}));
     }
   }
   return all;

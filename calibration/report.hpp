@@ -25,8 +25,14 @@ struct ReportInput {
   std::string note{};  // what has to be known of all of it: a sentence, or nothing
 };
 
-/// [{"set", "experiment", "series", "x", "published", "simulated", "error"}]: error is simulated / published
-/// - 1. Of a measurement, "set" and the key of its value are "measured".
+struct ReportRow {
+  std::string set, experiment, series, x;
+  double reference = 0, simulated = 0;
+};
+/// {"set", "experiment", "series", "x", "published", "simulated", "error"}: x is a number where it reads as
+/// one, error is simulated / published - 1. Of a measurement, "set" and the key of its value are "measured".
+nlohmann::json report_json(const ReportRow& row);
+/// The list of these for all points.
 nlohmann::json report_json(const ReportInput& input);
 
 /// The same for people: misfit per experiment, shapes, bottlenecks, points, parameters.

@@ -136,7 +136,6 @@ class OccEngine final : public PolledMemory {
   void store_log_entry(std::byte* at, std::span<const std::byte> entry);
 
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.
-  static constexpr int kPollBatch = 16;  // records of a peer a round, and answers: as completions
   struct PolledLog {
     LogReader reader;
     std::uint32_t answers = 0;                // given so far

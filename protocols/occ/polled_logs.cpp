@@ -22,9 +22,9 @@ bool OccEngine::poll_memory() {
     cpu_.charge(Cost::kPollSlot, empty);
     const std::unique_ptr<RemoteLog>* made = logs_.find(static_cast<std::uint32_t>(node));
     const RemoteLog* log = made == nullptr ? nullptr : made->get();  // who is resumed may make others
-    int records = 0, answers = 0;
-    while (records < kPollBatch && take_record(node)) ++records;
-    while (answers < kPollBatch && log != nullptr && !log->lock_records.empty() && take_answer(node))
+    std::size_t records = 0, answers = 0;
+    while (records < Worker::kPollBatch && take_record(node)) ++records;
+    while (answers < Worker::kPollBatch && log != nullptr && !log->lock_records.empty() && take_answer(node))
       ++answers;
     if (records + answers == 0) continue;
     any = true;

@@ -124,7 +124,7 @@ void BufferRpc::send(int node, std::uint32_t number) {
 bool BufferRpc::poll() {
   bool any = false;
   for (const int node : speakers_) {
-    for (int messages = 0; messages < kPollBatch && take(node); ++messages) any = true;
+    for (std::size_t messages = 0; messages < Worker::kPollBatch && take(node); ++messages) any = true;
   }
   return any;
 }

@@ -62,7 +62,6 @@ class BufferRpc final : public Rpc {
   Peer& peer(int node) { return peers_[static_cast<std::size_t>(node)]; }
   std::span<std::byte> append(int node, std::uint8_t handler, std::uint8_t flags, std::uint16_t slot,
                               std::size_t bytes);
-  static constexpr int kPollBatch = 16;  // messages of a peer a round: as completions
   bool take(int node);
   void serve(int node, const Message& message, std::span<const std::byte> body);
   void send(int node, std::uint32_t number);

@@ -241,13 +241,15 @@ class Worker final : public Steppable {
     coroutine.resume();
   }
 
+  /// Completions that a round takes of a queue at most, and messages or records of a polled ring.
+  static constexpr std::size_t kPollBatch = 16;
+
   // wr_id: kind in the low 3 bits, a pointer or a number above it.
   enum class WrKind : std::uint64_t { kOneSided = 0, kRecv = 1, kDatagram = 2 };
 
  private:
   static constexpr std::uint16_t kSignalInterval = 32;    // unsignalled requests in a row at most
   static constexpr std::uint32_t kSignalsPerChannel = 8;  // not polled yet; a send queue has room for fewer
-  static constexpr std::size_t kPollBatch = 16;
 
   /// What a full send queue did not take. An inline request's bytes are kept with it: whoever staged it uses
   /// their buffer again as soon as ring() returns.

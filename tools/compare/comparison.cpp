@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "backend/user_error.hpp"
+#include "calibration/report.hpp"
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
 
@@ -376,13 +377,8 @@ json with_compared_values(const json& report, const Comparison& comparison) {
     if (!former) all.push_back(row);
   }
   for (const ComparedValue& value : comparison.values) {
-    all.push_back({{"set", kValidation},
-                   {"experiment", comparison.title},
-                   {"series", value.series},
-                   {"x", value.x},
-                   {"published", value.published},
-                   {"simulated", value.simulated},
-                   {"error", std::round((value.simulated / value.published - 1) * 1e4) / 1e4}});
+    all.push_back(calibration::report_json(
+        {kValidation, comparison.title, value.series, value.x, value.published, value.simulated}));
   }
   return all;
 }

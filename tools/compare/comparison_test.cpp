@@ -84,7 +84,7 @@ TEST(Comparison, AReportsListHasTheValuesOfEachTitleOnce) {
   EXPECT_EQ(report[1], json({{"set", "validation"},
                              {"experiment", "A"},
                              {"series", "farm"},
-                             {"x", "8"},
+                             {"x", 8.0},
                              {"published", 2.0},
                              {"simulated", 3.0},
                              {"error", 0.5}}));

@@ -61,8 +61,9 @@ std::vector<NamedPort> named_ports(std::string_view devices, int port) {
     const std::size_t end = std::min(devices.find(',', begin), devices.size());
     const std::string_view name = devices.substr(begin, end - begin);
     const std::size_t colon = name.find(':');
-    const auto own = colon == std::string_view::npos ? port : number(name.substr(colon + 1)).value_or(-1);
-    if (name.empty() || colon == 0 || own < 0 || (colon != std::string_view::npos && own == 0)) return {};
+    const bool has_own = colon != std::string_view::npos;
+    const int own = has_own ? number(name.substr(colon + 1)).value_or(0) : port;
+    if (name.empty() || colon == 0 || (has_own && own < 1)) return {};
     ports.push_back({std::string(name.substr(0, colon)), own});
     begin = end + 1;
   }
