@@ -22,6 +22,7 @@ struct ClusterShape {
   int qps_per_peer = 1;
   int stands_for = 1;  // nodes of an emulated cluster in place of each; qps_per_peer counts all of theirs
   bool own_send_cqs = false;  // each connected queue pair's sends complete at a queue of its own
+  int ack_timeout = 14;       // of connected queue pairs: QpInitAttributes::timeout
 
   int threads_per_nic() const { return threads / nics_per_node; }
   int nic_of_thread(int thread) const { return thread / threads_per_nic(); }

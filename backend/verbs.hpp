@@ -268,7 +268,10 @@ struct VerbCounts {
   };
   std::array<Count, kOpcodes> by_opcode;
   Count recv;
-  std::uint64_t datagrams_dropped = 0;  // where the binding can know
+  // Where the binding can know:
+  std::uint64_t datagrams_dropped = 0;  // for want of a RECV
+  std::uint64_t packets_lost = 0;       // on the way, of any message
+  std::uint64_t ack_timeouts = 0;       // RC queue pairs that sent again because nothing came back
 
   /// A request.
   void add(Opcode opcode, std::uint64_t bytes) { by_opcode[static_cast<std::size_t>(opcode)].add(bytes); }
@@ -276,6 +279,8 @@ struct VerbCounts {
     for (std::size_t i = 0; i < by_opcode.size(); ++i) by_opcode[i] += more.by_opcode[i];
     recv += more.recv;
     datagrams_dropped += more.datagrams_dropped;
+    packets_lost += more.packets_lost;
+    ack_timeouts += more.ack_timeouts;
     return *this;
   }
   VerbCounts operator-(const VerbCounts& less) const {
@@ -285,6 +290,8 @@ struct VerbCounts {
     }
     difference.recv = recv - less.recv;
     difference.datagrams_dropped = datagrams_dropped - less.datagrams_dropped;
+    difference.packets_lost = packets_lost - less.packets_lost;
+    difference.ack_timeouts = ack_timeouts - less.ack_timeouts;
     return difference;
   }
 };

@@ -38,13 +38,13 @@ class Nic {
   /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them. Being told takes the send
   /// engine as long for one as for many: doorbell batching raises rates that the NIC limits, too.
   Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks, bool points) {
-    wqes_fetched_ += static_cast<std::uint32_t>(requests);
     send_engine_.owe(send_doorbell_ps_);
     if (takes_blueflame(requests, blocks, points)) return pcie_.store(posted, blocks * kWqeBlockBytes);
     return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
-  /// WQEs fetched so far: the number of the latest one (it wraps).
-  std::uint32_t wqes_fetched() const { return wqes_fetched_; }
+  /// The number (it wraps) of the WQE of a request that leaves. One that waits, for the READ window or the
+  /// port, has none yet: its queue pair is not scheduled, and it takes no place from those under way.
+  std::uint32_t number_wqe() { return ++wqes_started_; }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
   /// wire. `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each
@@ -175,10 +175,10 @@ class Nic {
     return {occupancy_ps, qp_miss_ps_ - occupancy_ps};
   }
 
-  /// The NIC keeps a request's WQE until a number of later ones have been fetched: it is used once more, when
+  /// The NIC keeps a request's WQE until a number of later ones have been started: it is used once more, when
   /// the answer comes, so that first in, first out is also least recently used.
   std::int64_t fetch_again_ps(std::uint32_t wqe, std::int64_t miss_ps) {
-    if (wqes_fetched_ - wqe < wqe_cache_entries_) return 0;
+    if (wqes_started_ - wqe < wqe_cache_entries_) return 0;
     recv_misses_.wqes_ps += miss_ps;
     return miss_ps;
   }
@@ -226,7 +226,7 @@ class Nic {
   std::uint32_t mtu_b_, tlp_payload_b_;
   std::int64_t recv_tlp_ps_, recv_scatter_block_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
-  std::uint32_t wqe_cache_entries_, wqes_fetched_ = 0;
+  std::uint32_t wqe_cache_entries_, wqes_started_ = 0;
   std::int64_t wqe_miss_response_ps_, wqe_miss_ack_ps_;
   std::uint32_t ack_request_interval_;
   std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;

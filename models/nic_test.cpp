@@ -312,7 +312,7 @@ TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
   profile.wqe_miss_response_ns = 130;
   profile.wqe_miss_ack_ns = 30;
   Sender sender(profile);
-  for (int i = 0; i < 17; ++i) sender.nic.fetch_wqes(kStart, 1, 1, false);
+  for (std::uint32_t i = 1; i <= 17; ++i) EXPECT_EQ(sender.nic.number_wqe(), i);
   const auto response_ns = [&sender](std::uint32_t wqe) {
     const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
     sender.nic.receive_response(0, kStart, 0, wqe);
@@ -348,7 +348,10 @@ TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
   profile.wqe_cache_entries = 1;
   profile.wqe_miss_ack_ns = 30;
   Sender loud(profile), quiet(profile);  // hold context 1, the last one made
-  for (Sender* sender : {&loud, &quiet}) sender->nic.fetch_wqes(kStart, 2, 2, false);
+  for (Sender* sender : {&loud, &quiet}) {
+    sender->nic.number_wqe();
+    sender->nic.number_wqe();
+  }
   loud.nic.receive_ack(0, kStart, 1);
   quiet.nic.receive_ack_quietly(0, 1);
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11 + 30) * kNs) << "its context and its WQE are gone";
@@ -393,7 +396,8 @@ TEST(Nic, WhatAsksForNoAckNeedsItsWqeOnceMore) {
   profile.wqe_cache_entries = 1;
   profile.wqe_miss_ack_ns = 30;
   Sender sender(profile);
-  sender.nic.fetch_wqes(kStart, 2, 2, false);
+  sender.nic.number_wqe();
+  sender.nic.number_wqe();
   sender.nic.retire_quietly(2);
   EXPECT_EQ(sender.nic.recv_engine().busy_ps(), 0);
   sender.nic.retire_quietly(1);
@@ -431,23 +435,14 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   sender.nic.receive(1, kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().contexts_ps, 11 * kNs);
   EXPECT_EQ(sender.nic.send_misses().contexts_ps, 11 * kNs);
-  sender.nic.fetch_wqes(kStart, 2, 2, false);
+  sender.nic.number_wqe();
+  sender.nic.number_wqe();
   sender.nic.receive_response(1, kStart, 0, 1);
   EXPECT_EQ(sender.nic.recv_misses().wqes_ps, 130 * kNs);
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs) << "a hit";
-}
-
-TEST(Nic, EveryWqeOfAListIsOneThatTheCacheHolds) {
-  NicProfile profile = round_nic();
-  profile.wqe_cache_entries = 16;
-  profile.wqe_miss_ack_ns = 30;
-  Sender sender(profile);
-  sender.nic.fetch_wqes(kStart, 17, 17, false);
-  EXPECT_EQ(sender.nic.wqes_fetched(), 17U);
-  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart, 1)), 4 + 30 + 160) << "sixteen came behind it";
 }
 
 // ---- what must emerge

@@ -254,6 +254,11 @@ std::string sockets_of(const ScenarioSource& source, json& resolved, const Catal
   const json protocol = resolved.value("protocol", json::object());
   const json transport = protocol.value("transport", json());
   if (transport == "ethernet_tcp" || transport == "ipoib_tcp") {
+    if (resolved.at("cluster").at("network").at("loss_ratio") != 0) {
+      source.refuse(Finding{"/cluster/network/loss_ratio",
+                            "TCP loses nothing here; allowed with \"protocol.transport\" ethernet_tcp and "
+                            "ipoib_tcp: 0"});
+    }
     if (name == "") name = transport == "ethernet_tcp" ? "ethernet-1g" : "ipoib-qdr";
     return profile_at(source, "/cluster/sockets", name.get<std::string>(), catalog.sockets);
   }
@@ -270,6 +275,8 @@ std::string sockets_of(const ScenarioSource& source, json& resolved, const Catal
 Network network_of(const ScenarioSource& source, json& network) {
   Network out;
   out.model = network.at("model") == "simgrid" ? NetworkModel::kSimgrid : NetworkModel::kFifo;
+  out.loss_ratio = network.at("loss_ratio").get<double>();
+  out.background_gbps = network.at("background_gbps").get<double>();
   if (const auto platform = network.at("platform").get<std::string>(); !platform.empty()) {
     out.platform = source.path_at("/cluster/network/platform", platform);
     require_file(source, "/cluster/network/platform", out.platform);
@@ -326,6 +333,12 @@ void check_places(const ScenarioSource& source, const Cluster& cluster) {
   }
 }
 
+void check_background(const ScenarioSource& source, const Cluster& cluster) {
+  if (cluster.network.background_gbps == 0 || cluster.nodes > 1) return;
+  source.refuse(Finding{"/cluster/network/background_gbps",
+                        "a single node has nobody to send to; allowed with one node: 0"});
+}
+
 Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& catalog) {
   Cluster out;
   out.nodes = cluster.at("nodes").get<int>();
@@ -339,11 +352,13 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.shared_contexts = cluster.at("device_context") == "shared";
   out.threads_per_queue_pair = cluster.at("threads_per_queue_pair").get<int>();
   out.own_send_cqs = cluster.at("completion_queues") == "queue_pair";
+  out.ack_timeout = cluster.at("ack_timeout").get<int>();
   out.tear_ns = cluster.at("tear_ns").get<double>();
   out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
   out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
   out.network = network_of(source, cluster.at("network"));
   check_places(source, out);
+  check_background(source, out);
   check_sharing(source, out);
   return out;
 }

@@ -137,7 +137,8 @@ TEST(OverrideErrors, NameTheOverride) {
   EXPECT_EQ(error_of_set("cluster.nodes="),
             "--set cluster.nodes=: /cluster/nodes: wrong type: string \"\"; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_set("cluster.nodse=80"),
-            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: completion_queues, "
+            "--set cluster.nodse=80: /cluster/nodse: unknown key \"nodse\"; allowed: ack_timeout, "
+            "completion_queues, "
             "coroutines, device_context, emulate_nodes, host, "
             "network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
@@ -149,7 +150,7 @@ TEST(OverrideErrors, NameTheOverride) {
             "--set cluster.nodes: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("=80"), "--set =80: expected PATH=VALUE, such as cluster.nodes=80");
   EXPECT_EQ(error_of_set("cluster..nodes=80"),
-            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: completion_queues, "
+            "--set cluster..nodes=80: /cluster/: unknown key \"\"; allowed: ack_timeout, completion_queues, "
             "coroutines, device_context, "
             "emulate_nodes, host, network, nic, "
             "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
@@ -186,7 +187,7 @@ TEST(OverrideErrors, ANameThatTheRestOfTheFileDoesNotSuitIsTheCause) {
 
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
-            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: completion_queues, "
+            "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: ack_timeout, completion_queues, "
             "coroutines, device_context, "
             "emulate_nodes, host, "
             "network, nic, "
@@ -200,8 +201,10 @@ TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
       "protocol, run, sweep, workload");
   EXPECT_EQ(
       error_of_cluster(R"({"nodes": 16, "network": {"modell": "fifo"}})"),
-      "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: cable_ns, chassis, "
-      "dimensions, group_cables, groups, leaf_ports, link_gbps, model, platform, router_ports, routers, "
+      "s.json:4:40: /cluster/network/modell: unknown key \"modell\"; allowed: background_gbps, cable_ns, "
+      "chassis, "
+      "dimensions, group_cables, groups, leaf_ports, link_gbps, loss_ratio, model, platform, router_ports, "
+      "routers, "
       "spines, switch_ns, topology; did you mean \"model\"?");
 }
 
@@ -295,6 +298,31 @@ TEST(ScenarioErrors, FieldsThatMustAgree) {
             "s.json:4:60: /cluster/network/cable_ns: \"cable_ns\" and \"platform\" exclude each other; "
             "allowed: one of "
             "them");
+}
+
+TEST(ScenarioErrors, OthersNeedSomebodyToSendToAndLinksToQueueAt) {
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "network": {"background_gbps": 20}})"), "accepted");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "network": {"background_gbps": -1}})"),
+            "s.json:4:58: /cluster/network/background_gbps: out of range: -1; allowed: number, 0 to 1600");
+  EXPECT_EQ(
+      error_of_cluster(R"({"nodes": 1, "replicas": 1, "network": {"background_gbps": 20}})"),
+      "s.json:4:73: /cluster/network/background_gbps: a single node has nobody to send to; allowed with "
+      "one node: 0");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "network": {"background_gbps": 20, "model": "simgrid"}})"),
+            "s.json:4:71: /cluster/network/model: SimGrid's communications meet no packets of others; "
+            "allowed with \"background_gbps\": \"model\" fifo");
+}
+
+TEST(ScenarioErrors, OnlyPacketsOfOursAreLost) {
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "ack_timeout": 1, "network": {"loss_ratio": 0.1}})"),
+            "accepted");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "ack_timeout": 0})"),
+            "s.json:4:42: /cluster/ack_timeout: out of range: 0; allowed: integer, 1 to 31");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "network": {"loss_ratio": 0.2}})"),
+            "s.json:4:53: /cluster/network/loss_ratio: out of range: 0.2; allowed: number, 0 to 0.1");
+  EXPECT_EQ(error_of_cluster(R"({"nodes": 3, "network": {"loss_ratio": 0.1, "model": "simgrid"}})"),
+            "s.json:4:67: /cluster/network/model: SimGrid's communications lose nothing; allowed with "
+            "\"loss_ratio\": \"model\" fifo");
 }
 
 TEST(ScenarioErrors, RealNicsAreNotToldToTear) {
@@ -401,7 +429,8 @@ TEST_F(ScenarioFiles, PathsAreRelativeToTheFile) {
   EXPECT_EQ(s.cluster.network.platform, (dir_ / "cluster.xml").string());
   EXPECT_EQ(s.cluster.network.topology, "");
   EXPECT_EQ(s.resolved["cluster"]["nic"], "nic.json") << "the result does not depend on where the file lies";
-  EXPECT_EQ(s.resolved["cluster"]["network"].dump(), R"({"model":"fifo","platform":"cluster.xml"})");
+  EXPECT_EQ(s.resolved["cluster"]["network"].dump(),
+            R"({"background_gbps":0,"loss_ratio":0,"model":"fifo","platform":"cluster.xml"})");
   EXPECT_EQ(load_scenario(write("r.json", s.resolved.dump()), {}, test_catalog()).resolved, s.resolved);
   const std::string other = (dir_ / "cluster.xml").string();
   EXPECT_EQ(

@@ -13,6 +13,16 @@ std::optional<UnsoundNetworkModel> unsound_network_model(const json& resolved) {
                                "send as fast as all of the "
                                "router's cables; allowed with \"topology\" torus: \"model\" fifo"};
   }
+  if (network.at("loss_ratio") != 0) {
+    return UnsoundNetworkModel{
+        "/cluster/network/loss_ratio",
+        "SimGrid's communications lose nothing; allowed with \"loss_ratio\": \"model\" fifo"};
+  }
+  if (network.at("background_gbps") != 0) {
+    return UnsoundNetworkModel{"/cluster/network/background_gbps",
+                               "SimGrid's communications meet no packets of others; allowed with "
+                               "\"background_gbps\": \"model\" fifo"};
+  }
   const json& workload = resolved.at("workload");
   const std::string transport = workload.value("transport", "");
   // Protocols, RPCs and a ping-pong wait for what comes back.

@@ -18,8 +18,10 @@ struct Network {
   std::string topology;  // star, fat_tree, torus or dragonfly; empty where a platform file takes its place
   std::string platform;  // path of a SimGrid XML file, usable as it stands; or empty
   NetworkModel model{};
-  double link_gbps = 0;  // 0: the NIC's own
-  double cable_ns = 0;   // these three are 0 with a platform file
+  double loss_ratio = 0;       // of packets
+  double background_gbps = 0;  // that others than the workers send from each NIC port
+  double link_gbps = 0;        // 0: the NIC's own
+  double cable_ns = 0;         // these three are 0 with a platform file
   double switch_ns = 0;
   int leaf_ports = 0, spines = 0;                                                // fat_tree
   std::vector<int> dimensions;                                                   // torus
@@ -41,7 +43,8 @@ struct Cluster {
   bool shared_contexts = false;  // device_context = shared
   int threads_per_queue_pair = 1;
   bool own_send_cqs = true;
-  double tear_ns = 0;  // 0: a NIC accesses any number of cache lines at one instant
+  int ack_timeout = 0;  // of RC queue pairs: 4.096 us * 2^n
+  double tear_ns = 0;   // 0: a NIC accesses any number of cache lines at one instant
   Network network;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -168,20 +169,65 @@ bool is_only_length(const Entry& entry, const Entry::Key& key) {
   return length(key) && !std::ranges::all_of(entry.keys, length);
 }
 
-/// Points that differ in nothing: what the sweep varies is set from outside.
-void refuse_swept(const std::vector<Entry>& entries, const std::vector<Override>& overrides) {
-  for (const Override& override : overrides) {
-    const std::string path = override.pointer + "/";
+/// The values of a key, each once, as far as a line has room for them.
+std::string values_of(const Entry::Key& key) {
+  constexpr std::size_t kToldMax = 12;
+  std::string text;
+  std::vector<json> told;
+  for (const json& value : *key.values) {
+    if (std::ranges::find(told, value) != told.end()) continue;
+    if (told.size() == kToldMax) return text + ", ...";
+    told.push_back(value);
+    text += (told.size() == 1 ? "" : ", ") + one_line(value.is_null() ? "null" : text_of(value), 60);
+  }
+  return text;
+}
+
+/// A value that a field of the sweep is given from outside picks the points that have it. Others would leave
+/// points that differ in nothing.
+class Picks {
+ public:
+  Picks(const std::vector<Entry>& entries, const std::vector<Override>& overrides) {
     for (const Entry& entry : entries) {
-      for (const Entry::Key& key : entry.keys) {
-        if (!(parse_override(key.name + "=").pointer + "/").starts_with(path)) continue;
-        if (is_only_length(entry, key)) continue;
-        throw UserError("", override.place() + ": the scenario sweeps " + one_line(key.name, 120) +
-                                "; allowed: fields that it does not sweep");
-      }
+      std::vector<std::size_t> all(entry.values);
+      std::iota(all.begin(), all.end(), 0);
+      picked_.push_back(std::move(all));
+    }
+    for (auto it = overrides.begin(); it != overrides.end(); ++it) {
+      const auto sets_the_same = [&](const Override& later) { return later.pointer == it->pointer; };
+      const bool wins = std::none_of(it + 1, overrides.end(), sets_the_same);
+      if (wins && !picks(entries, *it)) others_.push_back(*it);
     }
   }
-}
+
+  /// Of an entry: the numbers of its values that are left, never none.
+  const std::vector<std::size_t>& of(std::size_t entry) const { return picked_[entry]; }
+  /// The overrides that pick nothing.
+  const std::vector<Override>& others() const { return others_; }
+
+ private:
+  bool picks(const std::vector<Entry>& entries, const Override& override) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      for (const Entry::Key& key : entries[i].keys) {
+        const std::string pointer = parse_override(key.name + "=").pointer;
+        if (!(pointer + "/").starts_with(override.pointer + "/") || is_only_length(entries[i], key)) continue;
+        const json value = loose_value(override);
+        const auto differs = [&](std::size_t number) {
+          const json& swept = key.values->at(number);
+          return swept != value && (!swept.is_string() || swept != override.value);
+        };
+        if (pointer == override.pointer) std::erase_if(picked_[i], differs);
+        if (pointer == override.pointer && !picked_[i].empty()) return true;
+        throw UserError("", override.place() + ": the scenario sweeps " + one_line(key.name, 120) +
+                                "; allowed: its values, " + values_of(key));
+      }
+    }
+    return false;
+  }
+
+  std::vector<std::vector<std::size_t>> picked_;
+  std::vector<Override> others_;
+};
 
 /// A protocol and a workload, which say what their fields may be.
 using Names = std::pair<std::string, std::string>;
@@ -278,21 +324,22 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     }
   }
   given.insert(given.end(), flags.begin(), flags.end());
-  refuse_swept(entries, given);
+  const Picks picks(entries, given);
   std::vector<SweepPoint> points;
   std::vector<std::size_t> at(entries.size(), 0);
   for (;;) {
     SweepPoint point;
     std::vector<Override> settings;
     for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::size_t number = picks.of(i)[at[i]];
       for (const Entry::Key& key : entries[i].keys) {
-        const json& value = key.values->at(at[i]);
+        const json& value = key.values->at(number);
         // null: the file's own value, or none: what one point's protocol takes, another's may not.
-        if (!value.is_null()) settings.push_back(override_of(document, key, at[i]));
+        if (!value.is_null()) settings.push_back(override_of(document, key, number));
         point.settings.emplace_back(key.name, value);
       }
     }
-    settings.insert(settings.end(), given.begin(), given.end());
+    settings.insert(settings.end(), picks.others().begin(), picks.others().end());
     try {
       point.scenario = resolve_scenario(document, std::move(settings), catalog);
     } catch (const UserError& error) {
@@ -302,7 +349,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     }
     points.push_back(std::move(point));
     std::size_t i = entries.size();
-    while (i > 0 && ++at[i - 1] == entries[i - 1].values) at[--i] = 0;
+    while (i > 0 && ++at[i - 1] == picks.of(i - 1).size()) at[--i] = 0;
     if (i == 0) break;
   }
   refuse_own_values(*document, entries, points, catalog);

@@ -8,7 +8,7 @@
 //
 // Pure but for reading files; callable from any thread. Errors as of the loader: a value of a sweep that its
 // field does not take is told with its place in the file. What an override sets holds at every point; one of
-// a swept field is refused, but for a run's length that moves with another field.
+// a swept field picks the points that have its value, but for a run's length that moves with another field.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,6 @@
 #include "scenarios/sweep.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,12 +105,38 @@ TEST_F(Sweep, WhatAnOverrideSetsHoldsAtEveryPoint) {
   }
 }
 
-TEST_F(Sweep, WhatIsSweptIsNotSetFromOutside) {
+TEST_F(Sweep, AnOverrideOfWhatIsSweptPicksPoints) {
+  const char* sweep = R"([{"protocol.name": ["drtmh", "fasst-occ"]},
+                          {"cluster.nodes": [3, 5, 7], "run.measure_us": [10, 20, 20]}])";
+  const auto picked = [&](const std::vector<std::string>& overrides) {
+    std::vector<std::string> result;
+    for (const SweepPoint& point : points(sweep, overrides)) {
+      result.push_back(fmt::format("{} {} {:g}", point.scenario.protocol.at("name").get<std::string>(),
+                                   point.scenario.cluster.nodes, point.scenario.run.measure_us));
+    }
+    return result;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(picked({"cluster.nodes=5"}), ElementsAre("drtmh 5 20", "fasst-occ 5 20"));
+  EXPECT_THAT(picked({"cluster.nodes=5", "protocol.name=fasst-occ"}), ElementsAre("fasst-occ 5 20"));
+  EXPECT_THAT(picked({"cluster.nodes=5.0", "protocol.name=drtmh", "run.measure_us=30"}),
+              ElementsAre("drtmh 5 30"));
+  EXPECT_THAT(picked({"cluster.nodes=5", "protocol.name=drtmh", "cluster.nodes=3"}),
+              ElementsAre("drtmh 3 10"))
+      << "the last one wins";
+  EXPECT_THAT(points(sweep, {"cluster.nodes=7"}).front().settings, testing::SizeIs(3))
+      << "what varies is still said";
+}
+
+TEST_F(Sweep, OnlyValuesThatAreSweptCanBePicked) {
   const std::string nodes = R"([{"cluster.nodes": [3, 5]}])";
-  EXPECT_EQ(
-      refusal(nodes, {"run.seed=7", "cluster.nodes=8"}),
-      "--set cluster.nodes=8: the scenario sweeps cluster.nodes; allowed: fields that it does not sweep");
+  EXPECT_EQ(refusal(nodes, {"run.seed=7", "cluster.nodes=8"}),
+            "--set cluster.nodes=8: the scenario sweeps cluster.nodes; allowed: its values, 3, 5");
   EXPECT_THAT(refusal(nodes, {R"(cluster={"nodes":8})"}), HasSubstr("the scenario sweeps cluster.nodes;"));
+  EXPECT_THAT(
+      refusal(R"([{"cluster.nodes": [3, 5], "run.seed": [1, 2]}])", {"cluster.nodes=3", "run.seed=2"}),
+      HasSubstr("--set run.seed=2: the scenario sweeps run.seed;"))
+      << "each is a value, but no point has both";
   EXPECT_THAT(refusal(R"([{"run.seed": [1, 2]}])", {}, {flag_override("run.seed", "--seed", "8")}),
               testing::StartsWith("--seed 8: the scenario sweeps run.seed;"));
   EXPECT_THAT(refusal(R"([{"run.measure_us": [10, 20]}])", {"run.measure_us=30"}),

@@ -10,7 +10,7 @@ namespace verbtwin::scenarios {
 namespace {
 
 constexpr std::size_t kQuotedMax = 60;
-constexpr std::size_t kListedMax = 16;
+constexpr std::size_t kListedMax = 20;
 
 struct CodePoint {
   std::uint32_t value = 0;

@@ -85,6 +85,7 @@ class Cluster::Worker final : public WorkerPort {
       throw UserError("/cluster/threads_per_queue_pair", "queue pairs that threads share do not receive");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
+    connected_.timeout = static_cast<std::uint8_t>(shape().ack_timeout);
     send_cq_of_ = std::move(send_cq_of);
   }
   void watch(std::span<const std::byte> memory) override {
@@ -185,8 +186,9 @@ Cluster::Cluster(const ClusterParameters& p)
           *platform_, calendar_,
           p.message_per_communication ? Clock::Messages::kSimulated : Clock::Messages::kNone)),
       fabric_(std::make_unique<Fabric>(*platform_)),
-      transport_(std::make_unique<Transport>(
-          calendar_, *fabric_, p.message_per_communication ? clock_.get() : nullptr, p.nic, p.tear)) {
+      transport_(std::make_unique<Transport>(calendar_, *fabric_,
+                                             p.message_per_communication ? clock_.get() : nullptr, p.nic,
+                                             p.tear, Transport::Loss{p.loss_ratio, p.seed})) {
   for (int node = 0; node < shape_.nodes; ++node) {
     nodes_.push_back(std::make_unique<Node>(*this, p.node_memory_b));
     for (int nic = 0; nic < shape_.nics_per_node; ++nic) {
@@ -205,6 +207,13 @@ Cluster::Cluster(const ClusterParameters& p)
                                                   nic_port(node, shape_.nic_of_thread(thread))));
     }
   }
+  if (p.background_gbps > 0) {
+    std::vector<Port*> ports;
+    for (const auto& port : ports_) ports.push_back(port.get());
+    background_ = std::make_unique<Background>(calendar_, *fabric_, std::move(ports),
+                                               static_cast<std::uint32_t>(shape_.nics_per_node), p.nic,
+                                               p.background_gbps, p.seed);
+  }
   if (!p.sockets) return;
   SocketNetwork::Parameters sockets{*p.sockets, p.host.clock_ghz, cores_of(p), {}};
   for (int node = 0; node < shape_.nodes; ++node) sockets.endpoints.push_back(platform_->endpoint(node, 0));
@@ -212,6 +221,10 @@ Cluster::Cluster(const ClusterParameters& p)
 }
 
 Cluster::~Cluster() = default;
+
+void Cluster::stop_background() {
+  if (background_) background_->stop();
+}
 
 WorkerPort& Cluster::port(int node, int thread) {
   return *workers_[index_of(node, thread)];

@@ -16,6 +16,7 @@
 #include "models/profile.hpp"
 #include "models/socket.hpp"
 #include "models/spin_lock.hpp"
+#include "sim/background.hpp"
 #include "sim/calendar.hpp"
 #include "sim/clock.hpp"
 #include "sim/core.hpp"
@@ -48,6 +49,9 @@ struct ClusterParameters {
   int busy_threads = 0;                    // of each machine, the first ones, as turbo counts them; 0: all
   std::size_t node_memory_b = 1 << 20;
   Transport::Tear tear;
+  double loss_ratio = 0;       // of packets
+  double background_gbps = 0;  // of each NIC port, by others than the workers
+  std::uint64_t seed = 0;      // of what is random beside the workers
 };
 
 /// What the parts of the cluster have done since the start.
@@ -88,6 +92,9 @@ class Cluster final : private EventHandler {
   /// What usage() says is the most of several counts from here on.
   void begin_window();
 
+  /// Others send no more; what they have sent goes its way.
+  void stop_background();
+
   /// Of a small message that meets no other, there and back, over the slowest link alone.
   std::int64_t round_trip_ps() const;
 
@@ -122,6 +129,7 @@ class Cluster final : private EventHandler {
   std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::unique_ptr<Core>> cores_;
   std::unique_ptr<SocketNetwork> sockets_;
+  std::unique_ptr<Background> background_;  // null: none
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 

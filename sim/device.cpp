@@ -111,6 +111,7 @@ SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
+  transport_.abandon_unheard(*this);
   transport_.remove(*this);
 }
 
@@ -146,6 +147,7 @@ void SimQueuePair::reset() {
   transport_.count_reset();
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
+  transport_.abandon_unheard(*this);
   requests_waiting_ = requests_crossing_ = 0;  // answers of the life before are still counted down
   stalled_ = deaf_ = false;
   if (rare_) rare_->last_flush_ps = 0;

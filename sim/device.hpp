@@ -196,7 +196,13 @@ class alignas(64) SimQueuePair final : public QueuePair {
   struct Rare {
     FlightList held;                 // as responder: behind a SEND that waits for a RECV
     FlightList unanswered;           // as requester: that found nobody
-    std::int64_t last_flush_ps = 0;  // as requester: when the last request known to be flushed will be
+    std::uint32_t lost = kNoFlight;  // as responder: a request that did not come whole, those behind it held,
+    bool refused = false;            // its sender told of that,
+    std::uint32_t lost_round = 0;    // the number of the next such request
+    FlightList unheard;              // as requester: whose answers did not come whole, and those behind them,
+    bool went_back = false;          // which it has seen and is about to ask for,
+    std::uint32_t unheard_round = 0;  // the number of the next such list
+    std::int64_t last_flush_ps = 0;   // as requester: when the last request known to be flushed will be
     /// As responder over UC: when the last SEND's wait for the engine ends.
     std::int64_t last_in_engine_ps = 0;
   };
@@ -205,6 +211,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
     return *rare_;
   }
   bool has_held() const { return rare_ && !rare_->held.empty(); }
+  bool has_unheard() const { return rare_ && !rare_->unheard.empty(); }
   bool has_unanswered() const { return rare_ && !rare_->unanswered.empty(); }
 
   static constexpr std::int64_t kNotDone = std::numeric_limits<std::int64_t>::max();

@@ -30,6 +30,13 @@ std::int64_t Fabric::latency_before_ps(Path path, std::uint32_t hop) const {
   return sum_ps;
 }
 
+double Fabric::slowest_gbps(Path path) const {
+  double ps_per_byte = 0;
+  for (std::uint32_t hop = 0; hop < path.count; ++hop)
+    ps_per_byte = std::max(ps_per_byte, links_[path_links_[path.first + hop]].ps_per_byte);
+  return 8000 / ps_per_byte;
+}
+
 Path Fabric::path(int from_endpoint, int to_endpoint) {
   auto& row = paths_[static_cast<std::size_t>(from_endpoint)];
   if (row.empty()) row.resize(paths_.size());

@@ -122,6 +122,11 @@ class Fabric {
     }
   }
 
+  /// Of a small message that meets no other, without what its bytes take.
+  std::int64_t latency_ps(Path path) const { return latency_before_ps(path, path.count); }
+  /// Of the slowest link, as it is now; of no link: no bound.
+  double slowest_gbps(Path path) const;
+
   std::size_t links() const { return links_.size(); }
   std::int64_t link_done_ps(std::size_t link, std::int64_t at_ps) const {
     return links_[link].server.done_ps(at_ps);

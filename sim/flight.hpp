@@ -49,10 +49,12 @@ struct alignas(64) Transport::Flight {
     std::uint32_t lead_ps;    // else: from when the NIC hears of it until it stands in front of it
   };
   std::uint8_t pool_class = 0;      // of a payload kept in a pooled buffer; 0: none
+  bool executed = false;            // over RC: if it comes again, it is answered and not done again
   std::uint16_t links_crossed = 0;  // of its path, where it stopped between two
   struct Atomic {
     std::uint64_t compare_add, swap;
   };
+  std::uint32_t packets_heard = 0;  // of a message over RC that has lost a packet: those before it
   union {
     Atomic atomic{};
     std::array<std::byte, 88> small;  // an inline payload

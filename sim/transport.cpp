@@ -11,6 +11,9 @@ namespace verbtwin::sim {
 
 namespace {
 
+/// Of the stream of random numbers: no other has it.
+constexpr std::uint64_t kLossStream = 0x1055'0000;
+
 WcOpcode wc_opcode(Opcode op) {
   switch (op) {
     case Opcode::kSend:
@@ -32,7 +35,7 @@ WcOpcode wc_opcode(Opcode op) {
 }  // namespace
 
 Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
-                     const models::NicProfile& profile, Tear tear)
+                     const models::NicProfile& profile, Tear tear, Loss loss)
     : calendar_(calendar),
       handler_(calendar.add_handler(*this)),
       fabric_(fabric),
@@ -41,6 +44,8 @@ Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
       packet_extra_b_(static_cast<std::uint32_t>(profile.wire_header_b)),
       queue_pairs_(1, nullptr),
       free_payloads_(33),
+      lost_below_(static_cast<std::uint32_t>(loss.ratio * 4294967296.0)),
+      random_(loss.seed, kLossStream),
       tear_(tear) {}
 
 Transport::~Transport() {
@@ -315,6 +320,14 @@ void Transport::handle(std::uint32_t index) {
       send_outbound(port);
       break;
     }
+    case Stage::kResendRequests:
+    case Stage::kResendUnheard: {
+      const bool requests = flight(index).stage == Stage::kResendRequests;
+      const Flight timer = flight(index);
+      release(index);
+      requests ? resend_requests(timer) : resend_unheard(timer);
+      break;
+    }
     case Stage::kRequestWaits:  // without an event of their own
     case Stage::kAnswerWaits:
       break;
@@ -323,6 +336,7 @@ void Transport::handle(std::uint32_t index) {
 
 void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail) {
   Flight& f = flight(index);
+  if (lost_below_ > 0 && !is_heard(index, origin, tail)) return;
   models::Nic& nic = origin.port_.nic;
   if (f.answer_has_data()) {
     const models::Moment done = nic.receive_response(origin.context_, tail, f.length, f.wqe);
@@ -396,6 +410,11 @@ void Transport::unanswered(SimQueuePair& origin) {
 
 void Transport::enter_error(SimQueuePair& qp, const models::Moment& ready) {
   qp.state_ = QpState::kError;
+  while (qp.has_unheard()) {
+    const std::uint32_t index = take(qp.rare().unheard);
+    if (returns_data(flight(index).opcode)) read_done(flight(index), qp, calendar_.now_ps());
+    finish(index, qp, ready, 0);
+  }
   if (qp.has_unanswered()) schedule_look(qp, std::max(ready.at(), calendar_.now_ps()));
   const bool others_first = has_untouched(qp);
   while (!qp.waiting_.empty()) {

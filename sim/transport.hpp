@@ -21,6 +21,8 @@
 #include <memory>
 #include <vector>
 
+#include <pcg_random.hpp>
+
 #include "backend/verbs.hpp"
 #include "sim/calendar.hpp"
 #include "sim/device.hpp"
@@ -43,10 +45,15 @@ class Transport final : public EventHandler {
     std::int64_t within_ps = 0;
     std::uint64_t seed = 0;
   };
+  /// Packets that the fabric loses, each with this probability, whatever it is part of.
+  struct Loss {
+    double ratio = 0;
+    std::uint64_t seed = 0;
+  };
   /// `message_clock` not null: every message is a SimGrid communication of that clock (network.model =
   /// simgrid).
   Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock, const models::NicProfile& profile,
-            Tear tear);
+            Tear tear, Loss loss);
   ~Transport();
 
   void handle(std::uint32_t index) override;
@@ -72,6 +79,8 @@ class Transport final : public EventHandler {
   /// Forgets the requests that wait at this queue pair for a RECV.
   void abandon_held(SimQueuePair& qp);
   void abandon_unanswered(SimQueuePair& qp);
+  /// Forgets those whose answers were lost.
+  void abandon_unheard(SimQueuePair& qp);
   void count_reset() { ++resets_; }
 
   static std::uint32_t wqe_blocks(const SendWr& wr, QpType type);
@@ -101,12 +110,14 @@ class Transport final : public EventHandler {
     kAnswerCrosses,    // the same of an answer
     kLocalCompletion,  // done without an answer: requests that failed or were flushed at home
     kUnanswered,
-    kWindow,        // not a request: a queue pair whose requests wait may send the next
-    kLine,          // a cache line of a torn access
-    kRung,          // a doorbell that a core rings in the middle of a long step
-    kRequestWaits,  // for the way out of its port,
-    kAnswerWaits,   // the same of an answer;
-    kPort,          // and not a request: a port that may send the next of them
+    kWindow,          // not a request: a queue pair whose requests wait may send the next
+    kLine,            // a cache line of a torn access
+    kRung,            // a doorbell that a core rings in the middle of a long step
+    kRequestWaits,    // for the way out of its port,
+    kAnswerWaits,     // the same of an answer;
+    kPort,            // and not a request: a port that may send the next of them;
+    kResendRequests,  // nor this: a queue pair sends again what its peer has not received,
+    kResendUnheard,   // or what it has not heard of
   };
 
   Flight& flight(std::uint32_t index) const;
@@ -164,6 +175,18 @@ class Transport final : public EventHandler {
   void try_again(std::uint32_t index);
   void send_again(const Flight& f);
   void probe(std::uint32_t index, std::int64_t at_ps);
+
+  bool loses(Flight& f, models::Packets packets);
+  bool loses_packet();
+  bool arrives(std::uint32_t index, SimQueuePair& target);
+  void refuse_sequence(SimQueuePair& target);
+  bool is_heard(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
+  void miss_answer(std::uint32_t index, SimQueuePair& origin, std::int64_t at_ps, bool more_come);
+  enum class Because : std::uint8_t { kNak, kTimeout };
+  void schedule_resend(Stage stage, const Flight& f, std::uint32_t round, Because because,
+                       std::int64_t from_ps);
+  void resend_requests(const Flight& timer);
+  void resend_unheard(const Flight& timer);
 
   void arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
@@ -230,6 +253,8 @@ class Transport final : public EventHandler {
   };
   std::vector<Ahead> ahead_;
   std::uint64_t resets_ = 0;
+  std::uint32_t lost_below_;  // a random number that is less loses a packet; 0: none is lost
+  pcg32 random_;
   Tear tear_;
   /// What a NIC has written and no CPU sees yet.
   struct Landing {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "sim/flight.hpp"
 #include "sim/transport.hpp"
@@ -47,6 +48,8 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
   f.flags = wr.flags;
   f.blocks = static_cast<std::uint8_t>(wqe_blocks(wr, qp.type()));
   f.tries_left = qp.rnr_retry_;
+  f.executed = false;
+  f.packets_heard = 0;
   f.length = wr.sge.length;
   f.rkey = wr.rkey;
   f.imm_data = wr.imm_data;
@@ -107,12 +110,10 @@ void Transport::ring_later(SimQueuePair& qp, const RungList& rung, std::int64_t 
 
 /// The NIC has been told of these requests.
 void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::Moment& at) {
-  std::uint32_t wqe = qp.port_.nic.wqes_fetched();
   const models::Moment fetched = qp.port_.nic.fetch_wqes(at, rung.requests, rung.blocks, rung.points);
   for (std::uint32_t index = rung.first, next = kNoFlight; index != kNoFlight; index = next) {
     Flight& f = flight(index);
     next = f.next;
-    f.wqe = ++wqe;
     f.done_ps = fetched.at();  // for one that has to wait
     Outbound& out = qp.port_.outbound;
     // Behind those of its queue pair that wait for the port it may not get to the window before them.
@@ -229,8 +230,16 @@ void Transport::abandon_unanswered(SimQueuePair& qp) {
   while (qp.has_unanswered()) release(take(qp.rare().unanswered));
 }
 
+void Transport::abandon_unheard(SimQueuePair& qp) {
+  while (qp.has_unheard()) release(take(qp.rare().unheard));
+}
+
 void Transport::abandon_held(SimQueuePair& qp) {
   qp.holding_ = false;
+  if (qp.rare_ && qp.rare_->lost != kNoFlight) {
+    release(std::exchange(qp.rare_->lost, kNoFlight));
+    ++qp.rare_->lost_round;
+  }
   while (qp.has_held()) release(take(qp.rare().held));
 }
 
@@ -277,6 +286,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
   // those before it, and those behind it stay.
   if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
+  f.wqe = qp.port_.nic.number_wqe();
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? request_packets(f).bytes : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);

@@ -77,6 +77,7 @@ void Transport::touch(std::uint32_t index) {
   const bool there = target != nullptr && target->type_ == f.type &&
                      (target->state_ == QpState::kRtr || target->state_ == QpState::kRts) && !target->deaf_ &&
                      (f.type == QpType::kUd ? target->number_ == f.qkey : target->peer_number_ == f.origin);
+  if (there && lost_below_ > 0 && !arrives(index, *target)) return;
   if (there) {
     execute(index, *target);
   } else if (f.type == QpType::kRc) {
@@ -99,7 +100,11 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     respond(index, target, now());
     return;
   }
-  if (target.holding_) {
+  if (f.executed && f.opcode != Opcode::kRdmaRead) {
+    respond(index, target, now());
+    return;
+  }
+  if (target.holding_ && !f.executed) {
     hold(index, target);
     return;
   }
@@ -175,6 +180,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
 /// them again.
 void Transport::hold(std::uint32_t index, SimQueuePair& target) {
   append(index, target.rare().held);
+  refuse_sequence(target);
 }
 
 /// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
@@ -192,11 +198,12 @@ void Transport::try_again(std::uint32_t index) {
 void Transport::send_again(const Flight& f) {
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
-  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? f.length : 0;
+  const std::uint32_t payload_b = request_packets(f).bytes;
+  const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? payload_b : 0;
   origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
   SimQueuePair* target = find(f.target);
-  if (target != nullptr && !is_send(f.opcode)) target->port_.nic.receive(target->context_, now(), f.length);
-  fabric_.cross_quietly(f.path, models::message_bytes(f.length, 0, mtu_b_, packet_extra_b_));
+  if (target != nullptr && !is_send(f.opcode)) target->port_.nic.receive(target->context_, now(), payload_b);
+  fabric_.cross_quietly(f.path, request_bytes(f));
 }
 
 void Transport::release_held(SimQueuePair& target) {
@@ -309,7 +316,8 @@ void Transport::refuse(std::uint32_t index, SimQueuePair& target, WcStatus statu
 
 /// A request that has been carried out, at a reliable queue pair: its answer if one is due.
 void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
-  const Flight& f = flight(index);
+  Flight& f = flight(index);
+  f.executed = true;
   if (f.type == QpType::kRc) {
     if ((f.flags & kSignaled) != 0 || returns_data(f.opcode)) return respond(index, target, ready);
     if (target.peer_port_->nic.asks_for_ack(f.position)) {

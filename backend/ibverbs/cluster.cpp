@@ -86,6 +86,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       throw UserError("/workload/transport", "the libibverbs binding connects RC queue pairs only");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
+    connected_.timeout = static_cast<std::uint8_t>(shape().ack_timeout);
     const auto count = static_cast<std::uint64_t>(shape().nodes) *
                        static_cast<std::uint64_t>(shape().nics_per_node * shape().qps_per_peer);
     const std::uint64_t sends = count * (connected_.max_send_wr + IbvQueuePair::kExtraSlots);

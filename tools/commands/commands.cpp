@@ -19,8 +19,8 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
   command
       .add_option(
           "--set", overrides,
-          "Override a field, as cluster.nodes=80; may be repeated, the last one wins; a field that the "
-          "scenario sweeps is refused")
+          "Override a field, as cluster.nodes=80; may be repeated, the last one wins; of a field that "
+          "the scenario sweeps: only the points with this value")
       ->allow_extra_args(false)
       ->type_name("PATH=VALUE");
 }

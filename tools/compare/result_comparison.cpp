@@ -58,7 +58,7 @@ class Gatherer {
     for (const Path& verb : children({"verbs"})) add_per_unit(verb, verb + "count");
     add_resources();
     add_members({"location_cache"}, {"hit_ratio"});
-    add_members({}, {"datagrams_dropped"});
+    add_members({}, {"datagrams_dropped", "packets_lost", "ack_timeouts"});
     return std::move(quantities_);
   }
 

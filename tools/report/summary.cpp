@@ -127,6 +127,8 @@ void Summary::title() {
       shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
     }
     if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
+    if (const double gbps = number(member(cluster, "network"), "background_gbps"); gbps > 0)
+      shape += fmt::format(", {:g} Gb/s of others on each port", gbps);
   }
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
   line(wrap(
@@ -273,6 +275,11 @@ void Summary::verbs() {
   if (const std::uint64_t dropped = count_of(result_, "datagrams_dropped"); dropped > 0) {
     line(paint(kYellow,
                fmt::format("{} datagrams dropped: no RECV was posted in time", format_count(dropped))));
+  }
+  if (const std::uint64_t lost = count_of(result_, "packets_lost"); lost > 0) {
+    const std::uint64_t timeouts = count_of(result_, "ack_timeouts");
+    line(paint(kYellow, fmt::format("{} lost; found out by an ACK timeout {} times",
+                                    format_counted(lost, "packet"), format_count(timeouts))));
   }
 }
 

@@ -90,7 +90,8 @@ void add_numbers(Cells& cells, const json& result) {
     add(cells, verb + "_count", counts.value("count", json()));
     add(cells, verb + "_b", counts.value("bytes", json()));
   }
-  add(cells, "datagrams_dropped", value_at(result, "datagrams_dropped"));
+  for (const char* lost : {"datagrams_dropped", "packets_lost", "ack_timeouts"})
+    add(cells, lost, value_at(result, lost));
 }
 
 void add_resources(Cells& cells, const json& result) {

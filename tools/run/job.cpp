@@ -19,7 +19,8 @@ ClusterShape shape_of(const scenarios::Cluster& c) {
                                 c.threads, c.nics_per_node, c.nics_per_node));
   }
   const int stands_for = c.emulate_nodes == 0 ? 1 : c.emulate_nodes / c.nodes;
-  return {c.nodes, c.threads, c.nics_per_node, c.qps_per_peer * stands_for, stands_for, c.own_send_cqs};
+  return {c.nodes,    c.threads,      c.nics_per_node, c.qps_per_peer * stands_for,
+          stands_for, c.own_send_cqs, c.ack_timeout};
 }
 
 namespace {

@@ -156,6 +156,8 @@ void add_verbs(const RunInput& input, json& result) {
   sum("send", {Opcode::kSend, Opcode::kSendWithImm});
   result["verbs"]["recv"] = count_json(counts.recv);
   result["datagrams_dropped"] = counts.datagrams_dropped;
+  result["packets_lost"] = counts.packets_lost;
+  result["ack_timeouts"] = counts.ack_timeouts;
 }
 
 void add_run(const RunInput& input, json& result) {

@@ -37,7 +37,7 @@ TEST(Limit, IsTheConflictsWhereMostAttemptsFail) {
 
 /// Attempts that fail early cost little: twice as fast cores bring more than no conflicts would.
 TEST(Limit, IsTheCoresWhereMostAttemptsFailButMostOfTheTimeIsNotTheirs) {
-  const char* const kTpcc = R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":8,"items":1000})";
+  const char* const kTpcc = R"(workload={"name":"tpcc","mix":"full","warehouses_per_node":9,"items":1000})";
   const json result =
       run(kSmallBank, {kTpcc, "cluster.threads=4", "cluster.coroutines=4", "protocol.log.ring_kib=64",
                        "run.warmup_us=500", "run.measure_us=3000"});

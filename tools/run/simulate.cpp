@@ -84,6 +84,9 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
   p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
+  p.loss_ratio = c.network.loss_ratio;
+  p.background_gbps = c.network.background_gbps;
+  p.seed = scenario.run.seed;
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.topology = topology_of(c.network);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
@@ -159,6 +162,7 @@ class Simulation {
     window_.end_ps = std::min(window_.end_ps, measured_until_ps_);
     after_ = cluster_.usage();
     if (control_.trace != nullptr) control_.trace->measured_until(window_.end_ps);
+    cluster_.stop_background();
     unchecked_ = !drain();
   }
 
@@ -256,6 +260,12 @@ class Simulation {
       throw std::runtime_error(fmt::format(
           "{} {} never finished: they were still being tried again, and none of them came to its end{}",
           unfinished, what_is_run(scenario_), what_is_awaited()));
+    }
+    if (unfinished > 0 && scenario_.cluster.network.loss_ratio > 0) {
+      throw std::runtime_error(fmt::format(
+          "{} {} never finished: {} lost (cluster.network.loss_ratio), and nobody sends a datagram again{}",
+          unfinished, what_is_run(scenario_),
+          format_counted(cluster_.transport().counts().packets_lost, "packet"), what_is_awaited()));
     }
     if (unfinished > 0) {
       throw std::runtime_error(fmt::format(

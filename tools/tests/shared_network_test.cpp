@@ -1,0 +1,98 @@
+// Networks that others use as well, or that lose packets: whole runs, checked.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backend/user_error.hpp"
+#include "tools/tests/ramp_runs_for_test.hpp"
+
+namespace verbtwin::tools {
+namespace {
+
+constexpr const char* kReads = R"({
+  "cluster": {"nodes": 3, "threads": 4, "nics_per_node": 1},
+  "workload": {"name": "primitive", "verb": "read", "payload_b": 256, "outstanding": 16},
+  "run": {"warmup_us": 20, "measure_us": 200}
+})";
+constexpr const char* kSmallBank = R"({
+  "cluster": {"nodes": 4, "threads": 4, "coroutines": 4, "nics_per_node": 1},
+  "protocol": {"name": "drtmh"},
+  "workload": {"name": "smallbank"},
+  "run": {"warmup_us": 50, "measure_us": 200}
+})";
+
+double p50_us(const json& result) {
+  return result.at("latency_us").at("p50");
+}
+double mean_use(const json& result, const std::string& name) {
+  for (const json& resource : result.at("resources"))
+    if (resource.at("name") == name) return resource.at("utilization_mean");
+  return -1;
+}
+
+TEST(SharedNetwork, WhatOthersSendTakesTimeOfLinksAndOfTransactions) {
+  const json alone = run(kSmallBank), beside = run(kSmallBank, {"cluster.network.background_gbps=50"});
+  EXPECT_NEAR(mean_use(beside, "link"), 0.5 + mean_use(alone, "link"), 0.05);
+  EXPECT_GT(mean_use(beside, "pcie_up"), mean_use(alone, "pcie_up") + 0.4);
+  EXPECT_GT(p50_us(beside), p50_us(alone) * 1.05);
+  EXPECT_LT(p50_us(beside), p50_us(alone) * 3);
+  EXPECT_EQ(violations(beside), 0U) << findings(beside);
+}
+
+TEST(SharedNetwork, WhatOthersSendIsTheSameAgain) {
+  const Overrides both = {"cluster.network.background_gbps=30", "cluster.network.loss_ratio=0.001",
+                          "cluster.ack_timeout=3"};
+  EXPECT_EQ(without_simulator(run(kReads, both)), without_simulator(run(kReads, both)));
+}
+
+TEST(LossyNetwork, RequestsOverRcAreDoneAndTakeLonger) {
+  const json lossless = run(kReads);
+  const json lossy = run(kReads, {"cluster.network.loss_ratio=0.001", "cluster.ack_timeout=2"});
+  EXPECT_EQ(lossless.at("packets_lost"), 0);
+  EXPECT_GT(lossy.at("packets_lost"), 20);
+  EXPECT_LT(lossy.at("operations"), lossless.at("operations"));
+  EXPECT_GT(lossy.at("operations"), 0.1 * lossless.at("operations").get<double>());
+  EXPECT_GT(lossy.at("ack_timeouts"), 0);
+  EXPECT_LT(lossless.at("latency_us").at("max"), 16);
+  EXPECT_GT(lossy.at("latency_us").at("max"), 16.4) << "the timeout";
+}
+
+TEST(LossyNetwork, ATransactionWhoseRpcIsADatagramNeverEnds) {
+  try {
+    run(kSmallBank, {"protocol.name=fasst-occ", "cluster.network.loss_ratio=0.001"});
+    FAIL() << "all of them ended";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), testing::ContainsRegex("transactions never finished: [0-9]+ packets lost "
+                                                     "\\(cluster.network.loss_ratio\\), and nobody sends a "
+                                                     "datagram again"));
+  }
+}
+
+/// RPCs over RC, READs and WRITEs under it: no fractured read, no lost write.
+TEST(LossyNetwork, RampStaysAtomic) {
+  for (const char* protocol : {"ramp-fast", "ramp-small", "ramp-hybrid"}) {
+    for (const Variant& variant : variants_of(protocol, "rdma_write")) {
+      const json result = try_run(kContended, [&] {
+        Overrides all = variant.overrides;
+        all.insert(all.end(),
+                   {"cluster.network.loss_ratio=0.003", "cluster.ack_timeout=2", "run.measure_us=400"});
+        return all;
+      }());
+      if (result.is_null()) continue;
+      SCOPED_TRACE(variant.name);
+      EXPECT_EQ(violations(result), 0U) << findings(result);
+      EXPECT_GT(result.at("packets_lost"), 5);
+      EXPECT_GT(result.at("committed"), 50);
+    }
+  }
+}
+
+TEST(LossyNetwork, TcpLosesNothingHere) {
+  EXPECT_THROW(load(kContended, {"protocol.transport=ipoib_tcp", "cluster.network.loss_ratio=0.003"}),
+               UserError);
+  EXPECT_NO_THROW(load(kContended, {"protocol.transport=ipoib_tcp", "cluster.network.loss_ratio=0"}));
+}
+
+}  // namespace
+}  // namespace verbtwin::tools
