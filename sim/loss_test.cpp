@@ -206,6 +206,30 @@ std::pair<std::size_t, std::uint64_t> unreliable(QpType type) {
   return {far.done.size(), cluster.transport().counts().packets_lost};
 }
 
+/// What the sender's engine takes for so many SENDs, the RECVs for which are posted at once or after some
+/// tries.
+std::int64_t sends_ps(int sends, bool recvs_are_late) {
+  Cluster cluster(lossy_cluster(0, 1));
+  Actor near(cluster, 0), far(cluster, 1);
+  near.begin = [&](Actor& a) { a.post(Opcode::kSend, 8, 1, sends); };
+  far.begin = [&](Actor& a) {
+    if (!recvs_are_late) a.post_recvs(a.queue_pair(0), sends);
+  };
+  run_until_us(cluster, 5);
+  if (recvs_are_late) far.post_recvs(far.queue_pair(0), sends);
+  run_until_us(cluster, 100);
+  EXPECT_EQ(near.done.size(), static_cast<std::size_t>(sends));
+  for (const Usage::Resource& resource : cluster.usage().resources)
+    if (resource.name == "nic_send") return resource.busy_ps.front();
+  return 0;
+}
+
+TEST(Loss, AllBehindASendThatFoundNoRecvIsSentAgain) {
+  const std::int64_t one_ps = sends_ps(1, true) - sends_ps(1, false);
+  EXPECT_GT(one_ps, 0);
+  EXPECT_EQ(sends_ps(4, true) - sends_ps(4, false), 4 * one_ps);
+}
+
 TEST(Loss, WhatNobodyAnswersIsGone) {
   for (const QpType type : {QpType::kUc, QpType::kUd}) {
     const auto [arrived, lost] = unreliable(type);

@@ -152,7 +152,6 @@ class Transport final : public EventHandler {
   void wake_first_waiting(SimQueuePair& qp);
   void schedule_window(const SimQueuePair& qp, std::int64_t at_ps);
   void hold(std::uint32_t index, SimQueuePair& target);
-  void release_held(SimQueuePair& target);
   void launch_waiting(SimQueuePair& qp);
   void read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps);
 

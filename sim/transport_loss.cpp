@@ -141,13 +141,7 @@ void Transport::resend_requests(const Flight& timer) {
   if (gap.lost == kNoFlight || gap.lost_round != timer.order) return;
   counts_.ack_timeouts += timer.imm_data;
   ++gap.lost_round;
-  const auto resend = [this](std::uint32_t index) {
-    send_again(flight(index));
-    touch(index);
-  };
-  target->holding_ = false;
-  resend(std::exchange(gap.lost, kNoFlight));
-  while (!target->holding_ && target->has_held()) resend(take(gap.held));
+  try_again(std::exchange(gap.lost, kNoFlight));
 }
 
 void Transport::resend_unheard(const Flight& timer) {

@@ -183,14 +183,18 @@ void Transport::hold(std::uint32_t index, SimQueuePair& target) {
   refuse_sequence(target);
 }
 
-/// A SEND that found no RECV arrives again, and if it finds one now, so do those behind it.
+/// What found no RECV, or did not come whole, arrives again, and if it gets through now, so do those behind
+/// it.
 void Transport::try_again(std::uint32_t index) {
-  send_again(flight(index));
   SimQueuePair* target = find(flight(index).target);
   if (target != nullptr) target->holding_ = false;
   flight(index).stage = Stage::kTouch;
-  touch(index);
-  if (target != nullptr) release_held(*target);
+  for (;;) {
+    send_again(flight(index));
+    touch(index);
+    if (target == nullptr || target->holding_ || !target->has_held()) return;
+    index = take(target->rare().held);
+  }
 }
 
 /// The second and every further time takes engines and links as long as the first, which the ten microseconds
@@ -204,10 +208,6 @@ void Transport::send_again(const Flight& f) {
   SimQueuePair* target = find(f.target);
   if (target != nullptr && !is_send(f.opcode)) target->port_.nic.receive(target->context_, now(), payload_b);
   fabric_.cross_quietly(f.path, request_bytes(f));
-}
-
-void Transport::release_held(SimQueuePair& target) {
-  while (!target.holding_ && target.has_held()) touch(take(target.rare().held));
 }
 
 /// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
