@@ -130,7 +130,8 @@ TEST_F(ProfileFiles, ErrorsNameTheirPlace) {
   const std::string line = std::to_string(1 + std::count(before.begin(), before.end(), '\n'));
   EXPECT_EQ(nic_error(text),
             ":" + line + ":16: /parameters/link_gbps/value: out of range: -1; allowed: number, 1 to 1600");
-  EXPECT_EQ(nic_error(std::string("{")), ":1:2: syntax error: the text ends too early");
+  EXPECT_EQ(nic_error(std::string("{")),
+            ":1:2: syntax error: the text ends too early; allowed: a key in double quotes");
   EXPECT_EQ(nic_error(std::string("[]")), ":1:1: wrong type: array; allowed: object");
   EXPECT_EQ(error_of([] { load_nic_profile("/no/such.json"); }), "/no/such.json: no such file");
 }

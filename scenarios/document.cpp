@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -139,12 +140,30 @@ std::string pointer_at(std::string_view text, std::size_t byte) {
 
 /// nlohmann's message without its own tag, line and column, and without the token it read, which may be
 /// endless.
-std::string syntax_message(const std::string& what) {
-  if (what.find("unexpected end of input") != std::string::npos)
-    return "syntax error: the text ends too early";
-  const std::size_t tag = what.find(" - ");
-  const std::string tail = tag == std::string::npos ? what : what.substr(tag + 3);
-  return "syntax error: " + tail.substr(0, tail.find("; last read"));
+/// What may stand where the parser (nlohmann's, by its message) found something else.
+std::string_view allowed_instead(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kAllowed[] = {
+      {"while parsing object key", "a key in double quotes"},
+      {"while parsing object separator", "':'"},
+      {"while parsing object", "',' or '}'"},
+      {"while parsing array", "',' or ']'"},
+      {"; expected end of input", "nothing more"},
+      {"while parsing value", "a number, a string in double quotes, true, false, null, '[' or '{'"}};
+  for (const auto& [tag, allowed] : kAllowed) {
+    if (message.find(tag) != message.npos) return allowed;
+  }
+  return "JSON";
+}
+
+std::string syntax_message(std::string_view message) {
+  const std::size_t tag = message.find(" - ");
+  std::string_view what = message.substr(tag == message.npos ? 0 : tag + 3);
+  what = what.substr(0, what.find("; last read"));
+  if (!what.starts_with("unexpected ") && what != "invalid literal")
+    return "syntax error: " + std::string(what);
+  what = what.substr(0, what.find("; expected"));
+  if (what == "unexpected end of input") what = "the text ends too early";
+  return "syntax error: " + std::string(what) + "; allowed: " + std::string(allowed_instead(message));
 }
 
 }  // namespace

@@ -53,16 +53,25 @@ TEST(Document, ByteOrderMarkIsNoColumn) {
   EXPECT_EQ(Document::parse("n", "\xef\xbb\xbf{\"a\": 1}").position("/a"), (Position{1, 7}));
 }
 
-TEST(Document, SyntaxErrorsNameTheirPlace) {
+TEST(Document, SyntaxErrorsNameTheirPlaceAndWhatIsAllowed) {
+  const std::string value = "a number, a string in double quotes, true, false, null, '[' or '{'";
   EXPECT_EQ(error_of("{\n  \"a\": 1\n  \"b\": 2}"),
-            "a.json:3:3: syntax error: unexpected string literal; expected '}'");
-  EXPECT_EQ(error_of("{\"a\": 1,\n"), "a.json:2:1: syntax error: the text ends too early");
+            "a.json:3:3: syntax error: unexpected string literal; allowed: ',' or '}'");
+  EXPECT_EQ(error_of("{\"a\": 1,\n"),
+            "a.json:2:1: syntax error: the text ends too early; allowed: a key in double quotes");
+  EXPECT_EQ(error_of("{\"a\""), "a.json:1:5: syntax error: the text ends too early; allowed: ':'");
+  EXPECT_EQ(error_of("[1 2]"), "a.json:1:4: syntax error: unexpected number literal; allowed: ',' or ']'");
   EXPECT_EQ(error_of("{\"a\": \"x"), "a.json:1:7: syntax error: invalid string: missing closing quote");
-  EXPECT_EQ(error_of("{\"a\": tru}"), "a.json:1:10: syntax error: invalid literal");
-  EXPECT_EQ(error_of("{\"a\": 1,}"), "a.json:1:9: syntax error: unexpected '}'; expected string literal");
-  EXPECT_EQ(error_of("{\"a\": 1} x"), "a.json:1:10: syntax error: invalid literal");
-  EXPECT_EQ(error_of("{'a': 1}"), "a.json:1:2: syntax error: invalid literal");
-  EXPECT_EQ(error_of("// no\n{}"), "a.json:1:1: syntax error: invalid literal");
+  EXPECT_EQ(error_of("[-]"), "a.json:1:3: syntax error: invalid number; expected digit after '-'");
+  EXPECT_EQ(error_of("{\"a\": tru}"), "a.json:1:10: syntax error: invalid literal; allowed: " + value);
+  EXPECT_EQ(error_of("[1,]"), "a.json:1:4: syntax error: unexpected ']'; allowed: " + value);
+  EXPECT_EQ(error_of("{\"a\": 1,}"),
+            "a.json:1:9: syntax error: unexpected '}'; allowed: a key in double quotes");
+  EXPECT_EQ(error_of("{\"a\": 1} x"), "a.json:1:10: syntax error: invalid literal; allowed: nothing more");
+  EXPECT_EQ(error_of("{} {}"), "a.json:1:4: syntax error: unexpected '{'; allowed: nothing more");
+  EXPECT_EQ(error_of("{'a': 1}"),
+            "a.json:1:2: syntax error: invalid literal; allowed: a key in double quotes");
+  EXPECT_EQ(error_of("// no\n{}"), "a.json:1:1: syntax error: invalid literal; allowed: " + value);
   EXPECT_EQ(error_of(""), "a.json:1:1: the file is empty; a JSON object is expected");
   EXPECT_EQ(error_of(" \n\n"), "a.json:1:1: the file is empty; a JSON object is expected");
 }

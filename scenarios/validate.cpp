@@ -98,9 +98,15 @@ bool is_choice(const json& value, const json& schema) {
   return (!all || std::find(all->begin(), all->end(), value) != all->end()) && (!one || *one == value);
 }
 
+/// A number like 1e30, which no integer type holds.
+bool is_whole(const json& value) {
+  return value.is_number_float() && value.get<double>() == std::trunc(value.get<double>());
+}
+
 /// What is wrong with the value itself, its members aside; empty if nothing is.
 std::string problem(const json& value, const json& schema) {
   if (!fits_type(value, schema)) {
+    if (is_whole(value) && !in_range(value, schema)) return "out of range: " + shown(value);
     const bool say_value = !value.is_structured() && !value.is_null();
     return std::string("wrong type: ") + type_name(value) + (say_value ? " " + shown(value) : "");
   }
