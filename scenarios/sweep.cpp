@@ -302,13 +302,13 @@ Override flag_override(const std::string& path, const std::string& flag, const s
   return override;
 }
 
-std::string describe_point(std::size_t number, const SweepPoint& point) {
+std::string describe_point(const SweepPoint& point) {
   if (point.settings.empty()) return "the run as it is";
   std::string settings;
   for (const auto& [path, value] : point.settings) {
     settings += (settings.empty() ? "" : ", ") + path + "=" + text_of(value);
   }
-  return "point " + std::to_string(number) + " (" + one_line(settings, 200) + ")";
+  return "point " + std::to_string(point.number) + " (" + one_line(settings, 200) + ")";
 }
 
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
@@ -329,6 +329,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
   std::vector<std::size_t> at(entries.size(), 0);
   for (;;) {
     SweepPoint point;
+    point.number = points.size();
     std::vector<Override> settings;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       const std::size_t number = picks.of(i)[at[i]];
@@ -345,7 +346,7 @@ std::vector<SweepPoint> load_points(const std::filesystem::path& file,
     } catch (const UserError& error) {
       // The place may be one that all points share: a field of the file that this one's settings do not suit.
       if (point.settings.empty()) throw;
-      throw UserError("", std::string(error.what()) + "; in " + describe_point(points.size(), point));
+      throw UserError("", std::string(error.what()) + "; in " + describe_point(point));
     }
     points.push_back(std::move(point));
     std::size_t i = entries.size();

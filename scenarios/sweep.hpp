@@ -29,10 +29,11 @@ inline constexpr std::size_t kSweepKeysMax = 64;  // of all entries; each is a c
 struct SweepPoint {
   std::vector<std::pair<std::string, nlohmann::json>> settings;  // "cluster.coroutines", 4
   Scenario scenario;
+  std::size_t number = 0;  // among the sweep's points
 };
 
 /// "point 3 (cluster.nodes=4, protocol.name=farm)", for a message. Points count from 0.
-std::string describe_point(std::size_t number, const SweepPoint& point);
+std::string describe_point(const SweepPoint& point);
 
 /// A value as a cell of a table or behind a "=" has it; null: nothing.
 std::string text_of(const nlohmann::json& value);

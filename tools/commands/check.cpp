@@ -69,11 +69,10 @@ std::string describe_memory(const scenarios::Scenario& scenario) {
 
 /// Of the first point that has one.
 std::string warning_of(const std::vector<scenarios::SweepPoint>& points) {
-  for (std::size_t at = 0; at < points.size(); ++at) {
-    const auto& [settings, scenario] = points[at];
-    if (scenario.backend != "sim") continue;
-    const std::string more = more_threads_than_cores(scenario.cluster);
-    if (!more.empty()) return settings.empty() ? more : more + "; in " + describe_point(at, points[at]);
+  for (const scenarios::SweepPoint& point : points) {
+    if (point.scenario.backend != "sim") continue;
+    const std::string more = more_threads_than_cores(point.scenario.cluster);
+    if (!more.empty()) return point.settings.empty() ? more : more + "; in " + describe_point(point);
   }
   return "";
 }

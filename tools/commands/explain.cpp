@@ -206,7 +206,7 @@ class Explainer {
     if (!changed && part.fields.empty() && part.socket.empty())
       not_tried_.push_back(fmt::format("{}{}", part.name, kAsGoodAsCanBe));
     if (!changed) return;
-    points_.push_back({{{"twice as good", part.name}}, std::move(scenario)});
+    points_.push_back({{{"twice as good", part.name}}, std::move(scenario), points_.size()});
     whats_.emplace_back(part.name);
   }
 
@@ -219,7 +219,8 @@ class Explainer {
       points_.push_back(
           {{{"run.seed", seed}},
            with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
-                         catalog_)});
+                         catalog_),
+           points_.size()});
       whats_.emplace_back(what);
     }
   }

@@ -20,6 +20,7 @@ namespace verbtwin::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -134,6 +135,57 @@ TEST_F(CommandOutputs, TwoCommandsDoNotWriteToOneDirectoryAtOnce) {
   first.signal(SIGINT);
   EXPECT_EQ(first.wait(), 130) << first.err();
   EXPECT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+}
+
+std::string point_file(const std::string& directory, int point) {
+  return directory + "/points/00" + std::to_string(point) + "/result.json";
+}
+
+TEST_F(CommandOutputs, ASweepGoesOnWhereItEnded) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2, 3, 4, 5, 6]}])"));
+  const std::string csv = in("made/points.csv");
+  ASSERT_EQ(verbtwin({"run", sweep, "--point", "1", "--out", in("made")}).exit_code, 0);
+  EXPECT_TRUE(fs::exists(point_file(in("made"), 1)));
+  EXPECT_FALSE(fs::exists(csv));
+  ASSERT_EQ(verbtwin({"run", sweep, "--resume", "--out", in("made")}).exit_code, 0);
+
+  // A time that no run has tells what is kept from what ran again.
+  constexpr double kMark_s = 54321;
+  const auto change = [&](int point, const std::string& pointer, const json& value) {
+    json result = json::parse(read_text(point_file(in("made"), point)));
+    result["simulator"]["wall_s"] = kMark_s;
+    if (!pointer.empty()) result[json::json_pointer(pointer)] = value;
+    std::ofstream(point_file(in("made"), point)) << result;
+  };
+  change(0, "", {});
+  change(1, "/partial", true);
+  change(2, "/scenario/run/seed", 7);
+  change(3, "/simulator/program", "0.0.0");
+  change(4, "/simulator/files/cluster.nic", "0");
+  std::ofstream(point_file(in("made"), 5)) << "{";
+  EXPECT_EQ(verbtwin({"run", sweep, "--point", "0", "--resume", "--out", in("made")}).exit_code, 0);
+  ASSERT_EQ(verbtwin({"run", sweep, "--resume", "--jobs", "2", "--out", in("made")}).exit_code, 0);
+  for (int point = 0; point < 6; ++point) {
+    const json result = json::parse(read_text(point_file(in("made"), point)));
+    EXPECT_EQ(result.at("simulator").at("wall_s") == kMark_s, point == 0) << point;
+    EXPECT_EQ(result.at("scenario").at("run").at("seed"), point + 1);
+    EXPECT_EQ(result.at("partial"), false);
+  }
+  EXPECT_EQ(std::ranges::count(read_text(csv), '\n'), 7);
+
+  ASSERT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);  // all of them anew
+  EXPECT_NE(json::parse(read_text(point_file(in("made"), 0))).at("simulator").at("wall_s"), kMark_s);
+}
+
+TEST_F(CommandOutputs, PartsAreOfASimulatedSweepInADirectory) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  EXPECT_EQ(refusal({"run", sweep, "--resume"}),
+            "--resume: is about the results in a directory; add --out DIR");
+  EXPECT_EQ(refusal({"run", sweep, "--point", "2", "--out", in("made")}), "--point 2: allowed: 0 to 1");
+  EXPECT_EQ(refusal({"run", scenario_, "--point", "0", "--out", in("made")}),
+            "--point: is about a sweep's points, and this scenario is one run");
+  EXPECT_EQ(refusal({"run", sweep, "--resume", "--backend", "ibverbs", "--out", in("made")}),
+            "--resume: is of simulated sweeps; allowed: --backend sim, or a real sweep as a whole");
 }
 
 TEST_F(CommandOutputs, ARunAndASweepDoNotMix) {

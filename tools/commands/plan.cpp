@@ -56,7 +56,7 @@ class Planner {
   Planner(const PlanOptions& options, std::vector<Goal> goals) : options_(options), goals_(std::move(goals)) {
     points_ = load_runnable_points(options.scenario, options.overrides);
     low_ = options.low.value_or(0);
-    for (const auto& [settings, scenario] : points_) {
+    for (const auto& [settings, scenario, number] : points_) {
       refuse_others(settings, scenario);
       refuse_more_than_offered(goals_, scenario.run.offered_per_s);
       if (const int replicas = scenario.cluster.replicas; options.low && low_ < replicas) {
@@ -81,7 +81,7 @@ class Planner {
       throw UserError("", fmt::format("{}; in a cluster of {} machines, the largest of the search (--to)",
                                       what, options.high));
     }
-    for (const auto& [settings, scenario] : points_) {
+    for (const auto& [settings, scenario, number] : points_) {
       alternatives_.push_back({settings, SizeSearch(goals_, low_, options.high), {}});
     }
   }
@@ -170,8 +170,9 @@ class Planner {
     for (std::size_t i = 0; i < alternatives_.size(); ++i) {
       const std::optional<int> nodes = alternatives_[i].search.next();
       if (!nodes) continue;
-      points.push_back(
-          {settings_of(i, *nodes), with_override(points_[i].scenario, machines(*nodes, "--to"), catalog_)});
+      points.push_back({settings_of(i, *nodes),
+                        with_override(points_[i].scenario, machines(*nodes, "--to"), catalog_),
+                        points.size()});
       whose.push_back(i);
     }
     run_points(points, {}, options_.jobs, signals, !options_.quiet,

@@ -4,7 +4,6 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
@@ -38,6 +37,7 @@
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/timeline.hpp"
 #include "tools/run/verb_trace.hpp"
+#include "tools/sweeps/saved_points.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 #include "tools/sweeps/watched_runs.hpp"
 
@@ -45,11 +45,9 @@ namespace verbtwin::tools {
 
 namespace {
 
-constexpr const char* kResultFile = "result.json";
 constexpr const char* kPointsFile = "points.csv";
 constexpr const char* kPlotFile = "points.svg";
 constexpr const char* kReportFile = "report.html";
-constexpr const char* kPercentilesFile = "latency.hgrm";
 
 struct RunOptions {
   std::string scenario;
@@ -59,26 +57,42 @@ struct RunOptions {
   std::optional<std::string> out, trace;
   bool json = false;
   bool quiet = false;
+  bool resume = false;
+  std::optional<std::size_t> point;
   int jobs = 1;
   RankFlags rank;
-};
 
-/// What the run of one point writes into --out; of a sweep each point, in a directory of its own.
-const std::vector<std::string>& result_files() {
-  static const std::vector<std::string> files = {kResultFile, kReportFile, kPercentilesFile};
-  return files;
-}
+  /// Where one point's results go: of a sweep's each has a directory of its own.
+  std::filesystem::path place_of(const scenarios::SweepPoint& one) const {
+    const std::filesystem::path directory = *out;
+    return one.settings.empty() ? directory : place_of_point(directory / "points", one.number);
+  }
+};
 
 /// The trace would take the place of what is read, or the result that of the trace.
 void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   if (options.trace->empty()) throw UserError("", "--trace: is empty; give the name of a file");
   std::vector<InputFile> taken = inputs_of(options.scenario, points);
+  const scenarios::SweepPoint& traced = points[options.point.value_or(0)];
   for (const std::string& file : result_files())
-    if (options.out) taken.push_back({std::filesystem::path(*options.out) / file, "where the result goes"});
+    if (options.out) taken.push_back({options.place_of(traced) / file, "where the result goes"});
   if (const InputFile* file = overwritten(*options.trace, taken)) {
     throw UserError("", fmt::format("--trace {}: is {}; give another file",
                                     scenarios::one_line(*options.trace), file->what));
   }
+}
+
+/// --resume and --point are about the points of a sweep in --out.
+void check_parts(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  if (!options.resume && !options.point) return;
+  const char* flag = options.resume ? "--resume" : "--point";
+  const auto refuse = [&](const std::string& why) { throw UserError("", fmt::format("{}: {}", flag, why)); };
+  if (!options.out) refuse("is about the results in a directory; add --out DIR");
+  if (points.front().settings.empty()) refuse("is about a sweep's points, and this scenario is one run");
+  if (points.front().scenario.backend != "sim")
+    refuse("is of simulated sweeps; allowed: --backend sim, or a real sweep as a whole");
+  if (options.point && *options.point >= points.size())
+    throw UserError("", fmt::format("--point {}: allowed: 0 to {}", *options.point, points.size() - 1));
 }
 
 std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
@@ -88,7 +102,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
   if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
   std::vector<scenarios::SweepPoint> points =
       load_runnable_points(options.scenario, options.overrides, flags);
-  for (const auto& [settings, scenario] : points) {
+  for (const auto& [settings, scenario, number] : points) {
     if (scenario.backend == "sim" && options.rank.any()) {
       throw UserError("",
                       "--rank, --ranks, --rendezvous, --device, --port, --gid-index, --sl and "
@@ -102,9 +116,10 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
     }
     if (options.trace && scenario.backend != "sim")
       throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
-    if (options.trace && !settings.empty())
-      throw UserError("", "--trace is of one run, and this scenario is a sweep of several");
+    if (options.trace && !settings.empty() && !options.point)
+      throw UserError("", "--trace is of one run, and this scenario is a sweep of several; add --point I");
   }
+  check_parts(options, points);
   if (options.trace) check_trace(options, points);
   return points;
 }
@@ -131,43 +146,42 @@ void refuse_mixture(const std::filesystem::path& directory, const char* other_fi
                                   scenarios::one_line(directory.string()), other, other_file));
 }
 
-/// The result, first of all, and what shows it.
-void write_result(const std::filesystem::path& directory, const nlohmann::json& result) {
-  write_file_whole(directory / kResultFile, result.dump(2) + "\n");
-  write_file_whole(directory / kReportFile, html_report(result));
-  write_file_whole(directory / kPercentilesFile, percentile_file(result));
-}
-
 /// Whether results come to this process: those of a real run are rank 0's.
 bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario) {
   return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
 }
 
+/// The one run of a scenario, or one point of its sweep; `points` are all of them.
 int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
-  const scenarios::Scenario& scenario = points.front().scenario;
+  const scenarios::SweepPoint& point = points[options.point.value_or(0)];
+  const scenarios::Scenario& scenario = point.scenario;
   const StopSignals signals;
   std::optional<OutputDirectory> directory;
   if (options.out && gets_results(options, scenario)) {
-    directory.emplace(*options.out, result_files(), inputs_of(options.scenario, points));
-    refuse_mixture(*options.out, kPointsFile, "sweep");
+    directory.emplace(options.place_of(point), result_files(), inputs_of(options.scenario, points));
+    options.point ? refuse_mixture(*options.out, kResultFile, "run")
+                  : refuse_mixture(*options.out, kPointsFile, "sweep");
   }
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
+  std::optional<nlohmann::json> saved;
+  if (options.resume) saved = saved_outcome(options.place_of(point), point);
   nlohmann::json result;
   try {
-    result = run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
+    result = saved && !trace ? std::move(*saved)
+                             : run_watched(scenario, options.rank, signals, !options.quiet, trace.get());
   } catch (const Interrupted& stopped) {
     print_error(fmt::format("verbtwin: {}\n", scenarios::one_line(stopped.what())));
     return kExitSignal + signals.signal_number();
   }
   if (!gets_results(options, scenario)) return kExitDone;  // rank 0 has the result
 
-  if (options.out) write_result(*options.out, result);
+  if (options.out) write_result(options.place_of(point), result);
   if (options.json) {
     print(result.dump(2) + "\n");
   } else if (!options.quiet) {
     print(render_summary(result, style_of_stream(STDOUT_FILENO)));
     if (options.out) {
-      print_written(std::filesystem::path(*options.out) / kResultFile,
+      print_written(options.place_of(point) / kResultFile,
                     fmt::format(" and {} beside it: open that in a browser", kReportFile));
     }
   }
@@ -179,43 +193,10 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   return exit_code_of(result, signals.signal_number());
 }
 
-/// The number of the point whose directory is called so; none: no point's.
-std::optional<std::size_t> number_of_point(const std::string& name) {
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  const bool is_number = error == std::errc() && end == name.data() + name.size();
-  return is_number && point_name(number) == name ? std::optional(number) : std::nullopt;
-}
-
-/// A result that verbtwin wrote, and nothing that a user may have put in its place.
-bool is_result(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, ignored))) return false;
-  std::ifstream in(file);
-  const nlohmann::json result = nlohmann::json::parse(in, nullptr, false);
-  return result.is_object() && result.value("format", nlohmann::json()) == "verbtwin-result";
-}
-
-/// Takes away the results of an earlier sweep's points in DIR/points which `has` does not name, and their
-/// directories where nothing else is in them; how many. What cannot be taken away stays.
-std::size_t remove_points(const std::filesystem::path& points, const std::set<std::size_t>& has) {
-  std::error_code ignored;
-  std::vector<std::filesystem::path> old;
-  for (const auto& entry : std::filesystem::directory_iterator(points, ignored)) {
-    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
-    if (!number || has.contains(*number) || entry.is_symlink(ignored)) continue;
-    if (is_result(entry.path() / kResultFile)) old.push_back(entry.path());
-  }
-  for (const std::filesystem::path& point : old) {
-    for (const std::string& file : result_files()) std::filesystem::remove(point / file, ignored);
-    std::filesystem::remove(point, ignored);  // not where anything else is in it
-  }
-  return old.size();
-}
-
 /// What a sweep leaves behind: a line for each point as it comes, DIR/points/NNN/result.json, in the end
 /// DIR/points.csv, also where an exception is the end. What an earlier sweep left there of points that this
 /// one has not goes with the points.csv that listed them. A violated check of any point weighs most.
+/// With --resume, the points that are there already come first.
 class SweepOutput {
  public:
   explicit SweepOutput(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points)
@@ -225,24 +206,30 @@ class SweepOutput {
       refuse_mixture(directory_, kResultFile, "run");
     }
     if (table()) print(sweep_table_head(points_.front().settings));
+    for (const scenarios::SweepPoint& point : points_) {
+      auto saved = options_.resume ? saved_outcome(options_.place_of(point), point) : std::nullopt;
+      saved ? keep_row(point, std::move(*saved)) : left_.push_back(point);
+    }
   }
 
-  /// Of the next point, or of a later one where those between have none. The file first: standard output may
-  /// be gone.
-  void add(std::size_t number, nlohmann::json result) {
-    rows_.push_back({points_[number].settings, std::move(result), number});
-    const SweepRow& row = rows_.back();
+  /// The points that are to run.
+  const std::vector<scenarios::SweepPoint>& left() const { return left_; }
+
+  /// Of the next of those, or of a later one where those between have none. The file first: standard output
+  /// may be gone.
+  void add(const scenarios::SweepPoint& point, nlohmann::json result) {
     if (options_.out) {
-      const auto place = directory_ / "points" / point_name(number);
+      const auto place = options_.place_of(point);
       std::filesystem::create_directories(place);
-      write_result(place, row.result);
+      write_result(place, result);
     }
-    if (table()) print(sweep_table_line(row));
+    keep_row(point, std::move(result));
   }
 
   /// In an exception's way: what there is. How many points of an earlier sweep went.
-  std::size_t keep() const {
+  std::size_t keep() {
     if (!options_.out) return 0;
+    std::ranges::sort(rows_, {}, &SweepRow::number);
     write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
     std::error_code ignored;
     for (const char* file : {kPlotFile, kReportFile})  // of the former table
@@ -289,6 +276,11 @@ class SweepOutput {
     return all;
   }
 
+  void keep_row(const scenarios::SweepPoint& point, nlohmann::json result) {
+    rows_.push_back({point.settings, std::move(result), point.number});
+    if (table()) print(sweep_table_line(rows_.back()));
+  }
+
   int exit_code(int signal_number) const {
     int code = kExitDone;
     for (const SweepRow& row : rows_) {
@@ -323,6 +315,7 @@ class SweepOutput {
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
   std::optional<OutputDirectory> lock_;
+  std::vector<scenarios::SweepPoint> left_;
   std::vector<SweepRow> rows_;
 };
 
@@ -336,12 +329,12 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
   if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
   SweepOutput output(options, points);
   try {
-    run_points(points, options.rank, options.jobs, signals, !options.quiet,
-               [&](std::size_t number, nlohmann::json result) {
+    run_points(output.left(), options.rank, options.jobs, signals, !options.quiet,
+               [&](std::size_t at, nlohmann::json result) {
+                 const scenarios::SweepPoint& point = output.left()[at];
                  const std::string failure = result.value("failure", "");
-                 output.add(number, std::move(result));
-                 if (!failure.empty())
-                   throw std::runtime_error(describe_point(number, points[number]) + ": " + failure);
+                 output.add(point, std::move(result));
+                 if (!failure.empty()) throw std::runtime_error(describe_point(point) + ": " + failure);
                });
   } catch (...) {
     output.keep();
@@ -352,7 +345,8 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
 
 int run(const RunOptions& options) {
   const std::vector<scenarios::SweepPoint> points = load(options);
-  return points.front().settings.empty() ? run_one(options, points) : run_sweep(options, points);
+  const bool is_one = points.front().settings.empty() || options.point;
+  return is_one ? run_one(options, points) : run_sweep(options, points);
 }
 
 }  // namespace
@@ -371,6 +365,16 @@ void add_run_command(CLI::App& app, int& exit_code) {
                    "points.svg, report.html and points/; created if absent; points of an earlier sweep there "
                    "are removed; it holds a run or a sweep, not both")
       ->type_name("DIR");
+  command->add_flag(
+      "--resume", options->resume,
+      "Run only what --out DIR has not: points of a simulated sweep that are there whole, of this "
+      "program, scenario and profiles, are kept");
+  command
+      ->add_option("--point", options->point,
+                   "Run only this point of a simulated sweep, into DIR/points: jobs of a cluster can share a "
+                   "sweep, and --resume joins it; points count from 0")
+      ->type_name("I")
+      ->check(CLI::Range(std::size_t{0}, scenarios::kSweepPointsMax - 1));
   command
       ->add_option(
           "--trace", options->trace,
@@ -399,8 +403,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
       ->group(kGroup);
   add_device_options(*command, options->rank, kGroup);
   command->footer(
-      "Example:\n"
+      "Examples:\n"
       "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"
+      "  verbtwin run scenarios/osdi18/fig14-tpcc.json --jobs 2 --out out/tpcc --resume\n"
       "Ctrl-C ends the run early and keeps what it has, marked partial; a second one ends it at once.");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }

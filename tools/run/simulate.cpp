@@ -23,6 +23,7 @@
 #include "tools/console/stop_signals.hpp"
 #include "tools/console/text.hpp"
 #include "tools/run/job.hpp"
+#include "tools/run/provenance.hpp"
 #include "tools/run/trace.hpp"
 
 namespace verbtwin::tools {
@@ -48,21 +49,6 @@ std::optional<models::SocketProfile> socket_profile(const scenarios::Scenario& s
                                             : calibration::load_socket_profile(scenario.cluster.sockets);
   check_socket_link(profile, scenario.protocol.at("transport"));
   return profile;
-}
-
-/// Of the files that a scenario names, by the fields that name them: a path says nothing of what is there.
-nlohmann::json file_digests(const scenarios::Cluster& c) {
-  nlohmann::json digests = nlohmann::json::object();
-  const auto add = [&digests](const char* field, const std::filesystem::path& file) {
-    const std::string text = scenarios::read_text(file);
-    digests[field] = fmt::format("{:016x}", protocols::value_digest(std::as_bytes(std::span(text))));
-  };
-  add("cluster.nic", calibration::find_profile(c.nic, calibration::ProfileKind::kNic));
-  add("cluster.host", calibration::find_profile(c.host, calibration::ProfileKind::kHost));
-  if (!c.sockets.empty())
-    add("cluster.sockets", calibration::find_profile(c.sockets, calibration::ProfileKind::kSocket));
-  if (!c.network.platform.empty()) add("cluster.network.platform", c.network.platform);
-  return digests;
 }
 
 sim::Topology topology_of(const scenarios::Network& n) {
@@ -325,8 +311,10 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
                          {"events_per_s", static_cast<double>(events) / wall_s},
                          {"transactions_per_wall_s", static_cast<double>(finished_ever()) / wall_s},
                          {"peak_rss_mib", static_cast<double>(usage.ru_maxrss) / 1024.0}};
-  if (control_.nic == nullptr && control_.host == nullptr && control_.sockets == nullptr)
+  if (control_.nic == nullptr && control_.host == nullptr && control_.sockets == nullptr) {
+    result["simulator"]["program"] = program_name();
     result["simulator"]["files"] = file_digests(scenario_.cluster);
+  }
   return result;
 }
 

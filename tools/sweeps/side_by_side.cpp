@@ -126,7 +126,7 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string& error = results[i].error;
     if (results[i].user_error) throw UserError("", error);
-    if (!error.empty()) throw std::runtime_error(describe_point(i, points[i]) + ": " + error);
+    if (!error.empty()) throw std::runtime_error(describe_point(points[i]) + ": " + error);
   }
 }
 

@@ -105,14 +105,13 @@ std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::p
                                                         const std::vector<scenarios::Override>& flags) {
   std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog(), flags);
   Checks checks;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto& [settings, scenario] = points[i];
+  for (const scenarios::SweepPoint& point : points) {
     try {
-      check_same_ranks(points.front().scenario, scenario);
-      checks.check(scenario);
+      check_same_ranks(points.front().scenario, point.scenario);
+      checks.check(point.scenario);
     } catch (const UserError& error) {
-      const std::string line = scenarios::describe(scenario, error);
-      throw UserError("", settings.empty() ? line : line + "; in " + describe_point(i, points[i]));
+      const std::string line = scenarios::describe(point.scenario, error);
+      throw UserError("", point.settings.empty() ? line : line + "; in " + describe_point(point));
     }
   }
   return points;

@@ -23,7 +23,7 @@ namespace {
 
 /// What goes wrong in a run does not tell which of many it was; a UserError has its place.
 template <typename Run>
-nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, const Run& run) {
+nlohmann::json named(const scenarios::SweepPoint& point, const Run& run) {
   try {
     return run();
   } catch (const UserError&) {
@@ -31,7 +31,7 @@ nlohmann::json named(std::size_t number, const scenarios::SweepPoint& point, con
   } catch (const Interrupted&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(describe_point(number, point) + ": " + error.what());
+    throw std::runtime_error(describe_point(point) + ": " + error.what());
   }
 }
 
@@ -94,8 +94,7 @@ void run_points(const std::vector<scenarios::SweepPoint>& points, const RankFlag
   }
   try {
     for (std::size_t i = 0; i < points.size() && !signals.stop(); ++i) {
-      nlohmann::json result =
-          named(i, points[i], [&] { return run_with(control, points[i].scenario, flags); });
+      nlohmann::json result = named(points[i], [&] { return run_with(control, points[i].scenario, flags); });
       before_us += points[i].scenario.run.length_us();
       before += std::exchange(committed_now, 0);
       const bool stopped = result.is_object() && result.value("partial", false);
