@@ -2,7 +2,7 @@
 find_path(SimGrid_INCLUDE_DIR simgrid/s4u.hpp)
 find_library(SimGrid_LIBRARY simgrid)
 if(SimGrid_INCLUDE_DIR)
-  file(STRINGS ${SimGrid_INCLUDE_DIR}/simgrid/config.h _version_lines REGEX "define SIMGRID_VERSION_(MAJOR|MINOR) ")
+  file(STRINGS ${SimGrid_INCLUDE_DIR}/simgrid/version.h _version_lines REGEX "define SIMGRID_VERSION_(MAJOR|MINOR) ")
   string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" SimGrid_VERSION "${_version_lines}")
 endif()
 include(FindPackageHandleStandardArgs)

@@ -37,6 +37,14 @@ int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
   return made_up_error;
 }
+int fail_to_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** refused) {
+  *refused = nullptr;
+  return made_up_error;
+}
+int fail_to_receive(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** refused) {
+  *refused = nullptr;
+  return made_up_error;
+}
 std::uint64_t asked_wr_id = 0;
 int take_request(ibv_qp*, ibv_send_wr* list, ibv_send_wr**) {
   asked_wr_id = list->wr_id;
@@ -362,6 +370,28 @@ TEST_P(DeviceFailure, WhatADeviceTakesNoMoreIsNoFaultOfTheRequest) {
   made_up_error = EINVAL;  // as some drivers say of a queue pair that has failed
   EXPECT_EQ(queue_pair.post_send({&wr, 1}).error, PostError::kFailed);
   EXPECT_EQ(queue_pair.post_recv({&to_take, 1}).error, PostError::kFailed);
+}
+
+/// As soft-RoCE fails when the kernel does not hear of what is in its queue.
+TEST_P(DeviceFailure, AListOfWhichNoRequestIsNamedAsRefusedIsInTheQueue) {
+  const auto made = make();
+  made->connect(made->address());
+  ibv_context_ops& ops = device_.context().context()->ops;
+  ops.post_send = fail_to_send;
+  ops.post_recv = fail_to_receive;
+  std::vector<SendWr> writes(2);
+  for (SendWr& wr : writes) wr.opcode = Opcode::kRdmaWrite;
+  const std::vector<RecvWr> receives(3);
+  for (const int error : {GetParam(), ENOMEM, EINVAL}) {
+    made_up_error = error;
+    const PostResult sent = made->post_send(writes);
+    EXPECT_EQ(sent.error, PostError::kFailed);
+    EXPECT_EQ(sent.posted, 2U);
+    const PostResult to_receive = made->post_recv(receives);
+    EXPECT_EQ(to_receive.error, PostError::kFailed);
+    EXPECT_EQ(to_receive.posted, 3U);
+  }
+  EXPECT_EQ(device_.first_failure().what, "the device takes no requests" + why());
 }
 
 TEST_P(DeviceFailure, AFailedQueuePairThatTakesNothingIsNoFaultOfTheRequest) {

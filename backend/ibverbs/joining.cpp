@@ -28,7 +28,7 @@ using Clock = Links::Clock;
 /// What a rank says first. Fixed in size: nothing in it decides what memory is taken.
 struct Hello {
   TokenText token{};
-  std::array<char, 32> version{};
+  std::array<char, 96> version{};
   std::uint64_t digest = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
@@ -188,8 +188,9 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       return refuse(link, "the token (VERBTWIN_TOKEN) is not this run's", "a wrong token");
     }
     if (std::string_view(hello.version.data()) != options_.version) {
-      end_all(link, fmt::format("rank {} runs verbtwin {}, rank 0 runs {}", hello.rank, hello.version.data(),
-                                options_.version));
+      end_all(link,
+              fmt::format("rank {} runs verbtwin {}, rank 0 runs {}; allowed: one program on all machines",
+                          hello.rank, hello.version.data(), options_.version));
     }
     if (hello.ranks != options_.ranks) {
       end_all(link, fmt::format("rank {} was told of {} ranks, rank 0 of {}", hello.rank, hello.ranks,
@@ -248,9 +249,9 @@ class Joining {
       pause();
     }
     const Frame frame = links_[0]->take_frame();
-    if (frame.kind != Frame::Kind::kWelcome) {
+    if (frame.kind == Frame::Kind::kRefused || frame.kind == Frame::Kind::kGiveUp)
       throw UserError("", fmt::format("{}: {}", place(options_), frame.body.substr(0, 1000)));
-    }
+    if (frame.kind != Frame::Kind::kWelcome) no_answer();
   }
 
  private:
@@ -265,7 +266,7 @@ class Joining {
     }
     Link& link = *links_[0];
     link.start();
-    const Hello hello = {token_text(options_.token), fixed_text<32>(options_.version), options_.digest,
+    const Hello hello = {token_text(options_.token), fixed_text<96>(options_.version), options_.digest,
                          options_.rank, options_.ranks};
     link.send({Frame::Kind::kHello, 0, {reinterpret_cast<const char*>(&hello), sizeof hello}});
     const auto over = [&] { return links_.stopped() || !link.inbox().empty() || link.lost(); };
@@ -291,8 +292,17 @@ class Joining {
       return asio::error::timed_out;
     }
     throw_if_stopped();
+    if (!attempt->error && is_to_itself(attempt->socket)) return asio::error::connection_refused;
     if (!attempt->error) links_[0] = std::make_shared<Link>(std::move(attempt->socket), Link::kDataMaxBytes);
     return attempt->error;
+  }
+
+  /// Where nobody listens at a port that systems give away, a connection may be given that very port: TCP
+  /// then connects it to itself, and it would hear its own words.
+  static bool is_to_itself(const tcp::socket& socket) {
+    boost::system::error_code gone;
+    const tcp::endpoint here = socket.local_endpoint(gone);
+    return !gone && here == socket.remote_endpoint(gone);
   }
 
   /// Between two attempts.

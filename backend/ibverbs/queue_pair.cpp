@@ -52,6 +52,13 @@ unsigned flags_of(std::uint8_t flags) {
   return to;
 }
 
+/// How many requests of a list that a post failed with are in the device's queue. Soft-RoCE names none as
+/// refused where the kernel does not hear of those that are all in it.
+template <typename Request>
+std::size_t taken(const Request* list, const Request* refused, std::size_t all) {
+  return refused == nullptr ? all : static_cast<std::size_t>(refused - list);
+}
+
 }  // namespace
 
 IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes)
@@ -270,17 +277,17 @@ PostResult IbvQueuePair::post_send(std::span<const SendWr> list) {
   if (result.posted == 0) return result;
   ibv_send_wr* refused = nullptr;
   if (const int error = ibv_post_send(qp_.get(), send_wrs_.data(), &refused); error != 0) {
-    result.posted = static_cast<std::size_t>(refused - send_wrs_.data());
-    result.error = refused_with(error);
+    result.posted = taken(send_wrs_.data(), refused, result.posted);
+    result.error = refused_with(error, refused != nullptr);
   }
   posted_ += result.posted;
   return result;
 }
 
-PostError IbvQueuePair::refused_with(int error) {
-  if (error == ENOMEM) return PostError::kQueueFull;
+PostError IbvQueuePair::refused_with(int error, bool one_request) {
+  if (error == ENOMEM && one_request) return PostError::kQueueFull;
   // Some drivers say so too of a queue pair that has failed, which is no fault of the request.
-  if (error == EINVAL && device_.first_failure().what.empty() && state() != QpState::kError)
+  if (error == EINVAL && one_request && device_.first_failure().what.empty() && state() != QpState::kError)
     return PostError::kInvalid;
   device_.note_failure({peer_node_, "the device takes no requests" + reason(error)});
   return PostError::kFailed;
@@ -308,8 +315,8 @@ PostResult IbvQueuePair::post_recv(std::span<const RecvWr> list) {
   if (result.posted == 0) return result;
   ibv_recv_wr* refused = nullptr;
   if (const int error = ibv_post_recv(qp_.get(), recv_wrs_.data(), &refused); error != 0) {
-    result.posted = static_cast<std::size_t>(refused - recv_wrs_.data());
-    result.error = refused_with(error);
+    result.posted = taken(recv_wrs_.data(), refused, result.posted);
+    result.error = refused_with(error, refused != nullptr);
   }
   recv_posted_ += result.posted;
   return result;

@@ -53,8 +53,9 @@ class IbvQueuePair final : public QueuePair {
   /// `way`: what else to say where that is refused.
   void modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way = "");
   std::string way_to(const QpAddress& peer) const;
-  /// The caller's view of the errno that a post came back with.
-  PostError refused_with(int error);
+  /// The caller's view of the errno that a post came back with; `one_request`: it named the one that it
+  /// refused.
+  PostError refused_with(int error, bool one_request);
   void fill(const SendWr& from, ibv_send_wr& to, ibv_sge& sge);
   template <typename Slots>
   static auto& slot_of(Slots& slots, std::uint64_t position) {

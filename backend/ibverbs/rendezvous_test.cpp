@@ -108,7 +108,7 @@ TEST_F(RendezvousTest, WhatDiffersIsRefusedByName) {
     return ours;
   };
   EXPECT_EQ(refused([](RendezvousOptions& o) { o.version = "1.3.0"; }),
-            "rank 1 runs verbtwin 1.3.0, rank 0 runs 1.2.3");
+            "rank 1 runs verbtwin 1.3.0, rank 0 runs 1.2.3; allowed: one program on all machines");
   EXPECT_THAT(refused([](RendezvousOptions& o) { o.digest = 43; }), HasSubstr("another scenario"));
   EXPECT_EQ(refused([](RendezvousOptions& o) { o.ranks = 4; }), "rank 1 was told of 4 ranks, rank 0 of 2");
 }
@@ -129,6 +129,21 @@ TEST_F(RendezvousTest, WhoNeverComesIsNamed) {
   auto one = joining(options(1));
   EXPECT_THAT(hub.get(), HasSubstr("rank 2 did not join within"));
   EXPECT_THAT(one.get(), HasSubstr("rank 2 did not join within")) << "who has come hears of it";
+}
+
+/// What it hears then is its own hello, with the token in it.
+TEST_F(RendezvousTest, WhoEchoesIsNotRankZeroAndTheTokenStaysSecret) {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
+  auto one = joining(options(1));
+  tcp::socket socket = acceptor.accept();
+  std::array<char, 1024> heard{};
+  for (boost::system::error_code over; !over;) {
+    const std::size_t bytes = socket.read_some(boost::asio::buffer(heard), over);
+    if (!over) boost::asio::write(socket, boost::asio::buffer(heard, bytes), over);
+  }
+  EXPECT_EQ(one.get(),
+            "--rendezvous 127.0.0.1:" + std::to_string(port) + ": rank 0 does not answer as a verbtwin run");
 }
 
 TEST_F(RendezvousTest, ARankThatFindsNobody) {
@@ -208,7 +223,7 @@ std::string frame_of(std::uint32_t kind, const std::string& body) {
 std::string hello_frame(const std::string& token) {
   struct {
     std::array<char, 64> token{};
-    std::array<char, 32> version{};
+    std::array<char, 96> version{};
     std::uint64_t digest = 42;
     std::int32_t rank = 1, ranks = 2;
   } hello;

@@ -79,6 +79,7 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   } else {
     add("--hosts", options.hosts);
   }
+  if (!options.rank.rendezvous.empty()) add("--rendezvous", options.rank.rendezvous);
   for (std::string& argument : device_arguments(options.rank)) arguments.push_back(std::move(argument));
   const Captured out, err;
   Launched launched;
@@ -96,8 +97,9 @@ std::string failure_of(const Launched& launched) {
   std::string line = launched.err.substr(0, launched.err.find_last_not_of('\n') + 1);
   line.erase(0, line.rfind('\n') + 1);  // npos + 1 is 0
   constexpr std::string_view kProgram = "verbtwin: ";
+  constexpr std::size_t kFailureMax = 1000;  // characters
   if (line.starts_with(kProgram)) line.erase(0, kProgram.size());
-  return line.empty() ? fmt::format("exit code {}", launched.code) : line;
+  return line.empty() ? fmt::format("exit code {}", launched.code) : scenarios::one_line(line, kFailureMax);
 }
 
 /// What all NICs of these machines are capable of.
@@ -386,6 +388,10 @@ void add_measure_command(CLI::App& app, int& exit_code) {
           "the program")
       ->required()
       ->type_name("DIR");
+  command
+      ->add_option("--rendezvous", options->rank.rendezvous,
+                   "Where the rank that posts listens and the other finds it; chosen where absent")
+      ->type_name("HOST:PORT");
   add_grid_options(*command, options->grid);
   command
       ->add_option("-D,--duration", options->seconds,

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <exception>
 #include <limits>
+#include <stdexcept>
+#include <system_error>
 
 #include "tools/console/text.hpp"
 #include "tools/ranks/worker_cpus.hpp"
@@ -53,10 +55,16 @@ Drivers::Drivers(ibverbs::Cluster& cluster, protocols::Program& program, const p
                  const std::atomic<bool>& stop, const std::vector<int>& cpus, bool open_loop)
     : cluster_(cluster), program_(program), window_(window), stop_(stop), open_loop_(open_loop) {
   for (int i = 0; i < program.threads(); ++i) threads_.push_back(std::make_unique<Thread>());
-  for (int i = 0; i < program.threads(); ++i) {
-    const auto index = static_cast<std::size_t>(i);
-    const int cpu = cpus.empty() ? kAnyCpu : cpus[index];
-    threads_[index]->thread = std::thread([this, i, cpu] { drive(i, cpu); });
+  try {
+    for (int i = 0; i < program.threads(); ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      const int cpu = cpus.empty() ? kAnyCpu : cpus[index];
+      threads_[index]->thread = std::thread([this, i, cpu] { drive(i, cpu); });
+    }
+  } catch (const std::system_error& error) {  // a limit on processes: those that run must not outlive this
+    join();
+    throw std::runtime_error(fmt::format("cannot start {}: {}", format_counted(program.threads(), "thread"),
+                                         error.code().message()));
   }
 }
 

@@ -21,6 +21,7 @@
 #include "tools/ranks/rank_job.hpp"
 #include "tools/ranks/worker_cpus.hpp"
 #include "tools/run/job.hpp"
+#include "tools/run/provenance.hpp"
 #include "tools/run/result.hpp"
 
 namespace verbtwin::tools {
@@ -402,7 +403,7 @@ json run_on_ibverbs(const scenarios::Scenario& scenario, const RankOptions& opti
   meeting.host = options.host;
   meeting.port = options.tcp_port;
   meeting.token = options.token;
-  meeting.version = VERBTWIN_VERSION;
+  meeting.version = program_name();
   const std::string text = scenario.resolved.dump();
   meeting.digest = protocols::value_digest(std::as_bytes(std::span(text)));
   meeting.timeout = kSetupTimeout;

@@ -124,6 +124,9 @@ class Rank {
   }
   /// The run was over and this rank did not end.
   void outlives_rank_0() { outlived_ = true; }
+  /// Another failed, and this rank did not end by itself: what it then says of why tells nothing.
+  void outlives_a_failed_one() { ended_for_another_ = true; }
+  bool ended_for_another() const { return ended_for_another_; }
   /// What ended was ssh or a shell, not a rank.
   bool never_ran() const { return never_ran_; }
   const std::string& host() const { return host_; }
@@ -138,12 +141,13 @@ class Rank {
     } else if (killed()) {
       print_error(fmt::format("verbtwin: rank {} was killed by signal {}\n", number_, killed_by_));
     } else if (never_ran() && !host_.empty()) {
-      print_error(
-          fmt::format("verbtwin: rank {} on {}: {}\n", number_, scenarios::one_line(host_), last_line()));
+      tell_by_name();
     } else {
       print_error(said());
     }
   }
+  /// Where rank 0 knows nothing of it, and so has not named it.
+  void tell_as_unheard_of() const { killed() ? tell() : tell_by_name(); }
 
  private:
   std::string said() const {
@@ -153,12 +157,18 @@ class Rank {
     return text;
   }
 
+  void tell_by_name() const {
+    const std::string place = host_.empty() ? "" : " on " + scenarios::one_line(host_);
+    print_error(fmt::format("verbtwin: rank {}{}: {}\n", number_, place, last_line()));
+  }
+
   /// ssh's banners and warnings come before it; its lines end in "\r\n".
   std::string last_line() const {
     std::string line = said();
     line.erase(line.find_last_not_of("\r\n ") + 1);  // npos + 1 is 0
     line.erase(0, line.find_last_of("\r\n") + 1);
-    return line.empty() ? "ssh failed" : scenarios::one_line(line);
+    if (!line.empty()) return scenarios::one_line(line);
+    return never_ran() ? "ssh failed" : fmt::format("ended with exit code {}", exit_code_);
   }
 
   [[noreturn]] void become(const RankCommand& command, const std::string& token, int input,
@@ -199,7 +209,7 @@ class Rank {
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
-  bool never_ran_ = false, stopped_early_ = false, outlived_ = false;
+  bool never_ran_ = false, stopped_early_ = false, outlived_ = false, ended_for_another_ = false;
 };
 
 std::string quoted(const std::string& word) {
@@ -259,7 +269,7 @@ Rank* wait_for_all(Ranks& ranks, const StopSignals& signals, std::chrono::millis
       ended_with = ended_with == 0 ? SIGTERM : SIGKILL;
       end_at = Clock::now() + kTermGrace;
       for (const auto& rank : ranks) {
-        if (failed == nullptr && rank->running()) rank->outlives_rank_0();
+        if (rank->running()) failed == nullptr ? rank->outlives_rank_0() : rank->outlives_a_failed_one();
         if (ended_with == SIGTERM) {
           rank->ask_to_end(SIGTERM);
         } else {
@@ -356,6 +366,10 @@ int launch_ranks(const std::vector<RankCommand>& commands, const std::string& to
   if (absent != ranks.end()) {
     (*absent)->tell();
     return kExitFailure;
+  }
+  if (first.ended_for_another() && !signals.stop().load()) {
+    failed->tell_as_unheard_of();
+    return failed->exit_code();
   }
   const bool rank_0_said_it = first.exit_code() != 0 && !first.killed();
   if (!first.host().empty() && rank_0_said_it) first.tell();

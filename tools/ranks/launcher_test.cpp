@@ -92,6 +92,14 @@ TEST_F(LauncherTest, WithoutRankZeroTheOthersAskNoLonger) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
+/// Before they have met, rank 0 does not know why one does not come.
+TEST_F(LauncherTest, WhoFailsWhileRankZeroWaitsForItIsNamed) {
+  const RankCommand waiting = shell("trap 'echo stopped >&2; exit 143' TERM; while :; do sleep 0.1; done");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({waiting, shell("echo no such file >&2; exit 2")}, "t", signals_), 2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "stopped\nverbtwin: rank 1: no such file\n");
+}
+
 TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
   testing::internal::CaptureStderr();
   launch_ranks({shell("echo mine >&2; exit 1"), shell("echo theirs >&2; exit 1")}, "t", signals_);

@@ -1,6 +1,7 @@
 #include "tools/ranks/rank_job.hpp"
 
 #include "backend/ibverbs/bytes.hpp"
+#include "scenarios/text.hpp"
 #include "tools/ranks/final_states.hpp"
 #include "tools/run/job.hpp"
 
@@ -296,8 +297,9 @@ class MicroBenchmark final : public RankJob {
 }  // namespace
 
 void mark_failed(nlohmann::json& result, const std::string& why) {
+  constexpr std::size_t kWhyMax = 1000;  // characters
   result["partial"] = true;
-  result["failure"] = why;
+  result["failure"] = scenarios::one_line(why, kWhyMax);  // of a peer's words: they may be cut anywhere
   result.erase("warning");
   if (result.contains("machines")) {
     result["operations_per_s"] =
