@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -30,20 +31,43 @@ Background::Background(Calendar& calendar, Fabric& fabric, std::vector<Port*> po
                                     static_cast<std::uint32_t>(profile.wire_header_b))),
       mean_gap_ps_(wire_b_ * 8000.0 / gbps),
       random_(seed, kStream) {
-  double most_gbps = profile.pcie_gbps;
-  for (std::uint32_t port = 0; port < ports_.size(); ++port) {
-    const std::uint32_t other = (port + nics_per_node_) % static_cast<std::uint32_t>(ports_.size());
-    most_gbps = std::min(most_gbps,
-                         fabric_.slowest_gbps(fabric_.path(ports_[port]->endpoint, ports_[other]->endpoint)));
-  }
-  if (gbps >= most_gbps) {
-    throw UserError(
-        "/cluster/network/background_gbps",
-        fmt::format("out of range: {:g}; allowed: less than {:g}, which is what PCIe and each link "
-                    "on a port's way carry",
-                    gbps, most_gbps));
+  if (const double most = std::min(slots_carry_gbps(profile), links_carry_gbps()); gbps >= most) {
+    throw UserError("/cluster/network/background_gbps",
+                    fmt::format("out of range: {:g}; allowed: less than {:.4g}, which is what PCIe and every "
+                                "link carry of all ports",
+                                gbps, most));
   }
   for (std::uint32_t port = 0; port < ports_.size(); ++port) schedule_next(port);
+}
+
+/// A port's packet goes out through its slot, and another one comes in.
+double Background::slots_carry_gbps(const models::NicProfile& profile) const {
+  models::Pcie slot(profile);
+  slot.dma_read({}, mtu_b_);
+  slot.dma_write({}, mtu_b_);
+  const std::int64_t busy_ps = std::max({slot.up().busy_ps(), slot.down().busy_ps(), slot.tags().busy_ps()});
+  return wire_b_ * 8000.0 / static_cast<double>(busy_ps);
+}
+
+/// Of all ports together each link carries its part.
+double Background::links_carry_gbps() const {
+  const auto ports = static_cast<std::uint32_t>(ports_.size());
+  const std::uint32_t others = ports / nics_per_node_ - 1;
+  std::vector<std::uint32_t> pairs(fabric_.links());  // of ports, whose packets cross a link
+  for (std::uint32_t from = 0; from < ports; ++from) {
+    for (std::uint32_t other = 1; other <= others; ++other) {
+      const std::uint32_t to = (from + nics_per_node_ * other) % ports;
+      for (const std::uint32_t link :
+           fabric_.links_of(fabric_.path(ports_[from]->endpoint, ports_[to]->endpoint)))
+        ++pairs[link];
+    }
+  }
+  double most = std::numeric_limits<double>::infinity();
+  for (std::size_t link = 0; link < pairs.size(); ++link) {
+    const double of_one_port = fabric_.is_shared(link) ? static_cast<double>(pairs[link]) / others : 1;
+    if (pairs[link] > 0) most = std::min(most, fabric_.gbps(link) / of_one_port);
+  }
+  return most;
 }
 
 /// Events of ports, and behind these of packets that have stopped.

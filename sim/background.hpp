@@ -43,6 +43,8 @@ class Background final : private EventHandler {
     std::uint32_t to;  // a port's number
   };
 
+  double slots_carry_gbps(const models::NicProfile& profile) const;
+  double links_carry_gbps() const;
   void handle(std::uint32_t index) override;
   void send(std::uint32_t from);
   void cross(Packet packet);

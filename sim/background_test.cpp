@@ -123,16 +123,35 @@ TEST(Background, ASeedGivesTheSameTraffic) {
   EXPECT_NE(links(1), links(2));
 }
 
-TEST(Background, MoreThanALinkCarriesIsRefused) {
+/// What is allowed of a cluster's background; empty: what it asks for.
+std::string refused(const ClusterParameters& p) {
   try {
-    const Cluster cluster(busy_cluster(2, 8));
-    FAIL() << "accepted";
+    const Cluster cluster(p);
+    return "";
   } catch (const UserError& error) {
     EXPECT_EQ(error.pointer(), "/cluster/network/background_gbps");
-    EXPECT_STREQ(
-        error.what(),
-        "out of range: 8; allowed: less than 8, which is what PCIe and each link on a port's way carry");
+    return error.what();
   }
+}
+
+TEST(Background, MoreThanALinkOrASlotCarriesIsRefused) {
+  ClusterParameters p = busy_cluster(2, 8);
+  p.nic.pcie_gbps = 100;
+  EXPECT_EQ(refused(p),
+            "out of range: 8; allowed: less than 8, which is what PCIe and every link carry of all ports");
+  p.background_gbps = 7.9;
+  EXPECT_EQ(refused(p), "");
+  p.nic.pcie_gbps = 8;  // whose TLPs have more headers than packets have
+  EXPECT_THAT(refused(p), testing::StartsWith("out of range: 7.9; allowed: less than 6.99,"));
+}
+
+/// Four ports of a leaf send four sevenths of their packets up its one cable.
+TEST(Background, APortsShareOfACableCounts) {
+  ClusterParameters p = busy_cluster(8, 3.6);
+  p.topology = FatTree{.leaf_ports = 4, .spines = 1};
+  EXPECT_THAT(refused(p), testing::StartsWith("out of range: 3.6; allowed: less than 3.5,"));
+  p.background_gbps = 3.4;
+  EXPECT_EQ(refused(p), "");
 }
 
 }  // namespace

@@ -148,9 +148,12 @@ void SimQueuePair::reset() {
   transport_.abandon_held(*this);
   transport_.abandon_unanswered(*this);
   transport_.abandon_unheard(*this);
-  requests_waiting_ = requests_crossing_ = 0;  // answers of the life before are still counted down
+  requests_waiting_ = requests_crossing_ = answers_crossing_ = 0;
   stalled_ = deaf_ = false;
-  if (rare_) rare_->last_flush_ps = 0;
+  if (rare_) {
+    rare_->last_flush_ps = 0;
+    rare_->awaited.clear();
+  }
   transport_.abandon_waiting(*this);
   receives_ = {};
   read_done_ps_.reset();

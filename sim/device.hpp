@@ -201,8 +201,9 @@ class alignas(64) SimQueuePair final : public QueuePair {
     std::uint32_t lost_round = 0;    // the number of the next such request
     FlightList unheard;              // as requester: whose answers did not come whole, and those behind them,
     bool went_back = false;          // which it has seen and is about to ask for,
-    std::uint32_t unheard_round = 0;  // the number of the next such list
-    std::int64_t last_flush_ps = 0;   // as requester: when the last request known to be flushed will be
+    std::uint32_t unheard_round = 0;     // the number of the next such list;
+    std::vector<std::uint32_t> awaited;  // on lossy fabrics: all that answers are to come for, by position
+    std::int64_t last_flush_ps = 0;      // as requester: when the last request known to be flushed will be
     /// As responder over UC: when the last SEND's wait for the engine ends.
     std::int64_t last_in_engine_ps = 0;
   };
@@ -219,12 +220,13 @@ class alignas(64) SimQueuePair final : public QueuePair {
   // What a request needs of who answers it.
   Port& port_;
   Port* peer_port_ = nullptr;  // connected queue pairs: the other end, as it was when they were connected
-  std::int64_t last_response_ps_ = 0;  // messages are heard of in order
+  std::int64_t last_response_ps_ = -1;  // messages are heard of in order
   Path to_peer_;
   std::uint32_t peer_number_ = 0;
   std::uint32_t context_;
   std::uint32_t peer_context_ = 0;
-  std::uint32_t answers_waiting_ = 0;  // for its port
+  std::uint16_t answers_waiting_ = 0;   // for its port
+  std::uint16_t answers_crossing_ = 0;  // as requester: that stand between two links
   QpType type_;
   QpState state_ = QpState::kReset;
   bool holding_ : 1 = false;  // a SEND waits for a RECV, and those behind it with it
@@ -250,7 +252,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   Transport& transport_;
   Core* core_;                       // of who posts
   std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
-  std::int64_t last_request_ps_ = 0;
+  std::int64_t last_request_ps_ = -1;
   std::int64_t last_touch_ps_ = 0;   // its requests touch memory in order,
   std::int64_t last_answer_ps_ = 0;  // the answers leave in order;
   std::int64_t last_atomic_ps_ = 0;  // a READ starts behind an atomic, not beside it

@@ -31,10 +31,9 @@ std::int64_t Fabric::latency_before_ps(Path path, std::uint32_t hop) const {
 }
 
 double Fabric::slowest_gbps(Path path) const {
-  double ps_per_byte = 0;
-  for (std::uint32_t hop = 0; hop < path.count; ++hop)
-    ps_per_byte = std::max(ps_per_byte, links_[path_links_[path.first + hop]].ps_per_byte);
-  return 8000 / ps_per_byte;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const std::uint32_t link : links_of(path)) slowest = std::min(slowest, gbps(link));
+  return slowest;
 }
 
 Path Fabric::path(int from_endpoint, int to_endpoint) {

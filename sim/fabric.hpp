@@ -124,10 +124,16 @@ class Fabric {
 
   /// Of a small message that meets no other, without what its bytes take.
   std::int64_t latency_ps(Path path) const { return latency_before_ps(path, path.count); }
-  /// Of the slowest link, as it is now; of no link: no bound.
+  /// Of the slowest link; of no link: no bound.
   double slowest_gbps(Path path) const;
 
   std::size_t links() const { return links_.size(); }
+  std::span<const std::uint32_t> links_of(Path path) const {
+    return std::span(path_links_).subspan(path.first, path.count);
+  }
+  /// As they are now; of a link that its users do not share: what each of them has.
+  double gbps(std::size_t link) const { return 8000 / links_[link].ps_per_byte; }
+  bool is_shared(std::size_t link) const { return links_[link].is_shared; }
   std::int64_t link_done_ps(std::size_t link, std::int64_t at_ps) const {
     return links_[link].server.done_ps(at_ps);
   }

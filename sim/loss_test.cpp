@@ -172,6 +172,50 @@ TEST(Loss, LongMessagesGoOnFromWhatIsMissing) {
   }
 }
 
+/// READs of several packets come back in the midst of others' ACKs.
+TEST(Loss, LongAnswersAndShortOnesCompleteInOrder) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    Cluster cluster(lossy_cluster(0.05, seed));
+    Actor near(cluster, 0), far(cluster, 1);
+    near.begin = [](Actor& a) {
+      for (int i = 0; i < 20; ++i) {
+        a.post(Opcode::kRdmaRead, 8192, 1);
+        a.post(Opcode::kRdmaWrite, 64, 1);
+        a.charge_us(4);
+      }
+    };
+    run_until_us(cluster, 100'000);
+    ASSERT_EQ(near.done.size(), 40U) << seed;
+    for (std::size_t i = 0; i < near.done.size(); ++i) ASSERT_EQ(near.done[i].wr_id, i) << seed;
+  }
+}
+
+/// A lost packet costs a round trip of them and itself, not its message: on links and slots, in time too.
+TEST(Loss, OfALongMessageLittleIsSentTwice) {
+  for (const Opcode op : {Opcode::kRdmaWrite, Opcode::kRdmaRead}) {
+    const auto run = [op](double ratio) {
+      Cluster cluster(lossy_cluster(ratio, 11));
+      Actor near(cluster, 0), far(cluster, 1);
+      near.begin = [op](Actor& a) { a.post(op, 1 << 20, 1, 8); };
+      run_until_us(cluster, 100'000);
+      EXPECT_EQ(near.done.size(), 8U);
+      std::int64_t links_ps = 0;
+      for (const Usage::Resource& resource : cluster.usage().resources) {
+        if (resource.name != "link") continue;
+        for (const std::int64_t busy_ps : resource.busy_ps) links_ps += busy_ps;
+      }
+      EXPECT_EQ(cluster.transport().counts().packets_lost > 10, ratio > 0);
+      return std::pair(static_cast<double>(links_ps), static_cast<double>(near.done_ps.back()));
+    };
+    const auto [links, time] = run(0.02);
+    const auto [links_intact, time_intact] = run(0);
+    EXPECT_GT(links / links_intact, 1.001);
+    EXPECT_LT(links / links_intact, 1.2);
+    EXPECT_GT(time / time_intact, 1.0005);
+    EXPECT_LT(time / time_intact, 1.3);
+  }
+}
+
 /// Messages of 8 B that nobody answers: how many arrive, and packets that were lost.
 std::pair<std::size_t, std::uint64_t> unreliable(QpType type) {
   Cluster cluster(lossy_cluster(0.05, 9));

@@ -27,6 +27,7 @@ class RecordPool {
 
   /// A new block of zeros, in units from the pool's start.
   std::uint32_t take(std::size_t bytes) {
+    bytes = (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
     if (used_b_ + bytes > mapping_.bytes().size()) throw std::bad_alloc();
     const auto unit = static_cast<std::uint32_t>(used_b_ / kUnitBytes);
     used_b_ += bytes;

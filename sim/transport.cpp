@@ -173,7 +173,8 @@ bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, 
   const std::int64_t now_ps = calendar_.now_ps();
   const std::int64_t near_ps =
       std::max(there.first().queue_ps, there.at() - kAheadOfQueuesMaxPs) - kAheadOfQueuesMaxPs;
-  if (near_ps <= now_ps && last_ps <= now_ps) return false;
+  if (near_ps <= now_ps && last_ps < now_ps)
+    return false;  // the one before it may be heard of at this instant
   last_ps = std::max({now_ps, last_ps, near_ps});
   put_off(index, there, last_ps);
   return true;
@@ -239,11 +240,20 @@ void Transport::answer_crossed(std::uint32_t index, SimQueuePair& origin, const 
   Flight& f = flight(index);
   if (crosses_later(index, crossing)) {
     f.stage = Stage::kAnswerCrosses;
+    ++answers_crossing_;
+    ++origin.answers_crossing_;
     return;
   }
   f.stage = Stage::kResponseOnWire;
   SimQueuePair* target = find(f.target);
-  std::int64_t of_nobody_ps = 0;  // its queue pair is gone
+  if (f.status != WcStatus::kSuccess && target != nullptr) {  // the origin goes on until it hears of it
+    target->last_response_ps_ = std::max(target->last_response_ps_, crossing.there.at());
+    f.done_ps = f.spread_ps = 0;
+    f.lead_ps = 0;
+    calendar_.schedule(target->last_response_ps_, handler_, index);
+    return;
+  }
+  std::int64_t of_nobody_ps = -1;  // its queue pair is gone
   if (!arrives_later(index, crossing.there, target == nullptr ? of_nobody_ps : target->last_response_ps_))
     arrive_response(index, origin, crossing.there);
 }
@@ -251,9 +261,10 @@ void Transport::answer_crossed(std::uint32_t index, SimQueuePair& origin, const 
 /// To the next links of its path.
 void Transport::cross_on(std::uint32_t index) {
   const Flight& f = flight(index);
+  const bool is_request = f.stage == Stage::kRequestCrosses;
+  if (!is_request) --answers_crossing_;
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return release(index);
-  const bool is_request = f.stage == Stage::kRequestCrosses;
   const Fabric::Crossing crossing =
       fabric_.cross(f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
                     is_request ? request_packets(f) : answer_packets(f), calendar_.now_ps(), f.links_crossed);
@@ -263,6 +274,7 @@ void Transport::cross_on(std::uint32_t index) {
     request_crossed(index, *origin, crossing);
     if (blocked) launch_waiting(*origin);
   } else {
+    --origin->answers_crossing_;
     answer_crossed(index, *origin, crossing);
   }
 }
@@ -361,6 +373,7 @@ void Transport::finish(std::uint32_t index, SimQueuePair& origin, const models::
   } else if (landed_b > 0) {
     nic.pcie().dma_write_quietly(landed_b);
   }
+  if (lost_below_ > 0 && f.type == QpType::kRc) answered(f, origin);
   release(index);
 }
 

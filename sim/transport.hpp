@@ -173,6 +173,7 @@ class Transport final : public EventHandler {
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
   void send_again(const Flight& f);
+  models::Packets again_of(const Flight& f, models::Packets packets) const;
   void probe(std::uint32_t index, std::int64_t at_ps);
 
   bool loses(Flight& f, models::Packets packets);
@@ -181,7 +182,13 @@ class Transport final : public EventHandler {
   void refuse_sequence(SimQueuePair& target);
   bool is_heard(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void miss_answer(std::uint32_t index, SimQueuePair& origin, std::int64_t at_ps, bool more_come);
+  void await_answer(const Flight& f, SimQueuePair& origin);
+  void answered(const Flight& f, SimQueuePair& origin);
+  bool is_next(const Flight& f, const SimQueuePair::Rare& gap) const;
+  void see_gap(SimQueuePair::Rare& gap, std::int64_t at_ps);
+  void keep_unheard(std::uint32_t index, SimQueuePair::Rare& gap);
   enum class Because : std::uint8_t { kNak, kTimeout };
+  void go_back(SimQueuePair::Rare& gap, Because because, std::int64_t from_ps);
   void schedule_resend(Stage stage, const Flight& f, std::uint32_t round, Because because,
                        std::int64_t from_ps);
   void resend_requests(const Flight& timer);
@@ -252,7 +259,8 @@ class Transport final : public EventHandler {
   };
   std::vector<Ahead> ahead_;
   std::uint64_t resets_ = 0;
-  std::uint32_t lost_below_;  // a random number that is less loses a packet; 0: none is lost
+  std::uint64_t answers_crossing_ = 0;  // of all queue pairs
+  std::uint32_t lost_below_;            // a random number that is less loses a packet; 0: none is lost
   pcg32 random_;
   Tear tear_;
   /// What a NIC has written and no CPU sees yet.

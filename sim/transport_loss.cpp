@@ -17,6 +17,15 @@
 
 namespace verbtwin::sim {
 
+namespace {
+
+/// Of two positions in a send queue, which count on for ever.
+bool is_before(std::uint32_t a, std::uint32_t b) {
+  return static_cast<std::int32_t>(a - b) < 0;
+}
+
+}  // namespace
+
 bool Transport::loses_packet() {
   if (random_() >= lost_below_) return false;
   ++counts_.packets_lost;
@@ -26,11 +35,24 @@ bool Transport::loses_packet() {
 /// Whether one of the packets that its receiver has not heard yet is lost.
 bool Transport::loses(Flight& f, models::Packets packets) {
   const std::uint32_t all = models::packets_of(packets.bytes, mtu_b_);
-  for (; f.packets_heard < all; ++f.packets_heard) {
-    if (loses_packet()) return true;
+  std::uint32_t first_lost = all;
+  for (std::uint32_t packet = f.packets_heard; packet < all; ++packet) {
+    if (!loses_packet()) continue;
+    first_lost = std::min(first_lost, packet);
+    if (f.type == QpType::kRc) break;  // those behind it come again, whatever becomes of them
   }
-  f.packets_heard = 0;
-  return false;
+  f.packets_heard = first_lost == all ? 0 : first_lost;
+  return first_lost < all;
+}
+
+/// Of a message that has lost a packet, or came behind one that has: what it costs beyond its first time,
+/// when all of it was sent for the models. In truth the sender has stopped a round trip behind the lost
+/// packet.
+models::Packets Transport::again_of(const Flight& f, models::Packets packets) const {
+  if (f.packets_heard == 0) return packets;
+  const double round_trip_b =
+      2 * static_cast<double>(fabric_.latency_ps(f.path)) * fabric_.slowest_gbps(f.path) / 8000;
+  return {static_cast<std::uint32_t>(std::min<double>(packets.bytes, round_trip_b)), packets.mtu_b};
 }
 
 /// False where it does not, and has been dealt with.
@@ -79,50 +101,89 @@ bool Transport::is_heard(std::uint32_t index, SimQueuePair& origin, const models
     miss_answer(index, origin, tail.at(), more_come);
     return false;
   }
-  while (origin.has_unheard() && !returns_data(flight(origin.rare().unheard.first).opcode)) {
-    const std::uint32_t acknowledged = take(origin.rare().unheard);
+  SimQueuePair::Rare& gap = origin.rare();
+  if (!is_next(f, gap)) {
+    f.packets_heard = models::packets_of(packets.bytes, mtu_b_);
+    keep_unheard(index, gap);
+    see_gap(gap, tail.at());
+    return false;
+  }
+  while (!gap.unheard.empty() && is_before(flight(gap.unheard.first).position, f.position)) {
+    const std::uint32_t acknowledged = take(gap.unheard);
     origin.port_.nic.retire_quietly(flight(acknowledged).wqe);
     finish(acknowledged, origin, tail.whole(), 0);
   }
-  if (!origin.has_unheard()) {
-    if (origin.rare_) ++origin.rare_->unheard_round;
-    return true;
-  }
+  return true;
+}
+
+/// A request whose answer may be lost leaves.
+void Transport::await_answer(const Flight& f, SimQueuePair& origin) {
+  if ((f.flags & kSignaled) != 0 || returns_data(f.opcode)) origin.rare().awaited.push_back(f.position);
+}
+
+/// It has ended, whatever its answer: what is missing may now be asked for.
+void Transport::answered(const Flight& f, SimQueuePair& origin) {
   SimQueuePair::Rare& gap = origin.rare();
-  append(index, gap.unheard);
-  if (!gap.went_back) {
-    gap.went_back = true;
-    schedule_resend(Stage::kResendUnheard, f, gap.unheard_round, Because::kNak, tail.at());
+  std::erase(gap.awaited, f.position);
+  if (origin.state_ != QpState::kError) see_gap(gap, calendar_.now_ps());
+}
+
+/// Whether all before it have been heard of, or now are: its answer stands for the lost ACKs before it.
+bool Transport::is_next(const Flight& f, const SimQueuePair::Rare& gap) const {
+  std::uint32_t missing = gap.unheard.first;
+  for (const std::uint32_t position : gap.awaited) {
+    if (!is_before(position, f.position)) break;
+    if (missing == kNoFlight || flight(missing).position != position) return false;  // on its way
+    if (returns_data(flight(missing).opcode)) return false;
+    missing = flight(missing).next;
   }
-  return false;
+  return true;
 }
 
 /// `more_come`: packets of it behind the one that is lost, which show that one is.
 void Transport::miss_answer(std::uint32_t index, SimQueuePair& origin, std::int64_t at_ps, bool more_come) {
   SimQueuePair::Rare& gap = origin.rare();
-  const bool is_first = gap.unheard.empty();
-  append(index, gap.unheard);
-  const Flight& f = flight(index);
-  if (is_first) {
-    gap.went_back = false;
-    schedule_resend(Stage::kResendUnheard, f, gap.unheard_round, Because::kTimeout, at_ps);
-  }
-  if (!more_come || gap.went_back) return;
-  gap.went_back = true;
-  schedule_resend(Stage::kResendUnheard, f, gap.unheard_round, Because::kNak, at_ps);
+  keep_unheard(index, gap);
+  if (gap.awaited.front() != flight(index).position) return;
+  ++gap.unheard_round;
+  gap.went_back = false;
+  go_back(gap, Because::kTimeout, at_ps);
+  if (more_come) see_gap(gap, at_ps);
 }
 
-/// A round trip, or the time-out, and what is left of the message after `from_ps`. `round`: which gap it is
-/// for.
+/// Something is there behind what is missing. Where one before it is on its way again, they come with it, or
+/// are asked for when it is there.
+void Transport::see_gap(SimQueuePair::Rare& gap, std::int64_t at_ps) {
+  if (gap.unheard.empty() || gap.went_back) return;
+  if (gap.awaited.front() == flight(gap.unheard.first).position) go_back(gap, Because::kNak, at_ps);
+}
+
+/// In the order of their requests.
+void Transport::keep_unheard(std::uint32_t index, SimQueuePair::Rare& gap) {
+  FlightList before, behind = gap.unheard;
+  while (!behind.empty() && is_before(flight(behind.first).position, flight(index).position))
+    append(take(behind), before);
+  append(index, before);
+  while (!behind.empty()) append(take(behind), before);
+  gap.unheard = before;
+}
+
+/// Asks once more for the first that is missing, and for all behind it.
+void Transport::go_back(SimQueuePair::Rare& gap, Because because, std::int64_t from_ps) {
+  gap.went_back = gap.went_back || because == Because::kNak;
+  schedule_resend(Stage::kResendUnheard, flight(gap.unheard.first), gap.unheard_round, because, from_ps);
+}
+
+/// A round trip, or the time-out, after `from_ps`, when the last packet is there or would have been: those
+/// behind the lost one have taken as long as they take when they come again. Of what is asked for again, half
+/// a round trip. `round`: which gap it is for.
 void Transport::schedule_resend(Stage stage, const Flight& f, std::uint32_t round, Because because,
                                 std::int64_t from_ps) {
   const SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
-  const std::uint32_t bytes = stage == Stage::kResendUnheard ? f.length : request_packets(f).bytes;
-  const std::uint32_t left_b = bytes - std::min(bytes, f.packets_heard * mtu_b_);
-  std::int64_t later_ps = models::to_ps(left_b * 8 / fabric_.slowest_gbps(origin->to_peer_));
-  later_ps += because == Because::kTimeout ? 4'096'000LL << origin->timeout_
-                                           : 2 * fabric_.latency_ps(origin->to_peer_);
+  const std::int64_t latency_ps = fabric_.latency_ps(origin->to_peer_);
+  const std::int64_t nak_ps = stage == Stage::kResendUnheard ? latency_ps : 2 * latency_ps;
+  const std::int64_t later_ps = because == Because::kTimeout ? 4'096'000LL << origin->timeout_ : nak_ps;
   const std::uint32_t index = take_flight();
   Flight& timer = flight(index);
   timer.stage = stage;
@@ -148,8 +209,10 @@ void Transport::resend_unheard(const Flight& timer) {
   SimQueuePair* origin = origin_of(timer);
   if (origin == nullptr || !origin->has_unheard() || origin->rare().unheard_round != timer.order) return;
   counts_.ack_timeouts += timer.imm_data;
-  ++origin->rare().unheard_round;
-  FlightList list = std::exchange(origin->rare().unheard, {});
+  SimQueuePair::Rare& gap = origin->rare();
+  ++gap.unheard_round;
+  FlightList list = std::exchange(gap.unheard, {});
+  gap.went_back = false;
   while (!list.empty()) {
     const std::uint32_t index = take(list);
     Flight& f = flight(index);

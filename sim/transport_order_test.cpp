@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
+#include <utility>
 
 #include "sim/actor_for_test.hpp"
 
@@ -86,6 +88,72 @@ TEST(TransportOrder, WhatStopsBetweenTwoLinksGoesOn) {
     EXPECT_GE(std::max(first.done_ps.back(), second.done_ps.back()), 2 * 100 * 4096 * 1000LL - 131'072'000)
         << "but for what there is room for, all have passed the cable";
   }
+}
+
+/// Two leaves with one cable between them, which machines 1 to 3 fill. Posts to 4 begin behind them.
+struct CrowdedCable {
+  static constexpr std::size_t kWord = 1024, kResult = 64;
+
+  CrowdedCable() {
+    for (const auto& [from, to] : {std::pair(&one, 5), {&two, 6}, {&three, 7}})
+      from->begin = [to = to](Actor& a) { a.post(Opcode::kRdmaWrite, 4096, to, 50); };
+  }
+  /// `place`: in the target's memory.
+  static SendWr request(Actor& a, Opcode opcode, int to) {
+    SendWr wr = a.request(opcode, 8, to);
+    wr.remote_addr += kWord;
+    if (opcode != Opcode::kRdmaWrite) wr.sge.addr += kResult;
+    wr.compare_add = 1;
+    return wr;
+  }
+  static std::uint64_t word(Actor& a, std::size_t at) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, a.memory().data() + at, sizeof value);
+    return value;
+  }
+
+  static ClusterParameters parameters() {
+    ClusterParameters p = round_cluster(8);
+    p.topology = FatTree{.leaf_ports = 4, .spines = 1};
+    return p;
+  }
+  Cluster cluster{parameters()};
+  QpInitAttributes attributes{.type = QpType::kRc, .max_send_wr = 128, .max_recv_wr = 1};
+  Actor zero{cluster, 0, attributes}, one{cluster, 1, attributes}, two{cluster, 2, attributes},
+      three{cluster, 3, attributes};
+  Actor four{cluster, 4, attributes}, five{cluster, 5, attributes}, six{cluster, 6, attributes},
+      seven{cluster, 7, attributes};
+};
+
+TEST(TransportOrder, NoReadOrAtomicOvertakesAWriteThatStopsBetweenTwoLinks) {
+  for (const Opcode opcode : {Opcode::kRdmaRead, Opcode::kAtomicFetchAndAdd}) {
+    CrowdedCable c;
+    std::memset(c.zero.memory().data(), 7, 8);
+    const std::uint64_t written = CrowdedCable::word(c.zero, 0);
+    c.zero.begin = [opcode](Actor& a) {
+      a.charge_us(60);
+      a.post(a.queue_pair(4), CrowdedCable::request(a, Opcode::kRdmaWrite, 4));
+      a.post(a.queue_pair(4), CrowdedCable::request(a, opcode, 4));
+    };
+    run_until_us(c.cluster, 2000);
+    EXPECT_THAT(ids(c.zero), ElementsAre(0, 1));
+    EXPECT_GT(c.zero.done_ps.front(), 100'000'000) << "the cable is not crowded";
+    EXPECT_EQ(CrowdedCable::word(c.zero, CrowdedCable::kResult), written);
+    const bool adds = opcode == Opcode::kAtomicFetchAndAdd;
+    EXPECT_EQ(CrowdedCable::word(c.four, CrowdedCable::kWord), written + (adds ? 1 : 0));
+  }
+}
+
+TEST(TransportOrder, NoAnswerOvertakesOneThatStopsBetweenTwoLinks) {
+  CrowdedCable c;
+  c.four.begin = [](Actor& a) {
+    a.charge_us(60);
+    a.post(a.queue_pair(0), CrowdedCable::request(a, Opcode::kRdmaRead, 0));
+    a.post(a.queue_pair(0), CrowdedCable::request(a, Opcode::kRdmaWrite, 0));
+  };
+  run_until_us(c.cluster, 2000);
+  EXPECT_THAT(ids(c.four), ElementsAre(0, 1));
+  EXPECT_GT(c.four.done_ps.front(), 100'000'000) << "the cable is not crowded";
 }
 
 /// Both are writes of one NIC's, in whatever order they were asked for.

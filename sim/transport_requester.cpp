@@ -302,6 +302,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     calendar_.schedule(out.at(), handler_, index);
     return;
   }
+  if (lost_below_ > 0 && f.type == QpType::kRc) await_answer(f, qp);
   const std::uint32_t bytes = request_bytes(f);
   f.stage = Stage::kRequestOnWire;
   if (message_clock_ != nullptr) {
@@ -311,9 +312,11 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
     send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
     return;
   }
+  // Behind those that have stopped between two links it stands in their line.
+  const bool slips = returns_data(f.opcode) && qp.requests_crossing_ == 0;
   const Fabric::Crossing crossing =
-      returns_data(f.opcode) ? fabric_.slip_through(f.path, bytes, out)
-                             : fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
+      slips ? fabric_.slip_through(f.path, bytes, out)
+            : fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
   qp.port_.outbound.sent(crossing.left);
   request_crossed(index, qp, crossing);
 }
@@ -341,7 +344,7 @@ std::uint32_t Transport::request_bytes(const Flight& f) const {
   if (is_write(f.opcode) || f.opcode == Opcode::kRdmaRead) first_b += models::kRethBytes;
   if (is_atomic(f.opcode)) first_b += models::kAtomicEthBytes;
   if (has_imm(f.opcode)) first_b += models::kImmBytes;
-  return models::message_bytes(request_packets(f).bytes, first_b, mtu_b_, packet_extra_b_);
+  return models::message_bytes(again_of(f, request_packets(f)).bytes, first_b, mtu_b_, packet_extra_b_);
 }
 
 /// Who takes a message for sent when it has left the port is held back by a NIC that takes in no more.

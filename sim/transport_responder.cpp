@@ -197,17 +197,23 @@ void Transport::try_again(std::uint32_t index) {
   }
 }
 
-/// The second and every further time takes engines and links as long as the first, which the ten microseconds
-/// before it hide.
+/// The second and every further time takes engines and links as long as the first (or again_of() it), which
+/// the ten microseconds before it hide. What a WRITE takes behind the receive engine it has taken already,
+/// the lost part with it.
 void Transport::send_again(const Flight& f) {
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
-  const std::uint32_t payload_b = request_packets(f).bytes;
+  const std::uint32_t payload_b = again_of(f, request_packets(f)).bytes;
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? payload_b : 0;
   origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
-  SimQueuePair* target = find(f.target);
-  if (target != nullptr && !is_send(f.opcode)) target->port_.nic.receive(target->context_, now(), payload_b);
   fabric_.cross_quietly(f.path, request_bytes(f));
+  SimQueuePair* target = find(f.target);
+  if (target == nullptr || is_send(f.opcode)) return;
+  models::Nic& nic = target->port_.nic;
+  const models::Moment in = nic.receive(target->context_, now(), payload_b);
+  if (f.opcode != Opcode::kRdmaRead || !f.executed) return;
+  const models::Packets again = again_of(f, answer_packets(f));
+  nic.pcie().dma_read(nic.serve_read(in, again.bytes), again.bytes, again);
 }
 
 /// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
@@ -356,7 +362,7 @@ models::Packets Transport::answer_packets(const Flight& f) const {
 }
 
 std::uint32_t Transport::answer_bytes(const Flight& f) const {
-  const std::uint32_t data_b = answer_packets(f).bytes;
+  const std::uint32_t data_b = again_of(f, answer_packets(f)).bytes;
   if (!f.answer_has_data()) return models::kAckBytes + packet_extra_b_;
   if (is_atomic(f.opcode)) return models::message_bytes(0, models::kAtomicAckBytes, mtu_b_, packet_extra_b_);
   // Of several packets the first and the last have an AETH.
@@ -375,22 +381,16 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
     return;
   }
   f.path = target.to_peer_;
-  const bool refuses = f.status != WcStatus::kSuccess;
-  const Fabric::Crossing crossing =
-      with_data ? fabric_.cross(f.path, answer_bytes(f), out, answer_packets(f), calendar_.now_ps())
-                : fabric_.slip_through(f.path, answer_bytes(f), out);
-  if (with_data) target.port_.outbound.sent(crossing.left);
   SimQueuePair* origin = origin_of(f);
-  if (refuses) {  // the origin goes on until it hears of it
-    target.last_response_ps_ = std::max(target.last_response_ps_, crossing.there.at());
-    f.done_ps = f.spread_ps = 0;
-    f.lead_ps = 0;
-    calendar_.schedule(target.last_response_ps_, handler_, index);
-  } else if (origin == nullptr) {
-    release(index);
-  } else {
-    answer_crossed(index, *origin, crossing);
-  }
+  // Behind those that have stopped between two links it stands in their line.
+  const bool in_line = answers_crossing_ > 0 && origin != nullptr && origin->answers_crossing_ > 0;
+  const Fabric::Crossing crossing =
+      with_data || in_line
+          ? fabric_.cross(f.path, answer_bytes(f), out, again_of(f, answer_packets(f)), calendar_.now_ps())
+          : fabric_.slip_through(f.path, answer_bytes(f), out);
+  if (with_data) target.port_.outbound.sent(crossing.left);
+  if (origin == nullptr) return release(index);
+  answer_crossed(index, *origin, crossing);
 }
 
 }  // namespace verbtwin::sim
