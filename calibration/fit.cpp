@@ -24,9 +24,9 @@ constexpr double kFirstRadius = 0.5, kLeastRadius = 0.01, kLargestRadius = 1.0;
 // A pull towards the start, in units of a parameter's range: what no data determine stays where it was.
 constexpr double kPull = 1e-4;
 
-// What a pair in the wrong order counts beyond its two errors, in their unit; as much for a small step the
-// wrong way as for a large one, since that is all that is asked of it. In the right order by less than the
-// margin it may be the other way in the next version's run.
+// What a pair in the wrong order counts beyond its two errors, in their unit: at once where it is reversed at
+// all, since that is all that is asked of it, and slowly more the further it is. In the right order by less
+// than the margin it may be the other way in the next version's run.
 constexpr double kOrderError = 0.03, kOrderScale = 0.02, kOrderMargin = 0.01;
 
 /// Cauchy's loss: the square of an error far below `scale`, then less and less.

@@ -125,7 +125,14 @@ void Transport::await_answer(const Flight& f, SimQueuePair& origin) {
 void Transport::answered(const Flight& f, SimQueuePair& origin) {
   SimQueuePair::Rare& gap = origin.rare();
   std::erase(gap.awaited, f.position);
-  if (origin.state_ != QpState::kError) see_gap(gap, calendar_.now_ps());
+  if (origin.state_ == QpState::kError || gap.unheard.empty()) return;
+  const Flight& first = flight(gap.unheard.first);
+  const bool is_lost = first.packets_heard < models::packets_of(answer_packets(first).bytes, mtu_b_);
+  if (is_lost && first.next == kNoFlight) {  // and nothing is there behind it
+    if (gap.awaited.front() == first.position) go_back(gap, Because::kTimeout, calendar_.now_ps());
+  } else {
+    see_gap(gap, calendar_.now_ps());
+  }
 }
 
 /// Whether all before it have been heard of, or now are: its answer stands for the lost ACKs before it.
@@ -148,7 +155,7 @@ void Transport::miss_answer(std::uint32_t index, SimQueuePair& origin, std::int6
   ++gap.unheard_round;
   gap.went_back = false;
   go_back(gap, Because::kTimeout, at_ps);
-  if (more_come) see_gap(gap, at_ps);
+  if (more_come || flight(index).next != kNoFlight) see_gap(gap, at_ps);
 }
 
 /// Something is there behind what is missing. Where one before it is on its way again, they come with it, or

@@ -450,7 +450,7 @@ TEST_F(CommandLine, ASweepWhoseReaderIsGoneKeepsWhatItHas) {
                               " --set run.measure_us=3000 --out " + out.string() + " 2>/dev/null | head -1";
   EXPECT_EQ(ChildProcess(directory_, {"/bin/sh", "-c", command}).wait(), 0);
   const std::string csv = read_text(out / "points.csv");
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
+  EXPECT_GE(std::count(csv.begin(), csv.end(), '\n'), 2) << csv;
 }
 
 TEST_F(CommandLine, AnInterruptedSweepSaysWhatItIsMissing) {

@@ -177,6 +177,39 @@ TEST_F(CommandOutputs, ASweepGoesOnWhereItEnded) {
   EXPECT_NE(json::parse(read_text(point_file(in("made"), 0))).at("simulator").at("wall_s"), kMark_s);
 }
 
+TEST_F(CommandOutputs, AFinishedSweepTakesNoPointOfAnother) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  ASSERT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+  const std::string other = write("other.json", with_sweep(R"([{"run.seed": [1, 3]}])"));
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--resume"}}) {
+    std::vector<std::string> arguments = {"run", other, "--point", "1", "--out", in("made")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(refusal(arguments),
+              "--out DIR/made: has the results of a sweep (points.csv); allowed: another directory");
+  }
+  EXPECT_EQ(verbtwin({"run", sweep, "--point", "1", "--resume", "--out", in("made")}).exit_code, 0);
+
+  fs::remove(in("made/points/001/report.html"));
+  EXPECT_EQ(verbtwin({"run", sweep, "--resume", "--out", in("made")}).exit_code, 0);
+  EXPECT_TRUE(fs::exists(in("made/points/001/report.html")));
+}
+
+/// Nothing has been measured then that could take its place.
+TEST_F(CommandOutputs, ASweepThatCannotBeginLeavesAnEarlierOne) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  ASSERT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+  const std::string before = read_text(in("made/points.csv"));
+  const Ended failed =
+      verbtwin({"run", sweep, "--set", "cluster.network.background_gbps=1000", "--out", in("made")});
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_EQ(failed.out, "");
+  EXPECT_THAT(failed.err,
+              HasSubstr("/cluster/network/background_gbps: out of range: 1000; allowed: less than "));
+  EXPECT_EQ(verbtwin({"check", sweep, "--set", "cluster.network.background_gbps=1000"}).exit_code, 2);
+  EXPECT_EQ(read_text(in("made/points.csv")), before);
+  EXPECT_TRUE(fs::exists(in("made/points/001/result.json")));
+}
+
 TEST_F(CommandOutputs, PartsAreOfASimulatedSweepInADirectory) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
   EXPECT_EQ(refusal({"run", sweep, "--resume"}),

@@ -159,12 +159,13 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   std::optional<OutputDirectory> directory;
   if (options.out && gets_results(options, scenario)) {
     directory.emplace(options.place_of(point), result_files(), inputs_of(options.scenario, points));
-    options.point ? refuse_mixture(*options.out, kResultFile, "run")
-                  : refuse_mixture(*options.out, kPointsFile, "sweep");
   }
-  const std::unique_ptr<Trace> trace = make_trace(options, scenario);
   std::optional<nlohmann::json> saved;
   if (options.resume) saved = saved_outcome(options.place_of(point), point);
+  if (directory && options.point) refuse_mixture(*options.out, kResultFile, "run");
+  // A finished sweep's summaries would not know of a new point.
+  if (directory && !saved) refuse_mixture(*options.out, kPointsFile, "sweep");
+  const std::unique_ptr<Trace> trace = make_trace(options, scenario);
   nlohmann::json result;
   try {
     result = saved && !trace ? std::move(*saved)
@@ -205,10 +206,14 @@ class SweepOutput {
       lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
       refuse_mixture(directory_, kResultFile, "run");
     }
-    if (table()) print(sweep_table_head(points_.front().settings));
     for (const scenarios::SweepPoint& point : points_) {
       auto saved = options_.resume ? saved_outcome(options_.place_of(point), point) : std::nullopt;
-      saved ? keep_row(point, std::move(*saved)) : left_.push_back(point);
+      if (!saved) {
+        left_.push_back(point);
+        continue;
+      }
+      write_result(options_.place_of(point), *saved);  // what shows it may be gone
+      keep_row(point, std::move(*saved));
     }
   }
 
@@ -226,9 +231,9 @@ class SweepOutput {
     keep_row(point, std::move(result));
   }
 
-  /// In an exception's way: what there is. How many points of an earlier sweep went.
+  /// In an exception's way: what there is, where there is any. How many points of an earlier sweep went.
   std::size_t keep() {
-    if (!options_.out) return 0;
+    if (!options_.out || rows_.empty()) return 0;
     std::ranges::sort(rows_, {}, &SweepRow::number);
     write_file_whole(directory_ / kPointsFile, sweep_csv(rows_));
     std::error_code ignored;
@@ -277,6 +282,7 @@ class SweepOutput {
   }
 
   void keep_row(const scenarios::SweepPoint& point, nlohmann::json result) {
+    if (table() && rows_.empty()) print(sweep_table_head(points_.front().settings));
     rows_.push_back({point.settings, std::move(result), point.number});
     if (table()) print(sweep_table_line(rows_.back()));
   }

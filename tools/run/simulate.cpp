@@ -330,6 +330,10 @@ void check_socket_link(const models::SocketProfile& profile, const std::string& 
                              "profile with link_gbps above 0");
 }
 
+void check_cluster(const scenarios::Scenario& scenario) {
+  const sim::Cluster cluster(cluster_parameters(scenario, {}));
+}
+
 std::string more_threads_than_cores(const scenarios::Cluster& cluster) {
   return threads_beyond(sim::cores_of_host(calibration::load_host_profile(cluster.host)), cluster);
 }

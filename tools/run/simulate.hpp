@@ -47,6 +47,10 @@ double least_memory_gib(const scenarios::Cluster& cluster);
 /// Throws UserError where a simulation takes more memory, with the least of it, than there is.
 void check_memory(const scenarios::Cluster& cluster, double machine_gib);
 
+/// Throws UserError where the simulated cluster says by itself that it cannot be. Leaves SimGrid's engine
+/// behind: for a process of its own.
+void check_cluster(const scenarios::Scenario& scenario);
+
 /// What a run and `check` say where more threads are asked for than a machine has cores; empty: they are not.
 std::string more_threads_than_cores(const scenarios::Cluster& cluster);
 

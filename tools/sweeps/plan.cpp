@@ -225,6 +225,9 @@ Goal parse_goal(const std::string& text) {
   if (error != std::errc() || stop != end || !std::isfinite(goal.bound) || goal.bound < 0) {
     refuse(text, fmt::format("the value is no number of 0 or more; allowed: {}", example_of(goal.path)));
   }
+  const auto* quantity = std::ranges::find(kQuantities, goal.path, &Quantity::path);
+  if (quantity->unit == Quantity::Unit::kShare && goal.bound > 1)
+    refuse(text, "a share is 1 at most; allowed: as 0.02 for two percent");
   const bool rate = goal.path == "committed_per_s";
   if (rate != goal.at_least) {
     refuse(text, rate ? "a rate is wanted at least: >= is allowed"

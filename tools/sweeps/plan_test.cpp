@@ -60,6 +60,7 @@ TEST(Goal, WhatIsNoneIsRefused) {
               EndsWith(": the value is no number of 0 or more; allowed: microseconds without a unit, as 60"));
   EXPECT_THAT(refusal("committed_per_s>=100M"), EndsWith("; allowed: as 100e6"));
   EXPECT_THAT(refusal("abort_ratio<=2%"), EndsWith("; allowed: as 0.02"));
+  EXPECT_THAT(refusal("abort_ratio<=2"), EndsWith("allowed: as 0.02 for two percent"));
   for (const char* none : {">=", ">=1", "  >= 1"}) {
     EXPECT_THAT(refusal(none), EndsWith("no quantity in front of >=; allowed: as latency_us.p99<=60"))
         << none;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,6 +32,7 @@ class Checks {
     check_simulated_time(scenario.run);
     check_profiles(scenario);
     check_platform(scenario.cluster);
+    check_background(scenario);
     check_device(scenario, *job);
     check_sharing(scenario.cluster, *job);
   }
@@ -46,16 +48,29 @@ class Checks {
     check_socket_link(calibration::load_socket_profile(cluster.sockets), scenario.protocol.at("transport"));
   }
 
-  /// In a process of its own: nothing may follow a platform with profiles.
   void check_platform(const scenarios::Cluster& cluster) {
     const std::string& file = cluster.network.platform;
     if (file.empty() || !platforms_.emplace(file, cluster.nodes).second) return;
-    const auto load = [&](std::size_t) {
-      sim::Platform::from_xml(file, cluster.nodes);
+    const auto load = [&] { sim::Platform::from_xml(file, cluster.nodes); };
+    if (const std::string why = why_not(load); !why.empty())
+      throw UserError("/cluster/network/platform", why);
+  }
+
+  /// What the network carries of it only the network knows.
+  void check_background(const scenarios::Scenario& scenario) {
+    if (scenario.cluster.network.background_gbps == 0) return;
+    if (!backgrounds_.insert(scenario.resolved.at("cluster").dump()).second) return;
+    const std::string why = why_not([&] { check_cluster(scenario); });
+    if (!why.empty()) throw UserError("/cluster/network/background_gbps", why);
+  }
+
+  /// In a process of its own: nothing may follow a platform with profiles.
+  static std::string why_not(const std::function<void()>& make) {
+    const auto work = [&](std::size_t) {
+      make();
       return std::string();
     };
-    const std::string why = calibration::in_processes(1, 1, load, [] { return true; }).front().error;
-    if (!why.empty()) throw UserError("/cluster/network/platform", why);
+    return calibration::in_processes(1, 1, work, [] { return true; }).front().error;
   }
 
   /// A simulated device is what its profile says.
@@ -78,6 +93,7 @@ class Checks {
   std::map<std::string, models::NicProfile> nics_;
   std::set<std::string> hosts_;
   std::set<std::pair<std::string, int>> platforms_;
+  std::set<std::string> backgrounds_;  // clusters
 };
 
 /// A rank of a real run is one process at all points.
