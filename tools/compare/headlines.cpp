@@ -1,6 +1,7 @@
 #include "tools/compare/headlines.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -164,7 +165,8 @@ bool has_headlines(const CsvTable& table) {
 Comparison compare_headlines(const CsvTable& table) {
   const std::string name = sweep_name(table);
   const std::string title = "Stated in the text: " + name;
-  std::string rows, missing;
+  std::string rows;
+  std::vector<std::string> missing;
   std::vector<ComparedValue> values;
   Panel panel{title, "", "simulated / published", {}, {}};
   Curve bars{"simulated / published", {}, 0, false};
@@ -173,8 +175,9 @@ Comparison compare_headlines(const CsvTable& table) {
     const auto headline = calibration::published_headline(stated.begins, stated.part);
     const std::optional<double> value = simulated(table, stated);
     if (!value) {
-      missing += fmt::format("* {}: no point with {}{}{}\n", stated.what, conditions_text(stated.of),
-                             stated.over.empty() ? "" : " and one with ", conditions_text(stated.over));
+      missing.push_back(fmt::format("{}: no point with {}{}{}", stated.what, conditions_text(stated.of),
+                                    stated.over.empty() ? "" : " and one with ",
+                                    conditions_text(stated.over)));
       continue;
     }
     rows += fmt::format("| {} | {} | {:.3g} {} | {:.3g} | {} |\n", stated.what, headline.source,
@@ -184,17 +187,18 @@ Comparison compare_headlines(const CsvTable& table) {
     bars.points.emplace_back(static_cast<double>(bars.points.size()), *value / headline.value);
   }
   if (rows.empty()) {
-    throw UserError("",
-                    fmt::format("{}: none of its points is under the conditions of a published figure: {}",
-                                table.name(), scenarios::one_line(missing, 400)));
+    throw UserError(
+        "", fmt::format("{}: none of its points is under the conditions of a published figure: {}",
+                        table.name(), scenarios::one_line(fmt::format("{}", fmt::join(missing, "; ")), 400)));
   }
   panel.curves.push_back(bars);
-  return {
-      title,
-      fmt::format("## {}\n\n| figure | source | published | simulated | error |\n|---|---|---|---|---|\n{}{}",
-                  title, rows, missing.empty() ? "" : "\nNot in this sweep:\n" + missing),
-      {panel},
-      std::move(values)};
+  return {title,
+          fmt::format(
+              "## {}\n\n| figure | source | published | simulated | error |\n|---|---|---|---|---|\n{}{}",
+              title, rows,
+              missing.empty() ? "" : fmt::format("\nNot in this sweep:\n* {}\n", fmt::join(missing, "\n* "))),
+          {panel},
+          std::move(values)};
 }
 
 }  // namespace verbtwin::tools
