@@ -28,6 +28,8 @@ CheckedResult::CheckedResult(const scenarios::Document& document, std::string at
     refuse("", "no result; allowed: a result.json of `verbtwin run` or `launch`, or a sweep of these");
   if (!has("/version")) refuse("", "missing key \"version\"; allowed: 1");
   if (number("/version") != 1) refuse("/version", "a result of another version; allowed: 1");
+  if (!has("/scenario"))
+    refuse("", "missing key \"scenario\"; allowed: a result with the scenario that it is of");
 }
 
 std::optional<double> CheckedResult::number(const std::string& pointer) const {

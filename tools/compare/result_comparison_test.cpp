@@ -182,6 +182,9 @@ TEST(ResultComparison, AsJsonAbsentIsNull) {
 
 TEST(ResultComparison, HostileResultsAreRefusedWithTheirPlace) {
   EXPECT_THAT(refusal(json::object(), twin()), HasSubstr("a.json:1:1: no result; allowed: a result.json"));
+  json nothing = twin();
+  nothing.erase("scenario");
+  EXPECT_THAT(refusal(nothing, twin()), HasSubstr("missing key \"scenario\"; allowed: a result with"));
   EXPECT_THAT(refusal(json::array(), twin()), HasSubstr("no result"));
   json other_version = measured();
   other_version["version"] = 2;
