@@ -138,8 +138,6 @@ std::string pointer_at(std::string_view text, std::size_t byte) {
   return pointer;
 }
 
-/// nlohmann's message without its own tag, line and column, and without the token it read, which may be
-/// endless.
 /// What may stand where the parser (nlohmann's, by its message) found something else.
 std::string_view allowed_instead(std::string_view message) {
   constexpr std::pair<std::string_view, std::string_view> kAllowed[] = {
@@ -155,6 +153,8 @@ std::string_view allowed_instead(std::string_view message) {
   return "JSON";
 }
 
+/// nlohmann's message without its own tag, line and column, and without the token it read, which may be
+/// endless.
 std::string syntax_message(std::string_view message) {
   const std::size_t tag = message.find(" - ");
   std::string_view what = message.substr(tag == message.npos ? 0 : tag + 3);

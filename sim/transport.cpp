@@ -265,9 +265,9 @@ void Transport::cross_on(std::uint32_t index) {
   if (!is_request) --answers_crossing_;
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return release(index);
-  const Fabric::Crossing crossing =
-      fabric_.cross(f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
-                    is_request ? request_packets(f) : answer_packets(f), calendar_.now_ps(), f.links_crossed);
+  const Fabric::Crossing crossing = fabric_.cross(
+      f.path, is_request ? request_bytes(f) : answer_bytes(f), here(f),
+      again_of(f, is_request ? request_packets(f) : answer_packets(f)), calendar_.now_ps(), f.links_crossed);
   if (is_request) {
     const bool blocked = f.type != QpType::kRc;
     --origin->requests_crossing_;

@@ -250,7 +250,8 @@ class SweepOutput {
       print(fmt::format("removed {} of an earlier sweep from {}\n", format_counted(removed, "point"),
                         scenarios::one_line((directory_ / "points").string())));
     }
-    if (options_.out) {
+    const bool has_files = options_.out && !rows_.empty();
+    if (has_files) {
       draw_plot();
       write_report();
     }
@@ -264,7 +265,7 @@ class SweepOutput {
       for (const auto& [path, value] : points_.front().settings) all["settings"].push_back(path);
       for (const SweepRow& row : rows_) all["points"].push_back(row.result);
       print(all.dump(2) + "\n");
-    } else if (table() && options_.out) {
+    } else if (table() && has_files) {
       print_written(directory_ / kPointsFile);
     }
     return exit_code(signal_number);
