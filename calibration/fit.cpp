@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <nlopt.hpp>
+#include <set>
+#include <stdexcept>
 
 #include "calibration/sensitivity.hpp"
 #include "calibration/shape.hpp"
@@ -79,6 +81,7 @@ class Misfit {
     const auto weight = [](const Experiment* e) { return std::sqrt(static_cast<double>(e->points.size())); };
     double weights = 0;
     for (const Experiment* e : experiments) weights += weight(e);
+    independent_ = weights;
     for (const Experiment* e : experiments) {
       const std::size_t begin = weight_.size();
       weight_.resize(begin + e->points.size(), weight(e) / (weights * static_cast<double>(e->points.size())));
@@ -113,6 +116,9 @@ class Misfit {
     return slope;
   }
 
+  /// As how many points that know nothing of each other all of them count.
+  double independent() const { return independent_; }
+
   /// What the square of a point's error counts where the loss is seen as a weighted square.
   double weight(std::size_t point, double error) const {
     return weight_[point] * robust_weight(error, kRobustScale);
@@ -121,6 +127,7 @@ class Misfit {
  private:
   static constexpr double kOrderFactor = kOrderError * kOrderError / (kOrderScale * kOrderScale);
 
+  double independent_ = 0;
   Values weight_;
   std::vector<Order> orders_;
 };
@@ -182,26 +189,38 @@ class Fit {
       start_.push_back(axis.place(v.first));
       scale_.push_back((upper_.back() - lower_.back()) / 2);
     }
+    starts_.push_back({start_, {}, {}});
+    for (const OtherStart& other : group.also_from) {
+      const std::size_t i = index_of(other);
+      starts_.push_back({start_, {}, {}});
+      starts_.back().start[i] = axes_[i].place(other.value);
+    }
   }
 
-  void run() {
-    if (variables_.empty() || experiments_.empty() || group_.rounds == 0) return;
-    best_ = start_;
-    errors_ = evaluate(best_);
-    double radius = kFirstRadius;
-    bool straight = true;  // the last round's step was the linear model's
-    for (round_ = 0; round_ < group_.rounds && radius > kLeastRadius; ++round_) {
-      differentiate(group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide);
-      const double before = radius;
-      straight = improve(radius);
-      if (!straight) radius = take_probes() ? before / 3 : 0;
+  std::vector<Fitted> run() {
+    if (variables_.empty() || experiments_.empty() || group_.rounds == 0) return {};
+    for (Search& search : starts_) {
+      start_ = search.start;
+      find_optimum();
+      search.best = best_;
+      search.errors = errors_;
     }
+    const Search& kept = *std::ranges::min_element(
+        starts_, {}, [&](const Search& search) { return misfit_.value(search.errors); });
+    start_ = kept.start;
+    best_ = kept.best;
+    errors_ = kept.errors;
     differentiate(group_.both_sides ? Slope::kFlatter : Slope::kAcross);
     apply(best_);
-    annotate();
+    return annotate();
   }
 
  private:
+  /// From a start, and where it led.
+  struct Search {
+    Values start, best, errors;
+  };
+
   /// Away from the nearer end of the range; from one side of the value to the other, which averages some of
   /// the simulator's roughness out; or of the two sides the flatter one: where a limit has just begun to act,
   /// the data do not tell values beyond it apart, and so do not determine this one.
@@ -214,6 +233,29 @@ class Fit {
     double objective;
     Values errors;
   };
+
+  std::size_t index_of(const OtherStart& other) const {
+    const auto found = std::ranges::find_if(variables_, [&](const FitVariable& v) {
+      return v.machine == other.machine && v.name == other.parameter && !v.factor;
+    });
+    if (found == variables_.end()) throw std::logic_error("a start of " + other.parameter + ", which is not fitted");
+    return static_cast<std::size_t>(found - variables_.begin());
+  }
+
+  /// From start_ to best_.
+  void find_optimum() {
+    best_ = start_;
+    errors_ = evaluate(best_);
+    double radius = kFirstRadius;
+    bool straight = true;  // the last round's step was the linear model's
+    for (int round = 0; round < group_.rounds; ++round, ++round_) {
+      if (radius <= kLeastRadius) continue;  // found, before its rounds were over
+      differentiate(group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide);
+      const double before = radius;
+      straight = improve(radius);
+      if (!straight) radius = take_probes() ? before / 3 : 0;
+    }
+  }
 
   double objective(const Values& errors, const Values& x) const {
     double sum = misfit_.value(errors);
@@ -309,8 +351,9 @@ class Fit {
     // A round is its derivatives and usually one or two steps.
     const int each = static_cast<int>(variables_.size()) + 2;
     if (progress_) {
+      const int rounds = group_.rounds * static_cast<int>(starts_.size());
       done_ = std::min(done_ + 1, (round_ + 2) * each);
-      progress_(group_, done_, (group_.rounds + 2) * each, least_);
+      progress_(group_, done_, (rounds + 2) * each, least_);
     }
     return errors;
   }
@@ -361,13 +404,26 @@ class Fit {
       for (Values& column : weighted) column[r] *= std::sqrt(weight);
       squared += weight * errors_[r] * errors_[r];
     }
-    return determine(weighted, scale_, squared);
+    return determine(weighted, scale_, squared, misfit_.independent());
   }
 
-  void annotate() {
+  std::string starts_text(std::size_t variable) const {
+    std::string text;
+    for (const Search& search : starts_) {
+      text += fmt::format("{}{:.4g} (misfit {:.2f} %)", text.empty() ? "" : ", ",
+                          axes_[variable].value(search.start[variable]),
+                          std::sqrt(misfit_.value(search.errors)) * 100);
+    }
+    return text;
+  }
+
+  std::vector<Fitted> annotate() {
     std::string names;
     for (const Experiment* e : experiments_) names += (names.empty() ? "" : ", ") + e->name;
     const std::vector<Determination> determinations = determination();
+    std::vector<Fitted> all;
+    std::set<std::size_t> with_others;
+    for (const OtherStart& other : group_.also_from) with_others.insert(index_of(other));
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const FitVariable& v = variables_[i];
       std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
@@ -377,8 +433,12 @@ class Fit {
       constexpr double kAtEnd = 0.005;
       if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";
       if (best_[i] > upper_[i] - kAtEnd) source += "; at the upper end of its range";
-      machines_.annotate(v, source, axes_[i].relative(determinations[i].error, best_[i]));
+      if (with_others.contains(i)) source += "; the least misfit of searches begun at " + starts_text(i);
+      all.push_back({v, axes_[i].value(best_[i]), determinations[i].determined,
+                     axes_[i].relative(determinations[i].error, best_[i])});
+      machines_.annotate(v, source, all.back().uncertainty);
     }
+    return all;
   }
 
   Machines& machines_;
@@ -390,6 +450,7 @@ class Fit {
   std::vector<FitVariable> variables_;
   std::vector<Axis> axes_;
   Values lower_, upper_, start_, scale_;
+  std::vector<Search> starts_;
   Values best_;
   Values errors_;                // at best_
   std::vector<Values> columns_;  // likewise
@@ -400,14 +461,14 @@ class Fit {
 
 }  // namespace
 
-bool fit_group(Machines& machines, const MachineGroup& group, std::span<const Experiment* const> experiments,
-               const Evaluator& evaluator, const FitProgress& progress) {
+std::optional<std::vector<Fitted>> fit_group(Machines& machines, const MachineGroup& group,
+                                             std::span<const Experiment* const> experiments,
+                                             const Evaluator& evaluator, const FitProgress& progress) {
   try {
-    Fit(machines, group, experiments, evaluator, progress).run();
+    return Fit(machines, group, experiments, evaluator, progress).run();
   } catch (const Stopped&) {
-    return false;
+    return std::nullopt;
   }
-  return true;
 }
 
 }  // namespace verbtwin::calibration

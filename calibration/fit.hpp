@@ -6,11 +6,12 @@
 // by the published values, whose order the simulator turns round. Gauss-Newton in the logarithms of the
 // parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
 // (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
-// trust. A fixed number of rounds, so that the same data give the same values. One thread, which starts
-// processes (Evaluator).
+// trust. A fixed number of rounds, so that the same data give the same values. Of a group's several starts the
+// one is kept that leads to the least misfit. One thread, which starts processes (Evaluator).
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,9 +25,18 @@ namespace verbtwin::calibration {
 /// fit, for small errors and all pairs in order the weighted mean over experiments of the mean squared error.
 using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
 
-/// Fits one group, whose machines are built; they are left with the best values, annotated. False if it was
+/// What became of a variable. `uncertainty`: its standard error over its value.
+struct Fitted {
+  FitVariable variable;
+  double value = 0;
+  bool determined = false;
+  double uncertainty = 0;
+};
+
+/// Fits one group, whose machines are built; they are left with the best values, annotated. Nothing if it was
 /// told to stop.
-bool fit_group(Machines& machines, const MachineGroup& group, std::span<const Experiment* const> experiments,
-               const Evaluator& evaluator, const FitProgress& progress);
+std::optional<std::vector<Fitted>> fit_group(Machines& machines, const MachineGroup& group,
+                                             std::span<const Experiment* const> experiments,
+                                             const Evaluator& evaluator, const FitProgress& progress);
 
 }  // namespace verbtwin::calibration

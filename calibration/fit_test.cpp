@@ -113,13 +113,19 @@ TEST(InProcesses, AChildEndsWhateverItThrows) {
 TEST(Determine, TellsWhatTheErrorsDependOn) {
   // Two errors of the first parameter, none of the second, the third and fourth only together.
   const std::vector<std::vector<double>> columns = {{1, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 1, 1}, {0, 0, 1, 1}};
-  const auto result = determine(columns, {1, 1, 1, 1}, 0.01);
+  const auto result = determine(columns, {1, 1, 1, 1}, 0.01, 4);
   EXPECT_TRUE(result[0].determined);
   EXPECT_NEAR(result[0].error, 0.1 / std::sqrt(2), 0.01);
   for (const std::size_t i : {1, 2, 3}) {
     EXPECT_FALSE(result[i].determined) << i;
     EXPECT_EQ(result[i].error, 1) << "half of its range";
   }
+}
+
+TEST(Determine, ErrorsThatHangTogetherSayLess) {
+  const std::vector<std::vector<double>> columns = {{1, 1, 1, 1}};
+  const double all = determine(columns, {1}, 0.01, 4)[0].error;
+  EXPECT_NEAR(determine(columns, {1}, 0.01, 1)[0].error, 2 * all, 1e-12);
 }
 
 Experiment experiment_of(const std::vector<std::pair<std::string, double>>& points,
@@ -245,7 +251,7 @@ class FitTest : public testing::Test {
     for (const char* name : {"nic", "host"}) machines.build(name);
     const std::vector<const Experiment*> experiments = {&e};
     const Evaluator evaluator(run, 2, [stop] { return !stop; });
-    finished = fit_group(machines, machines.groups()[0], experiments, evaluator, {});
+    finished = fit_group(machines, machines.groups()[0], experiments, evaluator, {}).has_value();
     return machines;
   }
 
@@ -296,6 +302,41 @@ TEST_F(FitTest, AnOrderIsWorthASlightlyLargerError) {
                           .at("value");
   EXPECT_GT(free, 103.4);
   EXPECT_LT(free, 105);
+}
+
+/// A rate that is largest at a doorbell of 160 ns, and has a lower summit at 40.
+json simulate_two_summits(const scenarios::Scenario&, const models::NicProfile&,
+                          const models::HostProfile& host) {
+  const auto summit = [&](double height, double at_ns) {
+    const double off = std::log(host.doorbell_ns / at_ns);
+    return height / (1 + 8 * off * off);
+  };
+  return {{"rate", summit(100, 160) + summit(80, 40)},
+          {"bottleneck", {{"resource", "core"}, {"utilization", 1.0}}}};
+}
+
+TEST_F(FitTest, OfSeveralStartsTheLeastMisfitIsKept) {
+  const Experiment e = experiment_of({{"1", 104}});
+  const auto fitted = [&](const json& also_from) {
+    write("host", "host", models::host_parameters(), {{"doorbell_ns", 30}});
+    json groups = {{{"name", "g"}, {"machines", {"nic", "host"}}, {"rounds", 8}, {"also_from", also_from}}};
+    std::ofstream(root_ / "groups.json") << groups;
+    bool finished = false;
+    const Machines machines = fit(finished, false, simulate_two_summits, e);
+    EXPECT_TRUE(finished);
+    return machines.document("host").at("parameters").at("doorbell_ns");
+  };
+  const auto from = [](double value) {
+    return json{{"machine", "host"}, {"parameter", "doorbell_ns"}, {"value", value}};
+  };
+  EXPECT_NEAR(fitted(json::array()).at("value").get<double>(), 40, 10);
+  for (const json& starts : {json::array({from(200)}), json::array({from(200), from(50)})}) {
+    const json best = fitted(starts);
+    EXPECT_NEAR(best.at("value").get<double>(), 160, 20);
+    EXPECT_THAT(best.at("source").get<std::string>(),
+                testing::ContainsRegex("the least misfit of searches begun at 30 \\(misfit [0-9.]+ %\\), "
+                                       "200 \\(misfit [0-9.]+ %\\)"));
+  }
 }
 
 TEST(Evaluator, OnlyAUserErrorIsTheUsers) {

@@ -124,16 +124,25 @@ Document read_machine(const fs::path& file) {
   return document;
 }
 
-std::vector<MachineGroup> read_groups(const fs::path& file, const std::vector<std::string>& known) {
+json groups_schema() {
   using namespace scenarios::json_schema;
-  const Document document = Document::read(file);
-  const json groups = scenarios::require(
-      document,
-      list_of(object({{"name", text()}, {"machines", list_of(text())}, {"rounds", whole(0, 1000)}})));
+  return list_of(object({{"name", text()},
+                         {"machines", list_of(text())},
+                         {"rounds", whole(0, 1000)},
+                         {"also_from", list_of(object({{"machine", text()},
+                                                       {"parameter", text()},
+                                                       {"value", positive()}}))}},
+                        {"name", "machines", "rounds"}));
+}
+
+std::vector<MachineGroup> read_groups(const Document& document, const std::vector<std::string>& known) {
+  const json groups = scenarios::require(document, groups_schema());
   std::vector<MachineGroup> all;
   std::set<std::string> grouped;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     all.push_back({groups[g].at("name"), groups[g].at("machines"), groups[g].at("rounds")});
+    for (const json& other : member(groups[g], "also_from"))
+      all.back().also_from.push_back({other.at("machine"), other.at("parameter"), other.at("value")});
     for (std::size_t m = 0; m < all.back().machines.size(); ++m) {
       const std::string& name = all.back().machines[m];
       if (!grouped.insert(name).second) {
@@ -170,8 +179,39 @@ Machines Machines::read(const fs::path& directory) {
     names.push_back(name);
     all.add(std::move(document));
   }
-  all.groups_ = read_groups(directory / kGroupsFile, names);
+  const Document groups = Document::read(directory / kGroupsFile);
+  all.groups_ = read_groups(groups, names);
+  for (std::size_t g = 0; g < all.groups_.size(); ++g) {
+    for (std::size_t i = 0; i < all.groups_[g].also_from.size(); ++i)
+      all.check_start(groups, fmt::format("/{}/also_from/{}", g, i), all.groups_[g], all.groups_[g].also_from[i]);
+  }
   return all;
+}
+
+/// Another start is of what its group fits, inside its range.
+void Machines::check_start(const Document& document, const std::string& pointer, const MachineGroup& group,
+                           const OtherStart& start) const {
+  if (std::ranges::find(group.machines, start.machine) == group.machines.end()) {
+    refuse(document, pointer + "/machine",
+           fmt::format("{} is not in this group; allowed: {}", scenarios::in_quotes(start.machine),
+                       scenarios::listed(group.machines)));
+  }
+  std::vector<std::string> fitted;
+  for (const auto& [name, item] : member(machines_.at(start.machine).wanted(), "parameters").items()) {
+    if (item.contains("fit")) fitted.push_back(name);
+  }
+  if (std::ranges::find(fitted, start.parameter) == fitted.end()) {
+    refuse(document, pointer + "/parameter",
+           fmt::format("{} is no fitted parameter of that machine; allowed: {}{}",
+                       scenarios::in_quotes(start.parameter), scenarios::listed(fitted),
+                       scenarios::did_you_mean(start.parameter, fitted)));
+  }
+  const json& range = machines_.at(start.machine).wanted().at("parameters").at(start.parameter).at("fit");
+  if (start.value < range[0] || start.value > range[1]) {
+    refuse(document, pointer + "/value",
+           fmt::format("{} is out of range; allowed: {} to {}", start.value, range[0].get<double>(),
+                       range[1].get<double>()));
+  }
 }
 
 void Machines::add(const json& wanted, const std::string& label) {
@@ -326,8 +366,14 @@ void Machines::set_parameter(Machine& machine, const std::string& parameter, dou
 void Machines::annotate(const FitVariable& variable, const std::string& source, double uncertainty) {
   for (const std::string& parameter : variable.parameters) {
     json& item = machines_.at(variable.machine).document.at("parameters").at(parameter);
-    item["source"] = source;
-    item["uncertainty"] = rounded(std::min(uncertainty, kUncertaintyMax), "");
+    double both = uncertainty;
+    if (variable.factor) {
+      both = std::hypot(uncertainty, item.at("uncertainty").get<double>());
+      item["source"] = fmt::format("{}; {}", source, item.at("source").get<std::string>());
+    } else {
+      item["source"] = source;
+    }
+    item["uncertainty"] = rounded(std::min(both, kUncertaintyMax), "");
   }
 }
 

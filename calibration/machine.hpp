@@ -11,7 +11,10 @@
 //
 // "from": what is not said here is as in that machine, as fitted. A factor scales what is taken from there:
 // the parameters it names, or all of a unit. groups.json beside them lists what is fitted together, in order:
-// [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "rounds": 8}].
+// [{"name": "...", "machines": ["connectx-4", "xeon-e5-2650v4"], "rounds": 8,
+//   "also_from": [{"machine": "connectx-4", "parameter": "send_wqe_ns", "value": 12}]}].
+// "also_from": where else the search begins, each time with one parameter's start replaced; the values of the
+// least misfit are kept.
 //
 // One thread. Errors are UserErrors of one line with their place.
 #pragma once
@@ -45,10 +48,17 @@ struct FitVariable {
   double first = 1, lower = 1, upper = 1;
 };
 
+/// Another start of a fitted parameter.
+struct OtherStart {
+  std::string machine, parameter;
+  double value = 0;
+};
+
 struct MachineGroup {
   std::string name;
   std::vector<std::string> machines;
-  int rounds = 0;  // of the fit at most; 0: nothing is fitted
+  int rounds = 0;  // of a search at most; 0: nothing is fitted
+  std::vector<OtherStart> also_from;
   /// Few variables that each set a limit, at one of which a fit may begin: derivatives are taken to both
   /// sides of a value, as they differ there.
   bool both_sides = false;
@@ -73,7 +83,8 @@ class Machines {
   std::vector<FitVariable> variables(const std::string& machine) const;
 
   void set(const FitVariable& variable, double value);
-  /// Says where a fitted value comes from and how sure it is.
+  /// Says where a fitted value comes from and how sure it is. What a factor multiplies keeps its own source
+  /// behind the factor's, and its own uncertainty beside it.
   void annotate(const FitVariable& variable, const std::string& source, double uncertainty);
 
   const nlohmann::json& document(const std::string& machine) const { return machines_.at(machine).document; }
@@ -88,6 +99,8 @@ class Machines {
     nlohmann::json document;  // the profile, once built
   };
   void add(scenarios::Document document);
+  void check_start(const scenarios::Document& document, const std::string& pointer, const MachineGroup& group,
+                   const OtherStart& start) const;
   void set_parameter(Machine& machine, const std::string& parameter, double value);
   void build_parameters(Machine& machine);
   void apply_factors(Machine& machine);

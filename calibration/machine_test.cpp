@@ -114,6 +114,18 @@ TEST_F(MachinesTest, WhatComesFromAnotherMachineIsScaledByItsFactors) {
               testing::StartsWith("times 2, as host: "));
 }
 
+TEST_F(MachinesTest, WhatAFactorMultipliesIsNoSurerThanItWas) {
+  host_["parameters"]["post_wr_ns"]["uncertainty"] = 0.4;
+  Machines machines = read();
+  machines.build("host");
+  machines.build("newer");
+  machines.annotate(machines.variables("newer").at(0), "fitted as one factor: a test", 0.3);
+  const json& item = machines.document("newer").at("parameters").at("post_wr_ns");
+  EXPECT_EQ(item.at("uncertainty"), 0.5) << "0.3 and 0.4 of it, by chance";
+  EXPECT_THAT(item.at("source").get<std::string>(),
+              testing::StartsWith("fitted as one factor: a test; times 2, as host: "));
+}
+
 TEST_F(MachinesTest, TheProfileIsOneThatProfileFilesAccept) {
   Machines machines = read();
   machines.build("nic");
@@ -208,6 +220,23 @@ TEST_F(MachinesTest, MistakesOfAGroupAreTold) {
   EXPECT_THAT(refusal(), HasSubstr("/0/machines/2: \"nic\" stands twice; allowed: in one group, once"));
   groups_[0]["machines"] = {"nic", "host"};
   EXPECT_THAT(refusal(), HasSubstr("groups.json:1:1: no group has the machine \"newer\""));
+}
+
+TEST_F(MachinesTest, AnotherStartIsOfWhatItsGroupFits) {
+  json& start = groups_[0]["also_from"][0];
+  start = {{"machine", "nic"}, {"parameter", "send_wqe_ns"}, {"value", 15}};
+  EXPECT_EQ(refusal(), "accepted");
+  const Machines machines = read();
+  ASSERT_EQ(machines.groups().at(0).also_from.size(), 1U);
+  EXPECT_EQ(machines.groups()[0].also_from[0].value, 15);
+  start["value"] = 21;
+  EXPECT_THAT(refusal(), HasSubstr("/0/also_from/0/value: 21 is out of range; allowed: 2 to 20"));
+  start["parameter"] = "send_wqe_n";
+  EXPECT_THAT(refusal(), HasSubstr("/0/also_from/0/parameter: \"send_wqe_n\" is no fitted parameter of that "
+                                   "machine; allowed: send_wqe_ns; did you mean \"send_wqe_ns\"?"));
+  start["machine"] = "nik";
+  EXPECT_THAT(refusal(), HasSubstr("/0/also_from/0/machine: \"nik\" is not in this group; allowed: nic, host, "
+                                   "newer"));
 }
 
 TEST(Rounded, FourDigitsOrWhole) {

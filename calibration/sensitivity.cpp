@@ -7,7 +7,8 @@
 namespace verbtwin::calibration {
 
 std::vector<Determination> determine(const std::vector<std::vector<double>>& columns,
-                                     const std::vector<double>& half_ranges, double squared_error) {
+                                     const std::vector<double>& half_ranges, double squared_error,
+                                     double independent) {
   const auto parameters = static_cast<Eigen::Index>(columns.size());
   if (parameters == 0) return {};
   const auto errors = static_cast<Eigen::Index>(columns[0].size());
@@ -20,9 +21,10 @@ std::vector<Determination> determine(const std::vector<std::vector<double>>& col
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(jacobian.transpose() * jacobian);
   // A perfect fit of few points would claim certainty: published values are read off figures (about 2 %).
   constexpr double kReadingError = 0.02;
+  const auto all = static_cast<double>(errors);
   const double freedom = std::max<double>(1, static_cast<double>(errors - parameters));
-  const double variance =
-      std::max(squared_error / freedom, kReadingError * kReadingError / static_cast<double>(errors));
+  const double square = std::max(squared_error * all / freedom, kReadingError * kReadingError);
+  const double variance = square / independent;
   const double weakest = eigen.eigenvalues().maxCoeff() * 1e-9;
   std::vector<Determination> result;
   for (Eigen::Index i = 0; i < parameters; ++i) {

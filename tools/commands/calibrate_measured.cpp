@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,6 +27,7 @@ namespace verbtwin::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using calibration::Fitted;
 using calibration::FitVariable;
 using calibration::Machines;
 using calibration::ProfileKind;
@@ -42,21 +45,18 @@ std::string add_base(Machines& machines, ProfileKind kind, const std::string& na
 }
 
 /// What the fit made of each factor, beside the profile that it began with.
-std::string factors_text(const Machines& machines, const std::vector<FitVariable>& before) {
+std::string factors_text(const std::vector<Fitted>& fitted) {
   std::string text;
-  for (const FitVariable& v : before) {
-    for (std::size_t i = 0; i < v.parameters.size(); ++i) {
-      if (v.start[i] == 0) continue;  // of a cost that is not there, any multiple
-      const json& item = machines.document(v.machine).at("parameters").at(v.parameters[i]);
-      const double times = item.at("value").get<double>() / v.start[i], uncertainty = item.at("uncertainty");
-      std::string sure = fmt::format("+-{:.0f} %", uncertainty * 100);
-      if (uncertainty >= 1) sure = "which the measurement does not determine";
-      constexpr double kAtEnd = 1.01;
-      if (times < v.lower * kAtEnd || times > v.upper / kAtEnd)
-        sure = "the end of its range: the models do not explain this device";
-      text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, times, sure);
-      break;
-    }
+  for (const Fitted& f : fitted) {
+    const FitVariable& v = f.variable;
+    const auto costs = [](double start) { return start != 0; };
+    if (std::ranges::none_of(v.start, costs)) continue;  // of costs that are not there, any multiple
+    std::string sure = fmt::format("+-{:.0f} %", f.uncertainty * 100);
+    if (!f.determined || f.uncertainty >= 1) sure = "which the measurement does not determine";
+    constexpr double kAtEnd = 1.01;
+    if (f.value < v.lower * kAtEnd || f.value > v.upper / kAtEnd)
+      sure = "the end of its range: the models do not explain this device";
+    text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, f.value, sure);
   }
   return text.empty() ? "no factor: all that they would multiply is 0 in these profiles\n" : text;
 }
@@ -100,18 +100,14 @@ int calibrate_measured(const MeasuredOptions& options) {
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   std::string factors;
   if (!options.evaluate) {
-    std::vector<FitVariable> variables;
-    for (const std::string& machine : group.machines) {
-      machines.build(machine);
-      for (FitVariable& v : machines.variables(machine)) variables.push_back(std::move(v));
-    }
-    bool fitted = false;
+    for (const std::string& machine : group.machines) machines.build(machine);
+    std::optional<std::vector<Fitted>> fitted;
     {
       FitLine line;  // gone before anything else is said
       fitted = calibration::fit_group(machines, group, all, evaluator, line.progress());
     }
     if (!fitted) return stopped(signals, kNothing);
-    factors = factors_text(machines, variables);
+    factors = factors_text(*fitted);
   }
   calibration::ReportInput input{&set,
                                  evaluator.evaluate(all, machines.profiles()),
