@@ -140,7 +140,9 @@ std::vector<MachineGroup> read_groups(const Document& document, const std::vecto
   std::vector<MachineGroup> all;
   std::set<std::string> grouped;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    all.push_back({groups[g].at("name"), groups[g].at("machines"), groups[g].at("rounds")});
+    all.push_back({.name = groups[g].at("name"),
+                   .machines = groups[g].at("machines"),
+                   .rounds = groups[g].at("rounds")});
     for (const json& other : member(groups[g], "also_from"))
       all.back().also_from.push_back({other.at("machine"), other.at("parameter"), other.at("value")});
     for (std::size_t m = 0; m < all.back().machines.size(); ++m) {

@@ -58,10 +58,10 @@ struct MachineGroup {
   std::string name;
   std::vector<std::string> machines;
   int rounds = 0;  // of a search at most; 0: nothing is fitted
-  std::vector<OtherStart> also_from;
   /// Few variables that each set a limit, at one of which a fit may begin: derivatives are taken to both
   /// sides of a value, as they differ there.
   bool both_sides = false;
+  std::vector<OtherStart> also_from = {};
 };
 
 class Machines {
