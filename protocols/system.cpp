@@ -420,7 +420,33 @@ void NodeProgram::drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& no
   const int node = shared_->store.node();
   for (int thread = 0; thread < threads(); ++thread) {
     threads_[static_cast<std::size_t>(thread)]->engine.for_each_log(
-        [&](std::size_t backup) { nodes[backup]->store().reclaim(node, thread, ~std::uint64_t{0}); });
+        [&](std::size_t backup, std::uint64_t) {
+          nodes[backup]->store().reclaim(node, thread, ~std::uint64_t{0});
+        });
+  }
+}
+
+void NodeProgram::append_installed(std::vector<RecordId>& records) const {
+  for (const auto& thread : threads_) {
+    for (const auto& transaction : thread->transactions) transaction->append_installed(records);
+    const std::size_t ended = thread->history.size();
+    for (std::size_t i = ended - std::min(ended, thread->transactions.size()); i < ended; ++i) {
+      for (const Access& write : thread->history[i].writes) records.push_back(write.record);
+    }
+  }
+}
+
+void NodeProgram::append_waiting(const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                                 std::vector<LoggedWrite>& waiting) const {
+  for (int thread = 0; thread < threads(); ++thread) {
+    threads_[static_cast<std::size_t>(thread)]->engine.for_each_log(
+        [&](std::size_t backup, std::uint64_t tail) {
+          const auto add = [&](const LogRecord& logged) {
+            waiting.push_back({{RecordId{logged.record}, writes_of(logged.version), 0},
+                               static_cast<std::uint32_t>(backup)});
+          };
+          nodes[backup]->store().for_each_waiting(shared_->store.node(), thread, tail, add);
+        });
   }
 }
 

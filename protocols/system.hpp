@@ -87,6 +87,13 @@ class NodeProgram final : public Program {
   /// Has `nodes` apply all that this node's workers have logged there.
   void drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& nodes) const;
 
+  // At an instant of a run at which no worker steps:
+  /// Appends the records that this node's transactions may be installing, or have installed last.
+  void append_installed(std::vector<RecordId>& records) const;
+  /// Appends what this node's workers have in logs that has not been applied there; without digests.
+  void append_waiting(const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                      std::vector<LoggedWrite>& waiting) const;
+
  private:
   struct Thread;
   struct Shared;
@@ -114,8 +121,16 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
                                     std::span<const std::span<const LoggedWrite>> logged,
                                     const FindFinalRecords& find);
 
-/// The same where all nodes are in this process; drains the logs first.
+/// The same where all nodes are in this process; drains the logs first. What find_losses() has found belongs
+/// to what is said of the logs.
 std::vector<CheckReport> run_checks(const System& system,
-                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes);
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                                    const Findings& losses = {});
+
+/// Looks at all nodes at an instant of a run at which none of their workers steps: is there a version that
+/// somebody may have seen and that would be lost with its primary (losses.hpp)? Not where accesses to memory
+/// are torn: logs are behind what NICs have acknowledged then.
+void find_losses(const System& system, const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                 Findings& losses);
 
 }  // namespace verbtwin::protocols

@@ -3,6 +3,7 @@
 
 #include "protocols/checks/final_state.hpp"
 #include "protocols/checks/logs.hpp"
+#include "protocols/checks/losses.hpp"
 #include "protocols/checks/serializability.hpp"
 #include "protocols/system.hpp"
 
@@ -168,8 +169,29 @@ class RecordsInPlace {
 
 }  // namespace
 
+void find_losses(const System& system, const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                 Findings& losses) {
+  const SystemParameters& p = system.parameters();
+  if (p.options.truncate_after != TruncateAfter::kNone || p.replicas == 1) return;
+  std::vector<RecordId> records;
+  for (const auto& node : nodes) node->append_installed(records);
+  std::ranges::sort(records);
+  records.erase(std::ranges::unique(records).begin(), records.end());
+  std::vector<FinalRecord> copies(records.size() * static_cast<std::size_t>(p.replicas));
+  if (!records.empty()) RecordsInPlace(system.layout(), nodes)(records, copies);
+  std::vector<std::uint64_t> versions;
+  versions.reserve(copies.size());
+  for (const FinalRecord& copy : copies) versions.push_back(writes_of(copy.version));
+  std::vector<LoggedWrite> waiting;
+  for (const auto& node : nodes) node->append_waiting(nodes, waiting);
+  const bool at_coordinator = p.options.logging.placement == LogPlacement::kCoordinator;
+  find_losses(records, versions, waiting, p.shape.nodes,
+              at_coordinator ? MadeUpBy::kCoordinatorsLogs : MadeUpBy::kItsLog, losses);
+}
+
 std::vector<CheckReport> run_checks(const System& system,
-                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes) {
+                                    const std::vector<std::unique_ptr<NodeProgram>>& nodes,
+                                    const Findings& losses) {
   std::vector<const History*> histories;
   std::vector<std::span<const LoggedWrite>> logged;
   // The logs that were written, not all there are: those grow with the square of the cluster, and a look into
@@ -181,7 +203,11 @@ std::vector<CheckReport> run_checks(const System& system,
     }
     logged.push_back(node->store().logged());
   }
-  return run_checks(system, histories, logged, RecordsInPlace(system.layout(), nodes));
+  std::vector<CheckReport> reports =
+      run_checks(system, histories, logged, RecordsInPlace(system.layout(), nodes));
+  const auto logs = std::ranges::find(reports, kLogsCheck, &CheckReport::name);
+  if (logs != reports.end()) logs->add(losses);
+  return reports;
 }
 
 }  // namespace verbtwin::protocols

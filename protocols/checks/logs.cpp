@@ -150,7 +150,7 @@ CheckReport check_logs(Histories histories, LoggedParts logged, int replicas, in
   if (!all_logged(histories, logged, replicas, nodes, coordinator_of)) {
     compare(gather(histories, logged, replicas, nodes, coordinator_of), findings);
   }
-  return findings.report("backup_logs", TransactionNumbers(histories).count());
+  return findings.report(kLogsCheck, TransactionNumbers(histories).count());
 }
 
 }  // namespace verbtwin::protocols

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "protocols/checks/accesses.hpp"
 #include "protocols/checks/report.hpp"
 
 namespace verbtwin::protocols {
+
+inline constexpr std::string_view kLogsCheck = "backup_logs";
 
 using LoggedParts = std::span<const std::span<const LoggedWrite>>;
 

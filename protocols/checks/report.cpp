@@ -21,12 +21,16 @@ Findings::Kind* Findings::find(std::string_view kind) {
 
 CheckReport Findings::report(std::string_view name, std::uint64_t transactions) const {
   CheckReport result{std::string(name), transactions, 0, {}, {}};
-  for (const Kind& kind : kinds_) {
-    result.violations += kind.count;
-    const std::string more = kind.count > 1 ? fmt::format(" (and {} more)", kind.count - 1) : "";
-    result.examples.push_back(fmt::format("{}: {}{}", kind.name, kind.example, more));
-  }
+  result.add(*this);
   return result;
+}
+
+void CheckReport::add(const Findings& more) {
+  for (const Findings::Kind& kind : more.kinds_) {
+    violations += kind.count;
+    const std::string others = kind.count > 1 ? fmt::format(" (and {} more)", kind.count - 1) : "";
+    examples.push_back(fmt::format("{}: {}{}", kind.name, kind.example, others));
+  }
 }
 
 }  // namespace verbtwin::protocols

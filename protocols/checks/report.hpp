@@ -12,6 +12,8 @@
 
 namespace verbtwin::protocols {
 
+class Findings;
+
 /// What a check counts although the isolation level allows it.
 struct AllowedCount {
   std::string name;
@@ -25,6 +27,8 @@ struct CheckReport {
   /// One line for each kind of violation: the first one found, and how many.
   std::vector<std::string> examples;
   std::vector<AllowedCount> allowed;
+
+  void add(const Findings& more);
 };
 
 /// "table/partition/key".
@@ -51,6 +55,8 @@ class Findings {
   CheckReport report(std::string_view name, std::uint64_t transactions) const;
 
  private:
+  friend struct CheckReport;
+
   struct Kind {
     std::string_view name;
     std::uint64_t count;

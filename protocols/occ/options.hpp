@@ -86,6 +86,7 @@ struct OccOptions {
     bool skip_backup_update = false;      // coordinator logs: backups of its own records keep theirs
     bool read_backup = false;             // a record read alone comes from the copy that this node backs up
     bool truncate_before_commit = false;  // log space is given back before the transaction is certain
+    bool commit_before_logged = false;    // primaries install what no backup has yet
   } sabotage;
 
   /// From the resolved `protocol` object of a scenario. Throws UserError where the options contradict each

@@ -225,6 +225,13 @@ void Transaction::prefetch_rest() const {
   fetch(buffers_->arena.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
 }
 
+void Transaction::append_installed(std::vector<RecordId>& records) const {
+  if (phase_ < Phase::kLogging) return;
+  for (const Item& item : std::span(items_).first(item_count_)) {
+    if (item.is_write) records.push_back(item.record);
+  }
+}
+
 Task<bool> Transaction::commit(std::int64_t effect) {
   take_written_digests();
   const TruncateAfter truncate_after = options().truncate_after;
@@ -253,25 +260,33 @@ Task<bool> Transaction::commit(std::int64_t effect) {
     co_return true;
   }
 
-  auto logging = log_to_backups();
-  if (!co_await logging) co_return false;
+  const bool logs_late = options().sabotage.commit_before_logged;
+  if (!logs_late) {
+    auto logging = log_to_backups();
+    if (!co_await logging) co_return false;
+  }
   end_phase(Phase::kLogging);
 
   const bool logs_at_coordinator = options().logging.placement == LogPlacement::kCoordinator;
-  if (!logs_at_coordinator) make_log_certain();
+  if (!logs_at_coordinator && !logs_late) make_log_certain();
   record_history(effect);
   if (logs_at_coordinator && truncate_after == TruncateAfter::kNone) {
     auto updating = update_backups();
     if (!co_await updating) co_return false;
   }
   // A log that is kept and not applied is all there is of the transaction until the backups have it.
-  if (logs_at_coordinator) make_log_certain();
+  if (logs_at_coordinator && !logs_late) make_log_certain();
   if (writes_) {
     auto caught_up = engine_.worker_.catch_up(resumed);
     co_await caught_up;
   }
   auto installing = logs_lock_records() ? send_commit_primary() : install_and_unlock();
   co_await installing;
+  if (logs_late) {
+    auto logging = log_to_backups();
+    if (!co_await logging) co_return false;
+    make_log_certain();
+  }
   end_phase(Phase::kCommit);
   // Phases that found nothing to do.
   const bool logged =

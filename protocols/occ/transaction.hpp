@@ -107,6 +107,8 @@ class Transaction final : public WorkedOn {
   /// In words: the phase; of an attempt that was aborted why, and whose lock was in its way where that is
   /// known.
   std::string describe() const;
+  /// Appends the records that it writes, from when it may be installing them until the next attempt begins.
+  void append_installed(std::vector<RecordId>& records) const;
   /// What it is at now; of one that has ended, where it ended.
   Phase phase() const { return phase_; }
   std::int64_t phase_ps(Phase phase) const { return phase_ps_[static_cast<std::size_t>(phase)]; }

@@ -65,6 +65,20 @@ class NodeStore {
   };
   /// Applies a sender's entries up to position `certain`.
   Reclaimed reclaim(int sender_node, int sender_thread, std::uint64_t certain);
+  /// Calls visit(LogRecord) for each write that a sender's log holds for backups up to position `tail` and
+  /// that has not been applied yet: what is left of it if the sender is lost.
+  template <typename Visit>
+  void for_each_waiting(int sender_node, int sender_thread, std::uint64_t tail, const Visit& visit) const {
+    const LogReader* reader =
+        readers_[static_cast<std::size_t>(sender_thread)].find(static_cast<std::uint32_t>(sender_node));
+    (reader == nullptr ? LogReader() : *reader)
+        .for_each_ahead(layout_.log(), ring(sender_node, sender_thread), tail,
+                        [&](std::span<const std::byte> body) {
+                          const LogKind kind = log_head(body).kind;
+                          if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;
+                          for_each_logged(log_writes(body), [&](const LogRecord& logged, auto) { visit(logged); });
+                        });
+  }
   /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.
   void drain_logs();
   std::span<const LoggedWrite> logged() const { return logged_; }

@@ -144,6 +144,22 @@ std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, const L
   return std::span<std::byte>(at, bytes);
 }
 
+std::optional<std::span<std::byte>> LogReader::find_whole(const LogSpec& spec, const LogRing& ring,
+                                                          std::uint64_t& at, std::uint64_t tail) const {
+  const std::uint64_t entries_most = (tail - head_) / (2 * kLogFrameBytes);
+  for (at = entry_start(spec, at); at < tail; at = entry_start(spec, at + 8)) {
+    std::byte* first = ring.at(at % spec.ring_b);
+    const std::uint64_t found = atomic_word(first).load(std::memory_order_acquire);
+    const std::uint64_t bytes = found >> 32 & 0xFFFF;
+    if (!is_plausible(spec, bytes) || at + bytes > tail) continue;
+    const std::span<std::byte> entry(first, bytes);
+    const std::uint64_t frame = found ^ log_entry_digest(entry);
+    const std::uint64_t number = number_of(frame);
+    if (number > entries_ && number - entries_ <= entries_most && is_whole(entry, found, frame)) return entry;
+  }
+  return std::nullopt;
+}
+
 void LogReader::pass(const LogSpec& spec, std::size_t bytes) {
   head_ = entry_start(spec, head_) + bytes;
   ++entries_;

@@ -90,6 +90,8 @@ class LogWriter {
   /// The transaction of the entry with this frame has committed.
   void make_certain(std::uint64_t frame);
 
+  /// No entry reaches beyond this position.
+  std::uint64_t tail() const { return tail_; }
   /// Entries up to here belong to committed transactions: a backup may apply them.
   std::uint64_t certain() const { return certain_; }
   /// A backup could apply something.
@@ -146,7 +148,22 @@ class LogReader {
   std::optional<std::span<std::byte>> take(const LogSpec& spec, const LogRing& ring);
   std::uint64_t head() const { return head_; }
 
+  /// Calls visit(body) for every whole entry from here up to position `tail`, also behind one that is not all
+  /// there yet: what a recovery finds. Passes none.
+  template <typename Visit>
+  void for_each_ahead(const LogSpec& spec, const LogRing& ring, std::uint64_t tail, const Visit& visit) const {
+    for (std::uint64_t at = head_; at < tail;) {
+      const auto entry = find_whole(spec, ring, at, tail);
+      if (!entry) return;
+      visit(log_entry_body(entry->data()));
+      at += entry->size();
+    }
+  }
+
  private:
+  /// The first whole entry from `at` on, which becomes its place.
+  std::optional<std::span<std::byte>> find_whole(const LogSpec& spec, const LogRing& ring, std::uint64_t& at,
+                                                 std::uint64_t tail) const;
   std::optional<std::span<std::byte>> look(const LogSpec& spec, const LogRing& ring) const;
   void pass(const LogSpec& spec, std::size_t bytes);
 

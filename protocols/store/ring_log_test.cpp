@@ -92,9 +92,7 @@ class Ring {
       if (!body) return;
       RC_ASSERT(!unread_.empty());
       const Entry& entry = unread_.front();
-      const std::span<const std::byte> expected(entry.bytes.data() + kLogFrameBytes,
-                                                entry.bytes.size() - 2 * kLogFrameBytes);
-      RC_ASSERT(std::ranges::equal(*body, expected));
+      RC_ASSERT(std::ranges::equal(*body, body_of(entry)));
       if (!entry.certain) writer_.make_certain(entry.place.frame);
       unread_.pop_front();
       ++read_;
@@ -119,7 +117,27 @@ class Ring {
     RC_ASSERT(found == prefix);
   }
 
+  /// A recovery finds whatever has landed, each entry once, in order, and nothing else.
+  void check_ahead() {
+    auto expected = unread_.begin();
+    reader_.for_each_ahead(spec_, log_, writer_.tail(), [&](std::span<const std::byte> body) {
+      const auto stands_there = [&](const Entry& entry) {
+        return log_.at(entry.place.offset) + kLogFrameBytes == body.data();
+      };
+      for (; expected != unread_.end() && !stands_there(*expected); ++expected)
+        RC_ASSERT(!expected->to_land.empty());
+      RC_ASSERT(expected != unread_.end());
+      RC_ASSERT(std::ranges::equal(body, body_of(*expected)));
+      ++expected;
+    });
+    for (; expected != unread_.end(); ++expected) RC_ASSERT(!expected->to_land.empty());
+  }
+
  private:
+  static std::span<const std::byte> body_of(const Entry& entry) {
+    return {entry.bytes.data() + kLogFrameBytes, entry.bytes.size() - 2 * kLogFrameBytes};
+  }
+
   static constexpr std::uint32_t kGapB = 8;  // what lies between its parts is others'
 
   LogSpec spec_;
@@ -167,6 +185,7 @@ void use_at_random(Order order) {
           ring.tell_the_writer();
       }
       ring.check_certain();
+      ring.check_ahead();
     }
   }
   // Everything that lands is read, and an empty ring has room for any entry.

@@ -48,6 +48,10 @@ class Transactions final : public SystemJob<protocols::System, protocols::NodePr
  public:
   using SystemJob::SystemJob;
 
+  void look() override {
+    if (system_.parameters().check) protocols::find_losses(system_, nodes_, losses_);
+  }
+
   nlohmann::json result(const RunInput& run) override {
     TransactionsInput input{run, {}, &occ_names(), {}, {}};
     input.transaction_names = system_.workload().transaction_names();
@@ -56,9 +60,13 @@ class Transactions final : public SystemJob<protocols::System, protocols::NodePr
         input.workers.push_back(&node->statistics(thread));
       }
     }
-    if (system_.parameters().check && !run.unchecked) input.checks = protocols::run_checks(system_, nodes_);
+    if (system_.parameters().check && !run.unchecked)
+      input.checks = protocols::run_checks(system_, nodes_, losses_);
     return make_result(input);
   }
+
+ private:
+  protocols::Findings losses_;
 };
 
 class RampTransactions final : public SystemJob<protocols::RampSystem, protocols::RampNode> {

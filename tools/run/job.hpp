@@ -31,6 +31,8 @@ class Job {
   /// Makes the next node's program, owned by the job.
   virtual protocols::Program& add_node(int node, NodeMemory& memory,
                                        const std::vector<WorkerPort*>& ports) = 0;
+  /// Told at an instant of the run at which nothing else happens, of a run whose accesses to memory are whole.
+  virtual void look() {}
   /// Everything but "simulator", once the run is over; runs the checks.
   virtual nlohmann::json result(const RunInput& run) = 0;
 };

@@ -177,6 +177,10 @@ TEST_P(FamilyFaults, LogsLeftOutAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::skip_log, "backup_logs"));
 }
 
+TEST_P(FamilyFaults, CommitsBeforeTheyAreLoggedAreCaught) {
+  EXPECT_TRUE(caught(&Sabotage::commit_before_logged, "backup_logs"));
+}
+
 /// Only those that log at the coordinator's replicas update backups themselves.
 TEST_P(FamilyFaults, BackupUpdatesLeftOutAreCaught) {
   const bool at_coordinator = preset_of(GetParam(), "logging", "placement") == "coordinator";
