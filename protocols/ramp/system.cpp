@@ -70,6 +70,7 @@ void RampSystem::lay_out() {
     // One message a SEND, as a WRITE is one: what RAMP puts together, it says (COMMIT, once a server).
     datagrams_.coalescing = Shared::kByNone;
     datagrams_.calls_max = group_max;
+    datagrams_.passive_calls = false;
     datagrams_b_ = whole_lines(UdRpc::memory_bytes(shape, parameters_.coroutines, datagrams_));
   }
   if (options.uses_buffers()) {
