@@ -238,7 +238,8 @@ class Fit {
     const auto found = std::ranges::find_if(variables_, [&](const FitVariable& v) {
       return v.machine == other.machine && v.name == other.parameter && !v.factor;
     });
-    if (found == variables_.end()) throw std::logic_error("a start of " + other.parameter + ", which is not fitted");
+    if (found == variables_.end())
+      throw std::logic_error("a start of " + other.parameter + ", which is not fitted");
     return static_cast<std::size_t>(found - variables_.begin());
   }
 

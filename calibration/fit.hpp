@@ -6,8 +6,8 @@
 // by the published values, whose order the simulator turns round. Gauss-Newton in the logarithms of the
 // parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
 // (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
-// trust. A fixed number of rounds, so that the same data give the same values. Of a group's several starts the
-// one is kept that leads to the least misfit. One thread, which starts processes (Evaluator).
+// trust. A fixed number of rounds, so that the same data give the same values. Of a group's several starts
+// the one is kept that leads to the least misfit. One thread, which starts processes (Evaluator).
 #pragma once
 
 #include <functional>

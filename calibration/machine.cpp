@@ -126,13 +126,12 @@ Document read_machine(const fs::path& file) {
 
 json groups_schema() {
   using namespace scenarios::json_schema;
-  return list_of(object({{"name", text()},
-                         {"machines", list_of(text())},
-                         {"rounds", whole(0, 1000)},
-                         {"also_from", list_of(object({{"machine", text()},
-                                                       {"parameter", text()},
-                                                       {"value", positive()}}))}},
-                        {"name", "machines", "rounds"}));
+  return list_of(object(
+      {{"name", text()},
+       {"machines", list_of(text())},
+       {"rounds", whole(0, 1000)},
+       {"also_from", list_of(object({{"machine", text()}, {"parameter", text()}, {"value", positive()}}))}},
+      {"name", "machines", "rounds"}));
 }
 
 std::vector<MachineGroup> read_groups(const Document& document, const std::vector<std::string>& known) {
@@ -185,7 +184,8 @@ Machines Machines::read(const fs::path& directory) {
   all.groups_ = read_groups(groups, names);
   for (std::size_t g = 0; g < all.groups_.size(); ++g) {
     for (std::size_t i = 0; i < all.groups_[g].also_from.size(); ++i)
-      all.check_start(groups, fmt::format("/{}/also_from/{}", g, i), all.groups_[g], all.groups_[g].also_from[i]);
+      all.check_start(groups, fmt::format("/{}/also_from/{}", g, i), all.groups_[g],
+                      all.groups_[g].also_from[i]);
   }
   return all;
 }

@@ -235,8 +235,9 @@ TEST_F(MachinesTest, AnotherStartIsOfWhatItsGroupFits) {
   EXPECT_THAT(refusal(), HasSubstr("/0/also_from/0/parameter: \"send_wqe_n\" is no fitted parameter of that "
                                    "machine; allowed: send_wqe_ns; did you mean \"send_wqe_ns\"?"));
   start["machine"] = "nik";
-  EXPECT_THAT(refusal(), HasSubstr("/0/also_from/0/machine: \"nik\" is not in this group; allowed: nic, host, "
-                                   "newer"));
+  EXPECT_THAT(refusal(),
+              HasSubstr("/0/also_from/0/machine: \"nik\" is not in this group; allowed: nic, host, "
+                        "newer"));
 }
 
 TEST(Rounded, FourDigitsOrWhole) {

@@ -183,7 +183,8 @@ std::string experiment_section(const ReportInput& input, std::size_t number) {
 
 std::string parameters_section(const ReportInput& input) {
   std::string text =
-      "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, n points of "
+      "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, n "
+      "points of "
       "an experiment counting as the square root of n, or half of the allowed range where the data do not "
       "determine the value; for what a factor multiplies, with that of the value before.\n";
   for (const json& profile : input.profiles) {

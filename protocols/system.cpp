@@ -419,10 +419,9 @@ NodeStore& NodeProgram::store() {
 void NodeProgram::drain_logs(const std::vector<std::unique_ptr<NodeProgram>>& nodes) const {
   const int node = shared_->store.node();
   for (int thread = 0; thread < threads(); ++thread) {
-    threads_[static_cast<std::size_t>(thread)]->engine.for_each_log(
-        [&](std::size_t backup, std::uint64_t) {
-          nodes[backup]->store().reclaim(node, thread, ~std::uint64_t{0});
-        });
+    threads_[static_cast<std::size_t>(thread)]->engine.for_each_log([&](std::size_t backup, std::uint64_t) {
+      nodes[backup]->store().reclaim(node, thread, ~std::uint64_t{0});
+    });
   }
 }
 

@@ -37,13 +37,14 @@ void find_losses(std::span<const RecordId> records, std::span<const std::uint64_
     if (std::ranges::min(copies) == newest) continue;
     const std::vector<std::uint32_t> logs = logged_by(logged, record, newest);
     for (std::size_t rank = 1; rank < replicas; ++rank) {
-      const auto keeper = static_cast<std::uint32_t>((record.partition() + rank) % static_cast<std::size_t>(nodes));
+      const auto keeper =
+          static_cast<std::uint32_t>((record.partition() + rank) % static_cast<std::size_t>(nodes));
       const bool made_up = made_up_by == MadeUpBy::kItsLog ? std::ranges::binary_search(logs, keeper)
                                                            : logs.size() + 1 >= replicas;
       if (copies[rank] >= newest || made_up) continue;
       losses.add("seen before it was logged", [&] {
-        return fmt::format("{}, of which node {} has version {} and no log more", to_string(record, newest), keeper,
-                           copies[rank]);
+        return fmt::format("{}, of which node {} has version {} and no log more", to_string(record, newest),
+                           keeper, copies[rank]);
       });
     }
   }

@@ -36,8 +36,9 @@ TEST(Losses, ABackupHasItOrItsLogDoes) {
 TEST(Losses, WhatOnlyAPrimaryHasIsOne) {
   const CheckReport report = judge({5, 4, 4}, {x_at(5, 0), x_at(4, 1), x_at(5, 2), {{{}, 5, 0}, 1}});
   EXPECT_EQ(report.violations, 1U);
-  EXPECT_THAT(report.examples, ElementsAre("seen before it was logged: 0/3/10@5, of which node 1 has version 4 "
-                                           "and no log more"));
+  EXPECT_THAT(report.examples,
+              ElementsAre("seen before it was logged: 0/3/10@5, of which node 1 has version 4 "
+                          "and no log more"));
   EXPECT_EQ(judge({5, 4, 4}, {}).violations, 2U);
 }
 

@@ -64,7 +64,8 @@ class OccEngine final : public PolledMemory {
   /// FaRM: the peers' log records and their answers to this worker's.
   bool poll_memory() override;
 
-  /// Calls visit(node, tail) for every node at which this worker has a log, which reaches up to that position.
+  /// Calls visit(node, tail) for every node at which this worker has a log, which reaches up to that
+  /// position.
   template <typename Visit>
   void for_each_log(const Visit& visit) const {
     for (const std::uint32_t node : logs_.numbers())

@@ -72,12 +72,12 @@ class NodeStore {
     const LogReader* reader =
         readers_[static_cast<std::size_t>(sender_thread)].find(static_cast<std::uint32_t>(sender_node));
     (reader == nullptr ? LogReader() : *reader)
-        .for_each_ahead(layout_.log(), ring(sender_node, sender_thread), tail,
-                        [&](std::span<const std::byte> body) {
-                          const LogKind kind = log_head(body).kind;
-                          if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;
-                          for_each_logged(log_writes(body), [&](const LogRecord& logged, auto) { visit(logged); });
-                        });
+        .for_each_ahead(
+            layout_.log(), ring(sender_node, sender_thread), tail, [&](std::span<const std::byte> body) {
+              const LogKind kind = log_head(body).kind;
+              if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;
+              for_each_logged(log_writes(body), [&](const LogRecord& logged, auto) { visit(logged); });
+            });
   }
   /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.
   void drain_logs();

@@ -151,7 +151,8 @@ class LogReader {
   /// Calls visit(body) for every whole entry from here up to position `tail`, also behind one that is not all
   /// there yet: what a recovery finds. Passes none.
   template <typename Visit>
-  void for_each_ahead(const LogSpec& spec, const LogRing& ring, std::uint64_t tail, const Visit& visit) const {
+  void for_each_ahead(const LogSpec& spec, const LogRing& ring, std::uint64_t tail,
+                      const Visit& visit) const {
     for (std::uint64_t at = head_; at < tail;) {
       const auto entry = find_whole(spec, ring, at, tail);
       if (!entry) return;

@@ -17,6 +17,7 @@
 #include "protocols/checks/history.hpp"
 #include "scenarios/text.hpp"
 #include "tools/console/stop_signals.hpp"
+#include "tools/console/text.hpp"
 #include "tools/ranks/drivers.hpp"
 #include "tools/ranks/rank_job.hpp"
 #include "tools/ranks/worker_cpus.hpp"
@@ -251,8 +252,8 @@ std::string RankRun::never_ended() {
   const std::size_t unfinished = drivers_->unfinished();
   drivers_->join();
   const std::string at = drivers_->describe_unfinished();
-  return fmt::format("{} {} never ended, a message was lost or the protocol is stuck{}{}", unfinished,
-                     what_is_run(scenario_), at.empty() ? "" : ": ", at);
+  return fmt::format("{} never ended, a message was lost or the protocol is stuck{}{}",
+                     format_counted(unfinished, what_is_run(scenario_)), at.empty() ? "" : ": ", at);
 }
 
 std::string RankRun::not_landed() const {

@@ -157,7 +157,7 @@ bool is_ramp(const scenarios::Scenario& scenario) {
 }
 
 const char* what_is_run(const scenarios::Scenario& scenario) {
-  return scenario.protocol.is_null() ? "operations" : "transactions";
+  return scenario.protocol.is_null() ? "operation" : "transaction";
 }
 
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control) {

@@ -31,7 +31,8 @@ class Job {
   /// Makes the next node's program, owned by the job.
   virtual protocols::Program& add_node(int node, NodeMemory& memory,
                                        const std::vector<WorkerPort*>& ports) = 0;
-  /// Told at an instant of the run at which nothing else happens, of a run whose accesses to memory are whole.
+  /// Told at an instant of the run at which nothing else happens, of a run whose accesses to memory are
+  /// whole.
   virtual void look() {}
   /// Everything but "simulator", once the run is over; runs the checks.
   virtual nlohmann::json result(const RunInput& run) = 0;
@@ -45,7 +46,7 @@ ClusterShape shape_of(const scenarios::Cluster& cluster);
 protocols::SystemParameters system_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, const RunControl& control);
 bool is_ramp(const scenarios::Scenario& scenario);
-/// "transactions", or the "operations" of a micro-benchmark.
+/// A "transaction", or an "operation" of a micro-benchmark.
 const char* what_is_run(const scenarios::Scenario& scenario);
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario);
 

@@ -238,32 +238,31 @@ class Simulation {
     }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
+    const std::string left = format_counted(unfinished, what_is_run(scenario_));
     const bool quiet = calendar.empty() && cluster_.transport().in_flight() == 0;
     if (unfinished > 0 && !quiet &&
         (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
       const double waited_ms = static_cast<double>(calendar.now_ps() - finished_ps) / 1e9;
       throw std::runtime_error(fmt::format(
-          "{} {} never finished in the {} simulated ms that were waited for the next: the network's "
-          "latencies may be too long, or its links too slow{}",
-          unfinished, what_is_run(scenario_),
-          waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
+          "{} never finished in the {} simulated ms that were waited for the next: the network's "
+          "latencies may be too long, or its links too slow{}{}",
+          left, waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
+          scenario_.cluster.network.loss_ratio > 0 ? ", or what was lost is sent by nobody again" : "",
           what_is_awaited()));
     }
     if (unfinished > 0 && !quiet) {
       throw std::runtime_error(fmt::format(
-          "{} {} never finished: they were still being tried again, and none of them came to its end{}",
-          unfinished, what_is_run(scenario_), what_is_awaited()));
+          "{} never finished: still being tried again, and none came to its end{}", left, what_is_awaited()));
     }
     if (unfinished > 0 && scenario_.cluster.network.loss_ratio > 0) {
       throw std::runtime_error(fmt::format(
-          "{} {} never finished: {} lost (cluster.network.loss_ratio), and nobody sends a datagram again{}",
-          unfinished, what_is_run(scenario_),
-          format_counted(cluster_.transport().counts().packets_lost, "packet"), what_is_awaited()));
+          "{} never finished: {} lost (cluster.network.loss_ratio), and nobody sends a datagram again{}",
+          left, format_counted(cluster_.transport().counts().packets_lost, "packet"), what_is_awaited()));
     }
     if (unfinished > 0) {
-      throw std::runtime_error(fmt::format(
-          "{} {} never finished: a message was lost or a queue pair failed ({} datagrams dropped){}",
-          unfinished, what_is_run(scenario_), after_.verbs.datagrams_dropped, what_is_awaited()));
+      throw std::runtime_error(
+          fmt::format("{} never finished: a message was lost or a queue pair failed ({} datagrams dropped){}",
+                      left, after_.verbs.datagrams_dropped, what_is_awaited()));
     }
     return true;
   }
