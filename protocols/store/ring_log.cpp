@@ -152,10 +152,10 @@ std::optional<std::span<std::byte>> LogReader::find_whole(const LogSpec& spec, c
     const std::uint64_t found = atomic_word(first).load(std::memory_order_acquire);
     const std::uint64_t bytes = found >> 32 & 0xFFFF;
     if (!is_plausible(spec, bytes) || at + bytes > tail) continue;
+    if (atomic_word(first + bytes - kLogFrameBytes).load(std::memory_order_acquire) != found) continue;
     const std::span<std::byte> entry(first, bytes);
-    const std::uint64_t frame = found ^ log_entry_digest(entry);
-    const std::uint64_t number = number_of(frame);
-    if (number > entries_ && number - entries_ <= entries_most && is_whole(entry, found, frame)) return entry;
+    const std::uint64_t number = number_of(found ^ log_entry_digest(entry));
+    if (number > entries_ && number - entries_ <= entries_most) return entry;
   }
   return std::nullopt;
 }
