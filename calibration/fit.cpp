@@ -408,9 +408,12 @@ class Fit {
     return determine(weighted, scale_, squared, misfit_.independent());
   }
 
+  /// The starts of a variable that has several, and where each led.
   std::string starts_text(std::size_t variable) const {
     std::string text;
     for (const Search& search : starts_) {
+      const bool another = search.start[variable] != starts_.front().start[variable];
+      if (&search != &starts_.front() && !another) continue;
       text += fmt::format("{}{:.4g} (misfit {:.2f} %)", text.empty() ? "" : ", ",
                           axes_[variable].value(search.start[variable]),
                           std::sqrt(misfit_.value(search.errors)) * 100);
