@@ -176,7 +176,7 @@ void find_losses(const System& system, const std::vector<std::unique_ptr<NodePro
   std::vector<RecordId> records;
   for (const auto& node : nodes) node->append_installed(records);
   std::ranges::sort(records);
-  records.erase(std::ranges::unique(records).begin(), records.end());
+  records.erase(std::unique(records.begin(), records.end()), records.end());
   std::vector<FinalRecord> copies(records.size() * static_cast<std::size_t>(p.replicas));
   if (!records.empty()) RecordsInPlace(system.layout(), nodes)(records, copies);
   std::vector<std::uint64_t> versions;

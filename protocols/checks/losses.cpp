@@ -14,11 +14,12 @@ std::vector<std::uint32_t> logged_by(std::span<const LoggedWrite> waiting, Recor
                                      std::uint64_t version) {
   const auto of = [](const LoggedWrite& logged) { return logged.write.record; };
   std::vector<std::uint32_t> nodes;
-  for (const LoggedWrite& logged : std::ranges::equal_range(waiting, record, {}, of)) {
-    if (logged.write.version >= version) nodes.push_back(logged.backup);
+  auto logged = std::ranges::lower_bound(waiting, record, {}, of);
+  for (; logged != waiting.end() && logged->write.record == record; ++logged) {
+    if (logged->write.version >= version) nodes.push_back(logged->backup);
   }
   std::ranges::sort(nodes);
-  nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return nodes;
 }
 
