@@ -174,9 +174,23 @@ Problems leftover_problems(const std::string& path, const std::string& text) {
   return problems;
 }
 
+/// Clang 14 does not compile the subranges of GCC 12's library, which GCC does.
+Problems subrange_problems(const std::string& path, const std::string& text) {
+  static const std::regex kSubrange(
+      "ranges::(equal_range|partition|remove|remove_if|rotate|search|unique)\\(");
+  Problems problems;
+  if (!is_cpp(path)) return problems;
+  for (const Line& line : lines_of(text)) {
+    if (std::regex_search(line.text, kSubrange))
+      problems.push_back(at(path, line.number, "a subrange, which Clang 14 does not compile"));
+  }
+  return problems;
+}
+
 Problems problems_of(const std::string& path, const std::string& text) {
   Problems all;
-  for (const auto rule : {include_problems, length_problems, opening_problems, leftover_problems}) {
+  for (const auto rule :
+       {include_problems, length_problems, opening_problems, leftover_problems, subrange_problems}) {
     for (std::string& problem : rule(path, text)) all.push_back(std::move(problem));
   }
   return all;
@@ -239,6 +253,18 @@ TEST(Tidy, HeadersOpenWithWhatTheyAre) {
   EXPECT_THAT(opening_problems("sim/core.hpp", "#pragma once\n\n#pragma once\n"),
               ElementsAre("sim/core.hpp:1: a header opens with what it is"));
   EXPECT_THAT(opening_problems("sim/core.hpp", "// Core.\n"), ElementsAre("sim/core.hpp: no #pragma once"));
+}
+
+TEST(Tidy, SubrangesAreRefused) {
+  EXPECT_THAT(subrange_problems("sim/core.cpp",
+                                "x\nv.erase(std::ranges::uni"
+                                "que(v).begin(), v.end());\n"),
+              ElementsAre("sim/core.cpp:2: a subrange, which Clang 14 does not compile"));
+  EXPECT_THAT(subrange_problems("sim/core.cpp", "std::ranges::sort(v); std::unique(a, b);"), IsEmpty());
+  EXPECT_THAT(subrange_problems("README.md",
+                                "ranges::uni"
+                                "que("),
+              IsEmpty());
 }
 
 TEST(Tidy, LeftoversAreRefused) {
