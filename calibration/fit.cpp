@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <nlopt.hpp>
-#include <set>
 #include <stdexcept>
 
 #include "calibration/sensitivity.hpp"
@@ -249,13 +248,14 @@ class Fit {
     errors_ = evaluate(best_);
     double radius = kFirstRadius;
     bool straight = true;  // the last round's step was the linear model's
-    for (int round = 0; round < group_.rounds; ++round, ++round_) {
-      if (radius <= kLeastRadius) continue;  // found, before its rounds were over
+    const int last = round_ + group_.rounds;
+    for (; round_ < last && radius > kLeastRadius; ++round_) {
       differentiate(group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide);
       const double before = radius;
       straight = improve(radius);
       if (!straight) radius = take_probes() ? before / 3 : 0;
     }
+    round_ = last;
   }
 
   double objective(const Values& errors, const Values& x) const {
@@ -408,17 +408,18 @@ class Fit {
     return determine(weighted, scale_, squared, misfit_.independent());
   }
 
-  /// The starts of a variable that has several, and where each led.
+  /// The starts of a variable, and where each led; empty: it has one.
   std::string starts_text(std::size_t variable) const {
-    std::string text;
+    const auto led = [&](const Search& search) {
+      return fmt::format("{:.4g} (misfit {:.2f} %)", axes_[variable].value(search.start[variable]),
+                         std::sqrt(misfit_.value(search.errors)) * 100);
+    };
+    std::string others;
     for (const Search& search : starts_) {
-      const bool another = search.start[variable] != starts_.front().start[variable];
-      if (&search != &starts_.front() && !another) continue;
-      text += fmt::format("{}{:.4g} (misfit {:.2f} %)", text.empty() ? "" : ", ",
-                          axes_[variable].value(search.start[variable]),
-                          std::sqrt(misfit_.value(search.errors)) * 100);
+      if (search.start[variable] != starts_.front().start[variable]) others += ", " + led(search);
     }
-    return text;
+    if (others.empty()) return "";
+    return "; the least misfit of searches begun at " + led(starts_.front()) + others;
   }
 
   std::vector<Fitted> annotate() {
@@ -426,8 +427,6 @@ class Fit {
     for (const Experiment* e : experiments_) names += (names.empty() ? "" : ", ") + e->name;
     const std::vector<Determination> determinations = determination();
     std::vector<Fitted> all;
-    std::set<std::size_t> with_others;
-    for (const OtherStart& other : group_.also_from) with_others.insert(index_of(other));
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const FitVariable& v = variables_[i];
       std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
@@ -437,7 +436,7 @@ class Fit {
       constexpr double kAtEnd = 0.005;
       if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";
       if (best_[i] > upper_[i] - kAtEnd) source += "; at the upper end of its range";
-      if (with_others.contains(i)) source += "; the least misfit of searches begun at " + starts_text(i);
+      source += starts_text(i);
       all.push_back({v, axes_[i].value(best_[i]), determinations[i].determined,
                      axes_[i].relative(determinations[i].error, best_[i])});
       machines_.annotate(v, source, all.back().uncertainty);

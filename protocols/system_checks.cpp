@@ -1,5 +1,6 @@
 // The checks of a finished run: what system.hpp declares of them.
 #include <algorithm>
+#include <utility>
 
 #include "protocols/checks/final_state.hpp"
 #include "protocols/checks/logs.hpp"
@@ -185,7 +186,7 @@ void find_losses(const System& system, const std::vector<std::unique_ptr<NodePro
   std::vector<LoggedWrite> waiting;
   for (const auto& node : nodes) node->append_waiting(nodes, waiting);
   const bool at_coordinator = p.options.logging.placement == LogPlacement::kCoordinator;
-  find_losses(records, versions, waiting, p.shape.nodes,
+  find_losses(records, versions, std::move(waiting), p.shape.nodes,
               at_coordinator ? MadeUpBy::kCoordinatorsLogs : MadeUpBy::kItsLog, losses);
 }
 

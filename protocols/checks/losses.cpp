@@ -26,17 +26,16 @@ std::vector<std::uint32_t> logged_by(std::span<const LoggedWrite> waiting, Recor
 }  // namespace
 
 void find_losses(std::span<const RecordId> records, std::span<const std::uint64_t> versions,
-                 std::span<const LoggedWrite> waiting, int nodes, MadeUpBy made_up_by, Findings& losses) {
+                 std::vector<LoggedWrite> waiting, int nodes, MadeUpBy made_up_by, Findings& losses) {
   if (records.empty()) return;
   const std::size_t replicas = versions.size() / records.size();
-  std::vector<LoggedWrite> logged(waiting.begin(), waiting.end());
-  std::ranges::sort(logged, {}, [](const LoggedWrite& one) { return one.write.record; });
+  std::ranges::sort(waiting, {}, [](const LoggedWrite& one) { return one.write.record; });
   for (std::size_t i = 0; i < records.size(); ++i) {
     const RecordId record = records[i];
     const auto copies = versions.subspan(i * replicas, replicas);
     const std::uint64_t newest = std::ranges::max(copies);
     if (std::ranges::min(copies) == newest) continue;
-    const std::vector<std::uint32_t> logs = logged_by(logged, record, newest);
+    const std::vector<std::uint32_t> logs = logged_by(waiting, record, newest);
     for (std::size_t rank = 1; rank < replicas; ++rank) {
       const auto keeper =
           static_cast<std::uint32_t>((record.partition() + rank) % static_cast<std::size_t>(nodes));

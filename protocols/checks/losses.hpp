@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "protocols/checks/history.hpp"
 #include "protocols/checks/report.hpp"
@@ -21,6 +22,6 @@ enum class MadeUpBy : std::uint8_t { kItsLog, kCoordinatorsLogs };
 /// by node (partition + r) % nodes. `waiting`: what logs hold and nobody has applied; without digests.
 /// `losses` gets every backup's copy that is behind the newest one with no log to make up for it.
 void find_losses(std::span<const RecordId> records, std::span<const std::uint64_t> versions,
-                 std::span<const LoggedWrite> waiting, int nodes, MadeUpBy made_up_by, Findings& losses);
+                 std::vector<LoggedWrite> waiting, int nodes, MadeUpBy made_up_by, Findings& losses);
 
 }  // namespace verbtwin::protocols

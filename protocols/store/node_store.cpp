@@ -63,8 +63,7 @@ void NodeStore::drain_logs() {
 }
 
 std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
-  const LogKind kind = log_head(body).kind;
-  if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return 0;  // a primary's: it is installed
+  if (!is_for_backups(log_head(body).kind)) return 0;  // a primary's: it is installed
   const auto rank_of = [this](RecordId record) {
     return layout_.rank_of(node_, static_cast<int>(record.partition()));
   };

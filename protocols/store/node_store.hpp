@@ -74,8 +74,7 @@ class NodeStore {
     (reader == nullptr ? LogReader() : *reader)
         .for_each_ahead(
             layout_.log(), ring(sender_node, sender_thread), tail, [&](std::span<const std::byte> body) {
-              const LogKind kind = log_head(body).kind;
-              if (kind != LogKind::kBackup && kind != LogKind::kCommitBackup) return;
+              if (!is_for_backups(log_head(body).kind)) return;
               for_each_logged(log_writes(body), [&](const LogRecord& logged, auto) { visit(logged); });
             });
   }

@@ -30,6 +30,11 @@ namespace verbtwin::protocols {
 /// ABORT has closed it.
 enum class LogKind : std::uint16_t { kBackup = 0, kLock, kClosedLock, kCommitBackup, kCommitPrimary, kAbort };
 
+/// Entries of this kind are for backups to apply.
+inline constexpr bool is_for_backups(LogKind kind) {
+  return kind == LogKind::kBackup || kind == LogKind::kCommitBackup;
+}
+
 /// One write in an entry; the value follows, padded to 8 B.
 struct LogRecord {
   std::uint64_t record;
