@@ -250,10 +250,12 @@ class Fit {
     bool straight = true;  // the last round's step was the linear model's
     const int last = round_ + group_.rounds;
     for (; round_ < last && radius > kLeastRadius; ++round_) {
-      differentiate(group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide);
+      const Slope slope = group_.both_sides || !straight ? Slope::kAcross : Slope::kOneSide;
+      differentiate(slope);
       const double before = radius;
       straight = improve(radius);
-      if (!straight) radius = take_probes() ? before / 3 : 0;
+      // Of one side alone half of the ways on have not been tried.
+      if (!straight) radius = take_probes() || slope == Slope::kOneSide ? before / 3 : 0;
     }
     round_ = last;
   }

@@ -47,35 +47,40 @@ class Nic {
   std::uint32_t number_wqe() { return ++wqes_started_; }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
-  /// wire. `queue_pair_free_ps` is the queue pair's own: its processing unit takes one request each
-  /// queue_pair_gap.
-  Moment send_request(std::uint32_t context, std::int64_t& queue_pair_free_ps, Moment ready,
-                      std::uint32_t blocks, std::uint32_t fetch_b) {
+  /// wire. `last_ready_ps` is the queue pair's own: its requests leave in order, none before one whose
+  /// payload is still being fetched, and its processing unit lets one go each queue_pair_gap.
+  Moment send_request(std::uint32_t context, std::int64_t& last_ready_ps, Moment ready, std::uint32_t blocks,
+                      std::uint32_t fetch_b) {
     const Miss miss = touch(context, send_misses_);
-    const std::int64_t service_ps =
-        send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b) + miss.occupancy_ps;
+    // A context is fetched before the engine has the request: other work passes meanwhile.
+    if (miss.occupancy_ps > 0) ready = context_fetches_.serve(ready, miss.occupancy_ps);
+    const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b);
     const Packets packets{fetch_b, mtu_b_};
+    Moment out =
+        send_engine_.serve(ready, service_ps, packets).plus_delay(miss.latency_ps + send_pipeline_ps_);
+    if (fetch_b > 0) out = pcie_.dma_read(out, fetch_b, packets).done;
     // The queue pair's turn comes behind the engine's queue, not in front of it: when it comes depends on
     // that queue, and who carries such a wait as a delay into it is taken to have been there all the time.
-    Moment out = send_engine_.serve(ready, service_ps, packets).not_before(queue_pair_free_ps + service_ps);
-    queue_pair_free_ps = out.at() - service_ps + std::max(service_ps, queue_pair_gap_ps_);
-    out.delay_ps += miss.latency_ps + send_pipeline_ps_;
-    return fetch_b > 0 ? pcie_.dma_read(out, fetch_b, packets).done : out;
+    out = out.not_before(last_ready_ps + std::max(queue_pair_gap_ps_, out.spread_ps));
+    last_ready_ps = out.at();
+    return out;
   }
 
-  /// A READ or ATOMIC of `bytes` over RC that the receive engine has dealt with: when the responder is
-  /// through with it and reads memory. It is an engine of its own, so that a NIC serves READs while its
-  /// requests wait for contexts.
+  /// A READ or ATOMIC of `bytes` over RC that the receive engine has dealt with: when the NIC is through with
+  /// it and reads memory. The engine that sends requests takes it: who issues and serves does less of either.
   Moment serve_read(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return response_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
+    return send_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
   }
   /// The same of a WRITE or SEND, whether it asks for an ACK or not.
   Moment serve_request(Moment ready, std::uint32_t bytes) {
-    return response_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
+    return send_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
   }
-  /// What the responder has served, with the data that is sent for it at hand: when it is ready for the wire.
+  /// What a packet takes in one NIC and in another of this kind on its way between them, engines left out.
+  std::int64_t pipelines_ps() const { return send_pipeline_ps_ + recv_pipeline_ps_; }
+
+  /// What has been served, with the data that is sent for it at hand: when it is ready for the wire.
   Moment send_answer(Moment ready) { return ready.plus_delay(send_pipeline_ps_); }
 
   /// A request with `bytes` of payload has arrived in full: when the engine has dealt with it.
@@ -157,7 +162,8 @@ class Nic {
   void begin_window(std::int64_t at_ps) { atomic_unit_.begin_window(at_ps); }
   const AtomicUnit& atomic_unit() const { return atomic_unit_; }
   const LruCache& contexts() const { return contexts_; }
-  const Server& response_engine() const { return response_engine_; }
+  /// Of contexts, for requests.
+  const Server& context_fetches() const { return context_fetches_; }
   const Server& send_engine() const { return send_engine_; }
   const Server& recv_engine() const { return recv_engine_; }
 
@@ -214,7 +220,7 @@ class Nic {
   AtomicUnit atomic_unit_;
   LruCache contexts_, receive_queues_;
   TranslationCache translations_;
-  Server send_engine_, response_engine_, recv_engine_;
+  Server context_fetches_, send_engine_, recv_engine_;
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
   bool blueflame_points_;

@@ -75,7 +75,9 @@ class Pcie {
     down_.owe(completion_ps(bytes) / uses);
   }
 
-  /// When a write of `bytes` is visible to the host's CPUs and to later DMA.
+  /// When a write of `bytes` is visible to the host's CPUs. Writes are posted: the device has done with it
+  /// write_latency_ps() before that, and later reads of the device's own do not pass it (PCI Express Base
+  /// Specification, 2.4.1).
   Moment dma_write(Moment ready, std::uint32_t bytes, Packets packets = {}) {
     return up_.serve(ready, wire_ps(bytes, payload_b_), packets).plus_delay(dma_write_ps_);
   }
@@ -93,6 +95,9 @@ class Pcie {
   Moment dma_write_behind(Moment before, std::uint32_t bytes) {
     return up_.serve(before.plus_delay(-dma_write_ps_), wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
   }
+
+  std::int64_t write_latency_ps() const { return dma_write_ps_; }
+  std::int64_t read_latency_ps() const { return dma_read_ps_; }
 
   /// What so many bytes take, without headers.
   std::int64_t raw_ps(std::uint32_t bytes) const { return static_cast<std::int64_t>(bytes * ps_per_byte_); }

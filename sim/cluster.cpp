@@ -1,5 +1,7 @@
 #include "sim/cluster.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -85,6 +87,14 @@ class Cluster::Worker final : public WorkerPort {
       throw UserError("/cluster/threads_per_queue_pair", "queue pairs that threads share do not receive");
     }
     connected_ = connected_queue_pairs(wanted, device_.attributes());
+    const auto threads = static_cast<std::uint64_t>(cluster_.threads_per_queue_pair_);
+    if (threads > 1 && threads * connected_.max_send_wr > device_.attributes().max_qp_wr) {
+      throw UserError(
+          "/cluster/threads_per_queue_pair",
+          fmt::format("{} threads with up to {} requests each share a queue pair; the device allows one "
+                      "of {}",
+                      threads, connected_.max_send_wr, device_.attributes().max_qp_wr));
+    }
     connected_.timeout = static_cast<std::uint8_t>(shape().ack_timeout);
     send_cq_of_ = std::move(send_cq_of);
   }
@@ -317,10 +327,10 @@ Usage Cluster::usage() const {
       {"atomic_unit", of_servers([](const Nic& nic) -> auto& { return nic.atomic_unit().engine(); })},
       {"link", std::move(links_ps)},
       {"atomic_lock", of_nics([&](const Nic& nic) { return nic.atomic_unit().longest_held_ps(now_ps); })},
-      {"nic_response", of_servers([](const Nic& nic) -> auto& { return nic.response_engine(); })},
+      {"nic_contexts", of_servers([](const Nic& nic) -> auto& { return nic.context_fetches(); })},
       {"dma_reads", of_servers([](const Nic& nic) -> auto& { return nic.pcie().tags(); })}};
   usage.parts = {
-      {"qp_cache", "nic_send", of_nics([](const Nic& nic) { return nic.send_misses().contexts_ps; })},
+      {"qp_cache", "nic_contexts", of_nics([](const Nic& nic) { return nic.send_misses().contexts_ps; })},
       {"qp_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().contexts_ps; })},
       {"wqe_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().wqes_ps; })},
       {"rq_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().recv_queues_ps; })},

@@ -197,7 +197,7 @@ PostResult SimQueuePair::post_send(std::span<const SendWr> list) {
     ++result.posted;
   }
   if (result.posted == 0) return result;
-  ring(result.posted, blocks, points_to_payload(list.front()));
+  ring(result.posted, blocks, is_by_pointer(list.front()));
   transport_.post(*this, list.first(result.posted), posted_, blocks, core_->now_ps());
   posted_ += static_cast<std::uint32_t>(result.posted);
   return result;

@@ -250,12 +250,13 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint8_t read_next_ = 0;  // slot of the next READ or ATOMIC
   // Third line: and of who posts it.
   Transport& transport_;
-  Core* core_;                       // of who posts
-  std::int64_t engine_free_ps_ = 0;  // its processing unit on the NIC
+  Core* core_;                      // of who posts
+  std::int64_t last_ready_ps_ = 0;  // for the wire, its last request: they leave in order
   std::int64_t last_request_ps_ = -1;
   std::int64_t last_touch_ps_ = 0;   // its requests touch memory in order,
   std::int64_t last_answer_ps_ = 0;  // the answers leave in order;
-  std::int64_t last_atomic_ps_ = 0;  // a READ starts behind an atomic, not beside it
+  /// What it has written, over PCIe, until then: a READ or atomic starts behind it, not beside it.
+  std::int64_t last_change_ps_ = 0;
   std::uint32_t max_send_wr_;
   std::uint16_t max_inline_b_;
   std::uint16_t requests_waiting_ = 0;  // for its port

@@ -12,8 +12,11 @@
 
 namespace verbtwin::sim {
 
-/// Whether the NIC has to fetch what it sends.
-inline bool points_to_payload(const SendWr& wr) {
+/// Whether it has neither an inline payload nor none: only some NICs are given such a one by BlueFlame
+/// (NicProfile::blueflame_pointers). Nor an atomic, whose operands are in the WQE: mlx4_post_send counts
+/// nothing but inline payloads and READs as inline (rdma-core, providers/mlx4/qp.c).
+inline bool is_by_pointer(const SendWr& wr) {
+  if (is_atomic(wr.opcode)) return true;
   return !returns_data(wr.opcode) && (wr.flags & kInline) == 0 && wr.sge.length > 0;
 }
 

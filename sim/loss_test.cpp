@@ -133,6 +133,31 @@ TEST(Loss, WhatComesBehindShowsThatOneIsMissing) {
   EXPECT_LE(lossy.counts.ack_timeouts, 3U);
 }
 
+/// Neither what is sent again nor an ACK that stands for a lost one before it.
+TEST(Loss, NothingCompletesEarlierThanWithoutIt) {
+  for (const bool reads : {false, true}) {
+    const Requests lossless = requests(lossy_cluster(0, 3, 14), 2000, 32, reads);
+    const Requests lossy = requests(lossy_cluster(0.01, 3, 14), 2000, 32, reads);
+    EXPECT_GT(lossy.counts.packets_lost, 20U);
+    for (std::size_t i = 0; i < lossless.done_ps.size(); ++i) {
+      ASSERT_GE(lossy.done_ps[i], lossless.done_ps[i]) << i << (reads ? ", with READs" : "");
+    }
+  }
+}
+
+/// The NAK and what is sent again pass both NICs' pipelines.
+TEST(Loss, WhatIsLostComesARoundTripLater) {
+  const auto slower_ps = [](double pipeline_ns) {
+    const auto last_ps = [&](double ratio) {
+      ClusterParameters p = lossy_cluster(ratio, 3, 14);
+      p.nic.send_pipeline_ns = pipeline_ns;
+      return requests(p, 2000, 32).done_ps.back();
+    };
+    return last_ps(0.01) - last_ps(0);
+  };
+  EXPECT_GT(slower_ps(2150), slower_ps(150) + 10 * models::to_ps(2 * 2000));
+}
+
 TEST(Loss, ATimeoutIsForTheGapThatItWasSetFor) {
   for (const bool reads : {false, true}) {
     const Requests lossy = requests(lossy_cluster(0.05, 3), 5000, 32, reads);

@@ -353,10 +353,12 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const
   if (f.answer_has_data()) {
     const models::Moment done = nic.receive_response(origin.context_, tail, f.length, f.wqe);
     read_done(f, origin, done.at());
+    if (lost_below_ > 0 && origin.has_unheard()) finish_those_before(f, origin, done);
     finish(index, origin, done, f.length);
   } else {
     const models::Moment done = nic.receive_ack(origin.context_, tail, f.wqe);
     if (returns_data(f.opcode)) read_done(f, origin, done.at());
+    if (lost_below_ > 0 && origin.has_unheard()) finish_those_before(f, origin, done);
     finish(index, origin, done, 0);
   }
 }

@@ -172,7 +172,7 @@ class Transport final : public EventHandler {
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
-  void send_again(const Flight& f);
+  void send_again(Flight& f);
   models::Packets again_of(const Flight& f, models::Packets packets) const;
   void probe(std::uint32_t index, std::int64_t at_ps);
 
@@ -181,6 +181,9 @@ class Transport final : public EventHandler {
   bool arrives(std::uint32_t index, SimQueuePair& target);
   void refuse_sequence(SimQueuePair& target);
   bool is_heard(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
+  void finish_those_before(const Flight& f, SimQueuePair& origin, const models::Moment& done);
+  std::int64_t way_ps(const SimQueuePair& origin) const;
+  std::int64_t go_back_ps(const Flight& f, const SimQueuePair& origin) const;
   void miss_answer(std::uint32_t index, SimQueuePair& origin, std::int64_t at_ps, bool more_come);
   void await_answer(const Flight& f, SimQueuePair& origin);
   void answered(const Flight& f, SimQueuePair& origin);
@@ -224,6 +227,7 @@ class Transport final : public EventHandler {
   void complete_when(const Flight& f, SimQueuePair& qp, const models::Moment& left);
   void complete(const Flight& f, SimQueuePair& origin, std::int64_t visible_ps);
   models::Moment rest_of(const Flight& f) const;
+  models::Moment ready_to_answer(const Flight& f, const SimQueuePair& target) const;
   void schedule_look(const SimQueuePair& qp, std::int64_t at_ps);
   void unanswered(SimQueuePair& origin);
   void enter_error(SimQueuePair& qp, const models::Moment& ready);

@@ -8,8 +8,8 @@
 // stands for those before it; a READ is asked for again from the lost packet on. What was carried out already
 // is not carried out twice, but for READs.
 //
-// Not modelled: how long a NIC takes to go back beyond the round trip (devices differ widely), the limit on
-// retries, and NAKs of other kinds that are lost.
+// Not modelled: how long a NIC takes to go back beyond the round trip and its own pipelines (devices differ
+// widely), the limit on retries, and NAKs of other kinds that are lost.
 #include <algorithm>
 
 #include "sim/flight.hpp"
@@ -108,12 +108,17 @@ bool Transport::is_heard(std::uint32_t index, SimQueuePair& origin, const models
     see_gap(gap, tail.at());
     return false;
   }
-  while (!gap.unheard.empty() && is_before(flight(gap.unheard.first).position, f.position)) {
-    const std::uint32_t acknowledged = take(gap.unheard);
-    origin.port_.nic.retire_quietly(flight(acknowledged).wqe);
-    finish(acknowledged, origin, tail.whole(), 0);
-  }
   return true;
+}
+
+/// An answer that the NIC has dealt with at `done` stands for the lost ACKs before it.
+void Transport::finish_those_before(const Flight& f, SimQueuePair& origin, const models::Moment& done) {
+  FlightList& unheard = origin.rare().unheard;
+  while (!unheard.empty() && is_before(flight(unheard.first).position, f.position)) {
+    const std::uint32_t acknowledged = take(unheard);
+    origin.port_.nic.retire_quietly(flight(acknowledged).wqe);
+    finish(acknowledged, origin, done.whole(), 0);
+  }
 }
 
 /// A request whose answer may be lost leaves.
@@ -181,6 +186,18 @@ void Transport::go_back(SimQueuePair::Rare& gap, Because because, std::int64_t f
   schedule_resend(Stage::kResendUnheard, flight(gap.unheard.first), gap.unheard_round, because, from_ps);
 }
 
+/// What a message takes between its two NICs, when it queues nowhere.
+std::int64_t Transport::way_ps(const SimQueuePair& origin) const {
+  return fabric_.latency_ps(origin.to_peer_) + origin.port_.nic.pipelines_ps();
+}
+
+/// From when a target misses a request until that is there again: the NAK's way, and its own, with the fetch
+/// of its payload.
+std::int64_t Transport::go_back_ps(const Flight& f, const SimQueuePair& origin) const {
+  const bool fetches = (f.flags & kInline) == 0 && request_packets(f).bytes > 0;
+  return 2 * way_ps(origin) + (fetches ? origin.port_.nic.pcie().read_latency_ps() : 0);
+}
+
 /// A round trip, or the time-out, after `from_ps`, when the last packet is there or would have been: those
 /// behind the lost one have taken as long as they take when they come again. Of what is asked for again, half
 /// a round trip. `round`: which gap it is for.
@@ -188,8 +205,7 @@ void Transport::schedule_resend(Stage stage, const Flight& f, std::uint32_t roun
                                 std::int64_t from_ps) {
   const SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
-  const std::int64_t latency_ps = fabric_.latency_ps(origin->to_peer_);
-  const std::int64_t nak_ps = stage == Stage::kResendUnheard ? latency_ps : 2 * latency_ps;
+  const std::int64_t nak_ps = stage == Stage::kResendUnheard ? way_ps(*origin) : go_back_ps(f, *origin);
   const std::int64_t later_ps = because == Because::kTimeout ? 4'096'000LL << origin->timeout_ : nak_ps;
   const std::uint32_t index = take_flight();
   Flight& timer = flight(index);

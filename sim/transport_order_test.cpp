@@ -201,5 +201,54 @@ TEST(TransportOrder, WhoWatchesMemoryIsWokenByAWrite) {
   }
 }
 
+/// A send queue's requests leave in order.
+TEST(TransportOrder, NoRequestOvertakesOneWhosePayloadIsFetched) {
+  const auto read_ps = [](unsigned flags) {
+    Cluster cluster(round_cluster(2));
+    Actor sender(cluster, 0), target(cluster, 1);
+    sender.begin = [flags](Actor& a) {
+      a.post(Opcode::kRdmaWrite, 8, 1, 1, kSignaled | flags);
+      a.post(Opcode::kRdmaRead, 8, 1);
+    };
+    run_until_us(cluster, 100);
+    EXPECT_THAT(ids(sender), ElementsAre(0, 1));
+    return sender.done_ps.back();
+  };
+  const std::int64_t fetch_ps = models::to_ps(models::round_nic().dma_read_ns);
+  EXPECT_GE(read_ps(0), read_ps(kInline) + fetch_ps - 100'000) << "but for stores that are a line shorter";
+}
+
+TEST(TransportOrder, AMessageDoesNotWaitForTheDataOfAReadBeforeIt) {
+  Cluster cluster(round_cluster(2));
+  Actor sender(cluster, 0), target(cluster, 1, {.max_recv_wr = 4});
+  target.begin = [](Actor& a) { a.post_recvs(a.queue_pair(0), 1); };
+  sender.begin = [](Actor& a) {
+    a.charge_us(5);
+    a.post(Opcode::kRdmaRead, 1 << 16, 1);
+    a.post(Opcode::kSend, 8, 1);
+  };
+  run_until_us(cluster, 1000);
+  EXPECT_THAT(ids(sender), ElementsAre(0, 1));
+  ASSERT_EQ(target.done.size(), 1U);
+  EXPECT_LT(target.done_ps.front(), 10'000'000);
+  EXPECT_GT(sender.done_ps.back(), 65'000'000) << "it completes behind the READ";
+}
+
+/// mlx4's atomics are not copied to the device, its READs are.
+TEST(TransportOrder, AnAtomicsWqeIsFetchedWherePointersAre) {
+  const auto done_ps = [](Opcode opcode, double pointers) {
+    ClusterParameters p = round_cluster(2);
+    p.nic.blueflame_pointers = pointers;
+    Cluster cluster(p);
+    Actor sender(cluster, 0), target(cluster, 1);
+    sender.begin = [opcode](Actor& a) { a.post(opcode, 8, 1); };
+    run_until_us(cluster, 100);
+    return sender.done_ps.at(0);
+  };
+  const std::int64_t fetch_ps = models::to_ps(models::round_nic().dma_read_ns);
+  EXPECT_GE(done_ps(Opcode::kAtomicCmpAndSwp, 0), done_ps(Opcode::kAtomicCmpAndSwp, 1) + fetch_ps - 100'000);
+  EXPECT_EQ(done_ps(Opcode::kRdmaRead, 0), done_ps(Opcode::kRdmaRead, 1));
+}
+
 }  // namespace
 }  // namespace verbtwin::sim

@@ -81,7 +81,7 @@ void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32
     f.path = qp.type_ == QpType::kUd ? static_cast<SimAddressHandle*>(wr.ah)->path : qp.to_peer_;
   }
   const RungList rung{requests.first, static_cast<std::uint32_t>(list.size()), blocks,
-                      points_to_payload(list.front())};
+                      is_by_pointer(list.front())};
   const std::int64_t ahead_ps = rung_ps - calendar_.now_ps();
   if (ahead_ps <= kAheadMaxPs) {
     take_list(qp, rung, now().plus_delay(ahead_ps));
@@ -289,7 +289,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   f.wqe = qp.port_.nic.number_wqe();
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? request_packets(f).bytes : 0;
   const models::Moment out =
-      qp.port_.nic.send_request(qp.context_, qp.engine_free_ps_, fetched, f.blocks, fetch_b);
+      qp.port_.nic.send_request(qp.context_, qp.last_ready_ps_, fetched, f.blocks, fetch_b);
   if (returns_data(f.opcode)) {
     f.read_slot = qp.read_next_;
     if (!qp.read_done_ps_)

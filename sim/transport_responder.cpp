@@ -10,7 +10,8 @@ namespace verbtwin::sim {
 namespace {
 
 constexpr std::int64_t kMicrosecondPs = 1'000'000;
-// min_rnr_timer 1 of the specification: a responder without a RECV is tried again after 10 us.
+// min_rnr_timer 1 of the specification: a responder without a RECV is tried again 10 us after its NAK is
+// there.
 constexpr std::int64_t kRnrTimerPs = 10 * kMicrosecondPs;
 // A request whose target has failed learns it from an earlier request's NAK, which is at most a round trip
 // away.
@@ -38,16 +39,17 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
   in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
   if (is_write(f.opcode)) {
     if (f.type == QpType::kRc) in = nic.serve_request(in, f.length);
+    // The NIC answers when it has passed the payload on: nothing tells it when that is visible.
     const models::Moment visible = nic.pcie().dma_write(in, f.length, packets).whole();
-    schedule_touch(index, origin, visible, visible);
+    schedule_touch(index, origin, visible, visible.plus_delay(-nic.pcie().write_latency_ps()));
   } else if (f.opcode == Opcode::kRdmaRead) {
-    in = nic.serve_read(in, f.length).not_before(origin.last_atomic_ps_);
+    in = nic.serve_read(in, f.length).not_before(origin.last_change_ps_);
     const models::Pcie::Read read = nic.pcie().dma_read(in, f.length, packets);
     schedule_touch(index, origin, read.touch, read.done);
   } else {
-    in = nic.serve_read(in, f.length).not_before(origin.last_touch_ps_);
+    in = nic.serve_read(in, f.length).not_before(origin.last_change_ps_);
     const models::Moment old = nic.atomic_unit().execute(in, f.remote_addr, nic.pcie());
-    origin.last_atomic_ps_ = old.at();
+    origin.last_change_ps_ = old.at();
     schedule_touch(index, origin, old, old);
   }
 }
@@ -60,10 +62,15 @@ void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const 
   f.spread_ps = done.spread_ps;
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order
     touch_ps = std::max(origin.last_touch_ps_, touch_ps);
-    const std::int64_t all_ps = std::max(touch_ps, touch.at()) + (is_torn_read(f) ? tear_.within_ps : 0);
-    // What comes behind a READ whose lines are still read may land: only a fence keeps it back.
-    origin.last_touch_ps_ = std::max(touch_ps, touch.at());
-    f.done_ps = origin.last_answer_ps_ = std::max({origin.last_answer_ps_, f.done_ps, all_ps});
+    const std::int64_t whole_ps = std::max(touch_ps, touch.at());
+    const std::int64_t held_ps = whole_ps - touch.at();  // by those before it
+    // What comes behind a READ that has begun may land: only a fence keeps it back.
+    origin.last_touch_ps_ = f.opcode == Opcode::kRdmaRead ? touch_ps : whole_ps;
+    f.done_ps += held_ps;
+    if (is_torn_read(f)) f.done_ps = std::max(f.done_ps, whole_ps + tear_.within_ps);
+    if (is_write(f.opcode)) origin.last_change_ps_ = std::max(origin.last_change_ps_, f.done_ps);
+    // A SEND's answer is worked out when it has taken its RECV.
+    if (!is_send(f.opcode)) f.done_ps = origin.last_answer_ps_ = std::max(origin.last_answer_ps_, f.done_ps);
   }
   f.stage = Stage::kTouch;
   calendar_.schedule(touch_ps, handler_, index);
@@ -101,7 +108,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     return;
   }
   if (f.executed && f.opcode != Opcode::kRdmaRead) {
-    respond(index, target, now());
+    respond(index, target, rest_of(f));
     return;
   }
   if (target.holding_ && !f.executed) {
@@ -141,7 +148,15 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     access_memory(f, *target.port_.memory);
     if (is_write(f.opcode) && tear_.within_ps == 0) wake_watcher(f, *target.port_.memory);
   }
-  acknowledge(index, target, rest_of(f));
+  acknowledge(index, target, ready_to_answer(f, target));
+}
+
+/// The answer to a request that touches memory now: with the rest of a READ, or what a WRITE has become
+/// visible behind.
+models::Moment Transport::ready_to_answer(const Flight& f, const SimQueuePair& target) const {
+  if (!is_write(f.opcode)) return rest_of(f);
+  const std::int64_t posted_ps = -target.port_.nic.pcie().write_latency_ps();
+  return now().plus_delay(std::max(f.done_ps - calendar_.now_ps(), posted_ps));
 }
 
 /// A message whose first packet is dealt with now: as a whole.
@@ -171,7 +186,9 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
     if (f.tries_left != kRetryForEver) --f.tries_left;
     target.holding_ = true;
     f.stage = Stage::kReceiverNotReady;
-    calendar_.schedule(calendar_.now_ps() + kRnrTimerPs, handler_, index);
+    const SimQueuePair* origin = origin_of(f);
+    const std::int64_t trip_ps = origin == nullptr ? 0 : go_back_ps(f, *origin);
+    calendar_.schedule(calendar_.now_ps() + kRnrTimerPs + trip_ps, handler_, index);
   }
   return false;
 }
@@ -197,23 +214,26 @@ void Transport::try_again(std::uint32_t index) {
   }
 }
 
-/// The second and every further time takes engines and links as long as the first (or again_of() it), which
-/// the ten microseconds before it hide. What a WRITE takes behind the receive engine it has taken already,
-/// the lost part with it.
-void Transport::send_again(const Flight& f) {
+/// The second and every further time takes engines and links as long as the first (or again_of() it); how
+/// long that is for the request itself is in the time before it (go_back_ps). What a WRITE takes behind the
+/// receive engine it has taken already, the lost part with it. A READ's data are fetched from now on.
+void Transport::send_again(Flight& f) {
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
   const std::uint32_t payload_b = again_of(f, request_packets(f)).bytes;
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? payload_b : 0;
-  origin->port_.nic.send_request(origin->context_, origin->engine_free_ps_, now(), f.blocks, fetch_b);
+  origin->port_.nic.send_request(origin->context_, origin->last_ready_ps_, now(), f.blocks, fetch_b);
   fabric_.cross_quietly(f.path, request_bytes(f));
   SimQueuePair* target = find(f.target);
   if (target == nullptr || is_send(f.opcode)) return;
   models::Nic& nic = target->port_.nic;
   const models::Moment in = nic.receive(target->context_, now(), payload_b);
-  if (f.opcode != Opcode::kRdmaRead || !f.executed) return;
-  const models::Packets again = again_of(f, answer_packets(f));
-  nic.pcie().dma_read(nic.serve_read(in, again.bytes), again.bytes, again);
+  if (f.opcode == Opcode::kRdmaRead) {
+    const models::Packets again = again_of(f, answer_packets(f));
+    f.done_ps = calendar_.now_ps() + nic.pcie().read_latency_ps() / 2 + nic.pcie().raw_ps(again.bytes);
+    if (f.executed) nic.pcie().dma_read(nic.serve_read(in, again.bytes), again.bytes, again);
+  }
+  f.done_ps = origin->last_answer_ps_ = std::max(origin->last_answer_ps_, f.done_ps);
 }
 
 /// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
@@ -280,9 +300,13 @@ void Transport::receive(std::uint32_t index, SimQueuePair& target) {
   if (f.length > 0) std::memcpy(recv.sge.addr + grh_b, f.local, f.length);
   const models::Moment landed = nic.write_completion(done, landed_b);
   push_recv(f, target, recv, WcStatus::kSuccess, grh_b + f.length, landed.at());
-  // As for a WRITE, whose ACK is behind its payload. How long that took to land is a delay to who hears of it
-  // now: in front of the servers on the way back stands what has come there by now.
-  acknowledge(index, target, now().plus_delay(landed.at() - calendar_.now_ps()));
+  // As for a WRITE, whose ACK does not wait until its payload is visible. How long the NIC took to pass it on
+  // is a delay to who hears of it now: in front of the servers on the way back stands what has come there by
+  // now.
+  std::int64_t posted_ps = std::max(calendar_.now_ps(), landed.at() - nic.pcie().write_latency_ps());
+  if (SimQueuePair* origin = f.type == QpType::kRc ? origin_of(f) : nullptr)
+    posted_ps = origin->last_answer_ps_ = std::max(origin->last_answer_ps_, posted_ps);
+  acknowledge(index, target, now().plus_delay(posted_ps - calendar_.now_ps()));
 }
 
 void Transport::push_recv(const Flight& f, SimQueuePair& target, const RecvWr& recv, WcStatus status,

@@ -23,13 +23,12 @@ constexpr Limit kLimits[] = {
      "add threads where cores are left, batch more requests per doorbell and message, or let one-sided verbs "
      "take work from the "
      "CPU"},
-    {"nic_send", "The NICs' send engines are the limit",
+    {"nic_send",
+     "The NICs' send engines (requests, and the serving of those that come over RC) are the limit",
      "send fewer requests per transaction (coalesce, use one-sided verbs less often per record) or add a "
      "NIC"},
     {"nic_recv", "The NICs' receive engines are the limit",
      "send fewer packets to each machine (coalesce messages, batch requests) or add a NIC"},
-    {"nic_response", "The NICs' responders (READs, atomics, WRITEs and SENDs over RC) are the limit",
-     "spread the records over more machines, ask each for fewer or shorter ones, or add a NIC"},
     {"pcie_up", "PCIe from the NICs to memory is the limit",
      "write less by DMA (smaller payloads and completions, unsignalled requests) or use a wider slot"},
     {"pcie_down", "PCIe from memory to the NICs is the limit",

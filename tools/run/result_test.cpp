@@ -195,10 +195,10 @@ TEST(Limit, IsTheFullestMachineWhereOthersAreNotFull) {
   const json result =
       run(kSmallBank, {R"(workload={"name": "ycsb", "mix": "C"})", "cluster.nodes=8",
                        "cluster.nics_per_node=1", "cluster.network.link_gbps=200", "run.measure_us=200"});
-  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(limit(result), "nic_send") << result.at("resources");
   EXPECT_EQ(result.at("bottleneck").at("fullest"), true);
   for (const json& resource : result.at("resources")) {
-    if (resource.at("name") != "nic_response") continue;
+    if (resource.at("name") != "nic_send") continue;
     EXPECT_LT(resource.at("utilization_mean"), 0.8) << "of no use as a test";
     EXPECT_EQ(resource.at("utilization_max"), result.at("bottleneck").at("utilization"));
   }
@@ -214,7 +214,7 @@ TEST(Limit, ComparesTheFullestWithTheFullest) {
     "workload": {"name": "ycsb-groups", "mix": "C"},
     "run": {"warmup_us": 200, "measure_us": 400, "check": "none"}
   })");
-  EXPECT_EQ(limit(result), "nic_response") << result.at("resources");
+  EXPECT_EQ(limit(result), "nic_send") << result.at("resources");
   EXPECT_EQ(result.at("bottleneck").at("role"), "servers");
 }
 

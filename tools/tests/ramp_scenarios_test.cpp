@@ -74,8 +74,7 @@ TEST(RampRoles, TheBusierRoleTellsWhatLimits) {
     return result.at("bottleneck").at("resource").get<std::string>();
   };
   EXPECT_EQ(limit_of(R"({"name": "ycsb-groups", "mix": "C"})", "get_plus"), "pcie_down");
-  EXPECT_EQ(limit_of(R"({"name": "read-write-mix", "keys": 1000, "read_ratio": 1})", "get_star"),
-            "nic_response");
+  EXPECT_EQ(limit_of(R"({"name": "read-write-mix", "keys": 1000, "read_ratio": 1})", "get_star"), "nic_send");
 }
 
 std::vector<std::string> shipped() {
