@@ -69,6 +69,9 @@ class IbvQueuePair final : public QueuePair {
   IbvCompletionQueue& send_cq_;
   IbvCompletionQueue& recv_cq_;
   CompletionRoom send_room_, recv_room_;
+  /// UD: whoever does not know it sends nothing here; peers learn it with the address. The top bit would make
+  /// senders put their own in its place.
+  const std::uint32_t qkey_;
   std::unique_ptr<ibv_qp, Freer<ibv_destroy_qp>> qp_;
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;
