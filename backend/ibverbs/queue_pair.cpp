@@ -149,12 +149,6 @@ void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state, 
   }
 }
 
-std::string IbvQueuePair::way_to(const QpAddress& peer) const {
-  const Context& context = device_.context();
-  return fmt::format(" from GID {} (index {}) to GID {}{}", gid_text(context.gid().raw), context.gid_index(),
-                     gid_text(peer.gid), peer_node_ < 0 ? "" : fmt::format(" of rank {}", peer_node_));
-}
-
 void IbvQueuePair::to_init() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -189,7 +183,8 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.min_rnr_timer = kMinRnrTimer;
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
-  modify(attributes, mask, "RTR", attributes_.type == QpType::kUd ? "" : way_to(peer));
+  modify(attributes, mask, "RTR",
+         attributes_.type == QpType::kUd ? "" : device_.context().way_to(peer, peer_node_));
 }
 
 void IbvQueuePair::to_ready_to_send(const QpAddress& peer) {

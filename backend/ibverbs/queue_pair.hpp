@@ -52,7 +52,6 @@ class IbvQueuePair final : public QueuePair {
   void to_ready_to_send(const QpAddress& peer);
   /// `way`: what else to say where that is refused.
   void modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way = "");
-  std::string way_to(const QpAddress& peer) const;
   /// The caller's view of the errno that a post came back with; `one_request`: it named the one that it
   /// refused.
   PostError refused_with(int error, bool one_request);
