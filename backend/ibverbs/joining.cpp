@@ -102,7 +102,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       for (const Guest& guest : gathering.guests_) guest.link->close();
     }
   };
-  static constexpr std::size_t kGuestsMax = 64;
+  static constexpr std::size_t kStrangersMax = 64;
 
   void listen() {
     const tcp::endpoint endpoint = place_to_listen();
@@ -173,7 +173,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
   void welcome(tcp::socket socket) {
-    if (guests_.size() == kGuestsMax) make_room();
+    if (guests_.size() >= links_.ranks() + kStrangersMax) make_room();
     auto link = std::make_shared<Link>(std::move(socket), sizeof(Hello));
     link->remember_address();
     link->start();
