@@ -102,7 +102,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       for (const Guest& guest : gathering.guests_) guest.link->close();
     }
   };
-  static constexpr std::size_t kStrangersMax = 64;
+  static constexpr std::size_t kStrangersMax = 128;
 
   void listen() {
     const tcp::endpoint endpoint = place_to_listen();

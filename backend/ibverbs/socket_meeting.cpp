@@ -102,7 +102,8 @@ class NodeSockets::Meeting {
                                           : bytes(challenge);
     }
   };
-  static constexpr std::size_t kStrangersMax = 64;
+  static constexpr std::size_t kStrangersMax = 128;
+  static constexpr std::chrono::milliseconds kTimeToSpeak{200};
 
   void call(int node, int thread) {
     const SocketAddress& address = addresses_[static_cast<std::size_t>(node)];
@@ -140,7 +141,8 @@ class NodeSockets::Meeting {
 
   /// Waits a little, then does what can be done.
   void look() {
-    std::vector<pollfd> watched{{mine_.listener_.get(), POLLIN, 0}};
+    const bool accepts = !is_full() || replaceable() != nullptr;  // poll() skips those below 0
+    std::vector<pollfd> watched{{accepts ? mine_.listener_.get() : -1, POLLIN, 0}};
     for (const Guest& guest : guests_) {
       const short what = guest.awaited == Guest::Awaited::kConnection ? POLLOUT : POLLIN;
       watched.push_back({guest.connection.get(), what, 0});
@@ -148,18 +150,16 @@ class NodeSockets::Meeting {
     if (::poll(watched.data(), watched.size(), 100) < 0 && errno != EINTR) {
       throw std::runtime_error(fmt::format("waiting for TCP connections: {}", std::strerror(errno)));
     }
-    const std::size_t before = guests_.size();
-    if (watched[0].revents != 0) accept();
-    for (std::size_t i = 0; i < before; ++i) {
-      if (watched[i + 1].revents != 0 && !guests_[i].over) attend(guests_[i]);
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
+      if (watched[i + 1].revents != 0) attend(guests_[i]);
       if (Clock::now() >= guests_[i].deadline) guests_[i].over = true;
     }
     std::erase_if(guests_, [](const Guest& guest) { return guest.over; });
+    if (watched[0].revents != 0) accept();
   }
 
-  /// All that call, but for so many at a time that others get their turn.
   void accept() {
-    for (std::size_t i = 0; i < kStrangersMax; ++i) {
+    for (Guest* gone = nullptr; !is_full() || (gone = replaceable()) != nullptr;) {
       Guest guest;
       guest.connection =
           Descriptor(accept4(mine_.listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -167,25 +167,25 @@ class NodeSockets::Meeting {
         if (errno != EMFILE && errno != ENFILE) return;
         throw UserError("", "no more TCP connections" + reason(errno));
       }
-      make_room();
+      if (is_full()) guests_.erase(guests_.begin() + (gone - guests_.data()));
       guest.deadline = Clock::now() + kHelloTimeout;
       guests_.push_back(std::move(guest));
     }
   }
 
-  /// Where too many have called, the oldest goes of those that have said nothing: a node speaks at once.
-  void make_room() {
+  static bool has_called(const Guest& guest) { return !guest.called(); }
+  bool is_full() const {
     const std::size_t expected = mine_.workers_.size() * static_cast<std::size_t>(mine_.shape_.nodes);
-    const auto calling = [](const Guest& guest) { return !guest.over && !guest.called(); };
-    const auto silent = [&](const Guest& guest) {
-      return calling(guest) && guest.awaited == Guest::Awaited::kHello;
+    return static_cast<std::size_t>(std::ranges::count_if(guests_, has_called)) >= expected + kStrangersMax;
+  }
+  /// The oldest of those that have called and had time to speak; null: none has. A node speaks at once.
+  Guest* replaceable() {
+    const Clock::time_point now = Clock::now();
+    const auto is_idle = [now](const Guest& guest) {
+      return has_called(guest) && now >= guest.deadline - kHelloTimeout + kTimeToSpeak;
     };
-    const auto count = static_cast<std::size_t>(std::count_if(guests_.begin(), guests_.end(), calling));
-    if (count < expected + kStrangersMax) return;
-    auto gone = std::find_if(guests_.begin(), guests_.end(), silent);
-    if (gone == guests_.end()) gone = std::find_if(guests_.begin(), guests_.end(), calling);
-    gone->over = true;
-    gone->connection = Descriptor();
+    const auto oldest = std::ranges::find_if(guests_, is_idle);
+    return oldest == guests_.end() ? nullptr : &*oldest;
   }
 
   void attend(Guest& guest) {
