@@ -186,6 +186,8 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
       }
       ud_of_[static_cast<std::size_t>(node * s.threads + thread)] = ud;
     }
+    const QpAddress& ud = ud_of_[static_cast<std::size_t>(node * s.threads + thread_)];
+    if (ud_.qp_num != 0 && ud.qp_num != 0) device_.introduce(node, ud);
     const int my_nic = s.nic_of_thread(thread_);
     for (int nic = 0; nic < s.nics_per_node; ++nic) {
       const int peer = s.far_thread(thread_, nic);
@@ -272,6 +274,21 @@ NodePort& Cluster::port(int thread) {
 }
 NodeMemory& Cluster::memory() {
   return *workers_.front();
+}
+
+void Cluster::choose_partition(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  ByteWriter mine;
+  for (const auto& worker : workers_) mine.put_all(std::span(worker->context().pkeys()));
+  std::vector<std::vector<PKeyTable>> by_node;
+  for (const std::string& theirs : rendezvous.share("comparing ports", mine.take(), timeout)) {
+    ByteReader reader(theirs);
+    std::vector<PKeyTable>& tables = by_node.emplace_back();
+    for (int thread = 0; thread < shape_.threads; ++thread) tables.push_back(reader.get_all<std::uint16_t>());
+  }
+  const std::uint16_t partition = common_partition(by_node);
+  for (const auto& worker : workers_) {
+    if (partition != 0) worker->context().use_partition(partition);
+  }
 }
 
 void Cluster::connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {

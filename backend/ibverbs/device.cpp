@@ -114,10 +114,22 @@ std::unique_ptr<QueuePair> IbvDevice::create_qp(const QpInitAttributes& wanted) 
 }
 
 std::unique_ptr<AddressHandle> IbvDevice::create_ah(const QpAddress& peer) {
+  const auto known = introduced_.find(key_of_peer(peer));
+  return std::make_unique<IbvAddressHandle>(known == introduced_.end() ? make_ah(-1, peer) : known->second);
+}
+
+void IbvDevice::introduce(int node, const QpAddress& peer) {
+  introduced_[key_of_peer(peer)] = make_ah(node, peer);
+}
+
+std::shared_ptr<ibv_ah> IbvDevice::make_ah(int node, const QpAddress& peer) {
   ibv_ah_attr path = path_to(context_, ud_qp_num_, peer);
   ibv_ah* ah = ibv_create_ah(context_.pd(), &path);
-  if (ah == nullptr) throw UserError("", "cannot make an address handle" + reason(errno));
-  return std::make_unique<IbvAddressHandle>(ah);
+  if (ah == nullptr) {
+    throw UserError(
+        "", fmt::format("an address handle{} cannot be made{}", context_.way_to(peer, node), reason(errno)));
+  }
+  return {ah, Freer<ibv_destroy_ah>()};
 }
 
 std::unique_ptr<MemoryRegion> IbvDevice::register_memory(std::span<std::byte> memory, unsigned access) {

@@ -13,8 +13,11 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "backend/ibverbs/port.hpp"
 #include "backend/verbs.hpp"
@@ -53,6 +56,10 @@ class IbvDevice final : public Device {
   std::unique_ptr<AddressHandle> create_ah(const QpAddress& peer) override;
   std::unique_ptr<MemoryRegion> register_memory(std::span<std::byte> memory, unsigned access) override;
 
+  /// Makes the address handle that create_ah(peer) gives later: before a run, for which the kernel may have
+  /// to ask the network. What fails names the node.
+  void introduce(int node, const QpAddress& peer);
+
   /// What kNodeMemoryKey stands for from now on.
   void set_node_memory_key(std::uint32_t lkey) { node_memory_key_ = lkey; }
   std::uint32_t key_of(std::uint32_t lkey) const { return lkey == kNodeMemoryKey ? node_memory_key_ : lkey; }
@@ -67,9 +74,14 @@ class IbvDevice final : public Device {
   }
 
  private:
+  using PeerKey = std::tuple<decltype(QpAddress::gid), std::uint16_t, std::uint32_t>;  // with LID and number
+  static PeerKey key_of_peer(const QpAddress& peer) { return {peer.gid, peer.lid, peer.qp_num}; }
+  std::shared_ptr<ibv_ah> make_ah(int node, const QpAddress& peer);
+
   Context context_;
   DeviceAttributes attributes_;
   std::uint32_t node_memory_key_ = 0;
+  std::map<PeerKey, std::shared_ptr<ibv_ah>> introduced_;
   std::uint32_t ud_qp_num_ = 0;  // whose datagrams address handles are for: the last one made
   VerbCounts counts_;
   Failure first_failure_;
@@ -124,11 +136,11 @@ class CompletionRoom {
 
 class IbvAddressHandle final : public AddressHandle {
  public:
-  explicit IbvAddressHandle(ibv_ah* ah) : ah_(ah) {}
+  explicit IbvAddressHandle(std::shared_ptr<ibv_ah> ah) : ah_(std::move(ah)) {}
   ibv_ah* get() const { return ah_.get(); }
 
  private:
-  std::unique_ptr<ibv_ah, Freer<ibv_destroy_ah>> ah_;
+  std::shared_ptr<ibv_ah> ah_;
 };
 
 /// The path from a queue pair of this number to `peer`, for it or for an address handle.

@@ -32,6 +32,8 @@ std::uint32_t inline_of_rc_b =
 std::vector<std::uint16_t> made_up_pkeys;
 bool refuse_paths = false;
 bool lead_astray = false;
+bool refuse_handles = false;
+int handles = 0;  // that were made
 
 int refuse_to_send(ibv_qp*, ibv_send_wr* list, ibv_send_wr** refused) {
   *refused = list;
@@ -113,6 +115,17 @@ extern "C" int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
   static const auto original =
       reinterpret_cast<int (*)(ibv_qp*, ibv_qp_attr*, int)>(dlsym(RTLD_NEXT, "ibv_modify_qp"));
   return original(qp, attributes, mask);
+}
+
+extern "C" ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attributes) {
+  if (refuse_handles) {
+    errno = made_up_error;
+    return nullptr;
+  }
+  ++handles;
+  static const auto original =
+      reinterpret_cast<ibv_ah* (*)(ibv_pd*, ibv_ah_attr*)>(dlsym(RTLD_NEXT, "ibv_create_ah"));
+  return original(pd, attributes);
 }
 
 namespace verbtwin::ibverbs {
@@ -204,6 +217,10 @@ TEST_P(DeviceFailure, ThePKeyOfAPortIsItsFirstFullOne) {
   made_up_pkeys = {0x8001};
   EXPECT_EQ(Context(PortChoice{}).fabric().pkey, 0x8001);
   made_up_pkeys.clear();
+  device_.context().use_partition(0x7FFF);
+  EXPECT_EQ(device_.context().pkey_index(), 0);
+  device_.context().use_partition(1);
+  EXPECT_EQ(device_.context().fabric().pkey, 0xFFFF) << "it is not in that one";
 }
 
 TEST_P(DeviceFailure, UnlikeEndsAgreeOnTheSmaller) {
@@ -264,6 +281,52 @@ TEST_P(DeviceFailure, WhoIsNotReachedIsKnownBeforeTheRun) {
     cluster.disconnect();
   }
   lead_astray = false;
+}
+
+/// Datagrams: of the handles that a run needs none is made in it.
+TEST_P(DeviceFailure, AddressHandlesAreMadeBeforeTheRunAndNameWhoseIsRefused) {
+  RendezvousOptions alone;
+  Rendezvous rendezvous(alone);
+  for (const bool refuse : {false, true}) {
+    refuse_handles = refuse;
+    ClusterParameters parameters;
+    parameters.nics = {PortChoice{}};
+    Cluster cluster(parameters);
+    NodePort& port = cluster.port(0);
+    const auto cq = port.device().create_cq(1);
+    QpInitAttributes wanted;
+    wanted.type = QpType::kUd;
+    wanted.send_cq = wanted.recv_cq = cq.get();
+    const auto datagrams = port.device().create_qp(wanted);
+    datagrams->connect({});
+    port.publish_ud(datagrams->address());
+    std::string told;
+    try {
+      cluster.choose_partition(rendezvous, std::chrono::seconds(30));
+      cluster.connect(rendezvous, std::chrono::seconds(30));
+    } catch (const UserError& error) {
+      told = error.what();
+    }
+    if (refuse) {
+      const std::string gid = cluster.descriptions().front().gid;
+      EXPECT_THAT(told, testing::StartsWith("an address handle from GID " + gid + " (index "));
+      EXPECT_THAT(told, testing::EndsWith(") to GID " + gid + " of rank 0 cannot be made" + why()));
+    } else {
+      EXPECT_EQ(told, "");
+      const int before = handles;
+      EXPECT_NE(port.device().create_ah(port.ud_address(0, 0)), nullptr);
+      EXPECT_EQ(handles, before);
+    }
+  }
+  refuse_handles = false;
+}
+
+TEST_P(DeviceFailure, QueuePairsOfDatagramsHaveKeysOfTheirOwn) {
+  QpInitAttributes wanted;
+  wanted.type = QpType::kUd;
+  const auto one = make(wanted), another = make(wanted);
+  EXPECT_NE(one->address().qkey, another->address().qkey);
+  EXPECT_LT(one->address().qkey, 1U << 31);
 }
 
 TEST_P(DeviceFailure, ThePathIsAsItWasAskedFor) {

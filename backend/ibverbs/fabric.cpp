@@ -20,11 +20,41 @@ const char* name_of(Fabric::Kind kind) {
 
 }  // namespace
 
-std::size_t first_full_pkey(std::span<const std::uint16_t> table) {
+std::size_t first_full_pkey(const PKeyTable& table) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (table[i] > kFullMember) return i;
   }
   return 0;
+}
+
+std::optional<std::size_t> pkey_of(const PKeyTable& table, std::uint16_t partition) {
+  std::optional<std::size_t> found;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if ((table[i] & ~kFullMember) != partition) continue;
+    if ((table[i] & kFullMember) != 0) return i;
+    if (!found) found = i;
+  }
+  return found;
+}
+
+std::uint16_t common_partition(const std::vector<std::vector<PKeyTable>>& by_node) {
+  if (by_node.empty() || by_node.front().empty()) return 0;
+  std::uint16_t with_a_limited_one = 0;
+  for (const std::uint16_t pkey : by_node.front().front()) {
+    const auto partition = static_cast<std::uint16_t>(pkey & ~kFullMember);
+    const auto is_in = [&](const PKeyTable& table) { return pkey_of(table, partition).has_value(); };
+    const auto is_full = [&](const PKeyTable& table) {
+      return (table[*pkey_of(table, partition)] & kFullMember) != 0;
+    };
+    const bool all_in =
+        std::ranges::all_of(by_node, [&](const auto& ports) { return std::ranges::all_of(ports, is_in); });
+    if (partition == 0 || !all_in) continue;
+    const auto limited = std::ranges::count_if(
+        by_node, [&](const auto& ports) { return !std::ranges::all_of(ports, is_full); });
+    if (limited == 0) return partition;
+    if (limited == 1 && with_a_limited_one == 0) with_a_limited_one = partition;
+  }
+  return with_a_limited_one;
 }
 
 std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
@@ -43,9 +73,16 @@ std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
   }
   if (((of_a.pkey ^ of_b.pkey) & ~kFullMember) != 0) {
     return fmt::format(
-        "rank {}'s port has P_Key {:#06x} and rank {}'s {:#06x}, the first with full membership in their "
-        "tables: partitions are apart; have the subnet manager put both ports into one",
+        "rank {}'s port has P_Key {:#06x} and rank {}'s {:#06x}: partitions are apart, and no one holds all "
+        "ranks; have the subnet manager put all ports into one",
         a, of_a.pkey, b, of_b.pkey);
+  }
+  if (a != b && ((of_a.pkey | of_b.pkey) & kFullMember) == 0) {
+    return fmt::format(
+        "rank {}'s port and rank {}'s are both limited members of their partition (P_Key {:#06x}), which do "
+        "not "
+        "reach each other; have the subnet manager make all but one full members",
+        a, b, of_a.pkey);
   }
   return "";
 }

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace verbtwin::ibverbs {
 
@@ -18,8 +20,19 @@ struct Fabric {
   std::uint16_t pkey = 0xFFFF;      // the partition, and in bit 15 that the port is a full member of it
 };
 
+/// A port's P_Keys, by index.
+using PKeyTable = std::vector<std::uint16_t>;
+
 /// Where the first P_Key with full membership is in a port's table; 0: there is none.
-std::size_t first_full_pkey(std::span<const std::uint16_t> table);
+std::size_t first_full_pkey(const PKeyTable& table);
+
+/// Where a port's P_Key of a partition (bits 0 to 14) is, one with full membership if there is one; nullopt:
+/// it is not in that partition.
+std::optional<std::size_t> pkey_of(const PKeyTable& table, std::uint16_t partition);
+
+/// The partition in which all nodes reach each other, each by all of its ports: at most one of them is a
+/// limited member. Of several the first of node 0's without any such, else the first; 0: there is none.
+std::uint16_t common_partition(const std::vector<std::vector<PKeyTable>>& by_node);
 
 /// Why a port of node `a` and one of node `b` do not reach each other, and what to do about it, on one line;
 /// empty: nothing is known against it.

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Fabric, ThePKeyIsTheFirstWithFullMembership) {
-  const auto chosen = [](std::vector<std::uint16_t> table) { return first_full_pkey(table); };
+  const auto chosen = [](const PKeyTable& table) { return first_full_pkey(table); };
   EXPECT_EQ(chosen({0xFFFF, 0x8001}), 0U);
   EXPECT_EQ(chosen({0x7FFF, 0, 0x8001, 0xFFFF}), 2U);
   EXPECT_EQ(chosen({0x7FFF, 0x8000}), 0U) << "partition 0 is none";
@@ -25,6 +25,37 @@ TEST(Fabric, PartitionsAreApart) {
   EXPECT_EQ(why_apart(0, {.pkey = 0xFFFF}, 1, {.pkey = 0x7FFF}), "") << "a full member and a limited one";
   EXPECT_THAT(why_apart(0, {.pkey = 0x8001}, 2, {.pkey = 0xFFFF}),
               HasSubstr("rank 0's port has P_Key 0x8001 and rank 2's 0xffff"));
+}
+
+TEST(Fabric, LimitedMembersReachFullOnesOnly) {
+  EXPECT_EQ(
+      why_apart(0, {.pkey = 0x7FFF}, 1, {.pkey = 0x7FFF}),
+      "rank 0's port and rank 1's are both limited members of their partition (P_Key 0x7fff), which do not "
+      "reach each other; have the subnet manager make all but one full members");
+  EXPECT_EQ(why_apart(1, {.pkey = 0x7FFF}, 1, {.pkey = 0x7FFF}), "") << "itself: the device shows";
+}
+
+TEST(Fabric, APartitionOfAllRanksIsChosen) {
+  const auto chosen = [](const std::vector<PKeyTable>& tables) {
+    std::vector<std::vector<PKeyTable>> by_node;
+    for (const PKeyTable& table : tables) by_node.push_back({table, table});
+    return common_partition(by_node);
+  };
+  EXPECT_EQ(chosen({{0xFFFF}, {0xFFFF}, {0xFFFF}}), 0x7FFF);
+  EXPECT_EQ(chosen({{0x7FFF}, {0x7FFF}}), 0) << "limited members";
+  EXPECT_EQ(chosen({{0x7FFF, 0x8001, 0x8002}, {0x7FFF, 0x8002, 0x8001}}), 1);
+  EXPECT_EQ(chosen({{0x8001, 0xFFFF}, {0xFFFF}}), 0x7FFF);
+  EXPECT_EQ(chosen({{0x7FFF, 0x0001}, {0x7FFF, 0x8001}}), 1);
+  EXPECT_EQ(chosen({{0xFFFF, 0x8001}, {0x7FFF, 0x8001}}), 1) << "rather one of full members only";
+  EXPECT_EQ(chosen({{0xFFFF}, {0xFFFF}, {0x7FFF}}), 0x7FFF) << "one is limited";
+  EXPECT_EQ(chosen({{0xFFFF}, {0x7FFF}, {0x7FFF}}), 0) << "two are";
+  EXPECT_EQ(chosen({{0, 0x8000}, {0, 0x8000}}), 0) << "no partition";
+  EXPECT_EQ(chosen({{0x8001}, {0x8002}}), 0);
+  EXPECT_EQ(chosen({{}, {}}), 0);
+  EXPECT_EQ(common_partition({{{0x8001, 0x8002}, {0x8002}}, {{0x8001, 0x8002}}}), 2) << "all ports of a node";
+  EXPECT_EQ(pkey_of({0x7FFF, 0x8001, 0xFFFF}, 0x7FFF), 2U);
+  EXPECT_EQ(pkey_of({0x8001, 0x7FFF}, 0x7FFF), 1U);
+  EXPECT_EQ(pkey_of({0x8001}, 0x7FFF), std::nullopt);
 }
 
 TEST(Fabric, PortsOfOneKindAndSubnetReachEachOther) {

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backend/ibverbs/hello.hpp"
 #include "backend/ibverbs/links.hpp"
+#include "backend/ibverbs/proof.hpp"
 #include "backend/ibverbs/reason.hpp"
 #include "backend/ibverbs/rendezvous.hpp"
 #include "backend/user_error.hpp"
@@ -27,12 +27,30 @@ using Clock = Links::Clock;
 
 /// What a rank says first. Fixed in size: nothing in it decides what memory is taken.
 struct Hello {
-  TokenText token{};
+  Nonce nonce{};
   std::array<char, 96> version{};
   std::uint64_t digest = 0;
   std::int32_t rank = 0;
   std::int32_t ranks = 0;
 };
+
+// README.md tells how much a stranger can make a rank read: a header and a body twice, or once.
+static_assert(sizeof(Hello) >= sizeof(Digest));
+static_assert(2 * (Link::kHeaderBytes + sizeof(Hello)) == 336);
+static_assert(Link::kHeaderBytes + sizeof(Challenge) == 88);
+
+template <typename T>
+Frame frame_of(Frame::Kind kind, const T& value) {
+  return {kind, 0, std::string(bytes_of(value))};
+}
+
+/// False: it is none of them.
+template <typename T>
+bool read_frame(const Frame& frame, Frame::Kind kind, T& value) {
+  if (frame.kind != kind || frame.body.size() != sizeof value) return false;
+  std::memcpy(&value, frame.body.data(), sizeof value);
+  return true;
+}
 
 double seconds(std::chrono::milliseconds span) {
   return std::chrono::duration<double>(span).count();
@@ -72,6 +90,9 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   struct Guest {  // connected, not yet known
     std::shared_ptr<Link> link;
     Clock::time_point deadline;
+    bool challenged = false;  // it has said who it is
+    Hello hello{};
+    Nonce nonce{};  // what its proof is to be of
   };
   struct Closing {
     Gathering& gathering;
@@ -81,7 +102,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
       for (const Guest& guest : gathering.guests_) guest.link->close();
     }
   };
-  static constexpr std::size_t kGuestsMax = 64;
+  static constexpr std::size_t kStrangersMax = 128;
 
   void listen() {
     const tcp::endpoint endpoint = place_to_listen();
@@ -139,10 +160,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     throw UserError("", fmt::format("{}: {}", place(options_), why));
   }
 
-  /// Who does not fit waits in the system's queue until a guest has left.
   void accept_next() {
-    accepting_ = guests_.size() < kGuestsMax;
-    if (!accepting_) return;
     const auto accepted = [self = shared_from_this()](const boost::system::error_code& error,
                                                       tcp::socket socket) {
       if (!self->acceptor_.is_open()) return;
@@ -155,38 +173,66 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   }
 
   void welcome(tcp::socket socket) {
+    if (guests_.size() >= links_.ranks() + kStrangersMax) make_room();
     auto link = std::make_shared<Link>(std::move(socket), sizeof(Hello));
     link->remember_address();
     link->start();
     guests_.push_back({std::move(link), Clock::now() + Rendezvous::kHelloTimeout});
   }
 
+  /// The oldest goes of those that have said nothing: a rank speaks at once.
+  void make_room() {
+    auto gone = std::find_if(guests_.begin(), guests_.end(), [](const Guest& g) { return !g.challenged; });
+    if (gone == guests_.end()) gone = guests_.begin();
+    turn_away(*gone);
+    guests_.erase(gone);
+  }
+
   void look_at_guests() {
-    std::vector<std::shared_ptr<Link>> ready;
+    std::vector<Guest> known;
     for (Guest& guest : guests_) {
-      if (!guest.link->inbox().empty()) {
-        ready.push_back(std::move(guest.link));
-      } else if (guest.link->lost() || Clock::now() >= guest.deadline) {
-        guest.link->close();
-        guest.link = nullptr;
+      if (guest.link->inbox().empty()) {
+        if (guest.link->lost() || Clock::now() >= guest.deadline) turn_away(guest);
+      } else if (const Frame frame = guest.link->take_frame(); !guest.challenged) {
+        if (!challenge(guest, frame)) turn_away(guest);
+      } else if (is_proof_of(guest, frame)) {
+        known.push_back(std::move(guest));
+      } else {
+        turn_away(guest);
       }
     }
     std::erase_if(guests_, [](const Guest& guest) { return guest.link == nullptr; });
-    // No longer among the guests: greeting one may end the run, and that lets others in.
-    for (const auto& link : ready) greet(link);
-    if (!accepting_) accept_next();
+    // No longer among the guests: seating one may end the run, and that lets others in.
+    for (Guest& guest : known) seat(guest.link, guest.hello);
   }
 
-  void greet(std::shared_ptr<Link> link) {
-    const Frame frame = link->take_frame();
-    Hello hello;
-    const bool is_hello = frame.kind == Frame::Kind::kHello && frame.body.size() == sizeof hello;
-    if (!is_hello) return link->close();
-    std::memcpy(&hello, frame.body.data(), sizeof hello);
-    hello.version.back() = '\0';
-    if (!same_token(hello.token, token_text(options_.token))) {
-      return refuse(link, "the token (VERBTWIN_TOKEN) is not this run's", "a wrong token");
+  void turn_away(Guest& guest) {
+    // One that left when it was challenged has another token; of others the first is told.
+    if (guest.challenged || last_refusal_.empty()) {
+      last_refusal_ = fmt::format("; {} from {} was refused",
+                                  guest.challenged ? "a wrong token" : "a stranger", guest.link->address());
     }
+    guest.link->close();
+    guest.link = nullptr;
+  }
+
+  bool challenge(Guest& guest, const Frame& frame) {
+    if (!read_frame(frame, Frame::Kind::kHello, guest.hello)) return false;
+    const Challenge challenge = challenge_for(Side::kRankZero, options_.token, bytes_of(guest.hello));
+    guest.challenged = true;
+    guest.nonce = challenge.nonce;
+    guest.link->send(frame_of(Frame::Kind::kChallenge, challenge));
+    return true;
+  }
+
+  bool is_proof_of(const Guest& guest, const Frame& frame) const {
+    Digest shown{};
+    return read_frame(frame, Frame::Kind::kProof, shown) &&
+           same_digest(shown, proof(Side::kJoining, options_.token, bytes_of(guest.hello), guest.nonce));
+  }
+
+  void seat(std::shared_ptr<Link> link, Hello hello) {
+    hello.version.back() = '\0';
     if (std::string_view(hello.version.data()) != options_.version) {
       end_all(link,
               fmt::format("rank {} runs verbtwin {}, rank 0 runs {}; allowed: one program on all machines",
@@ -230,7 +276,6 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   Links& links_;
   tcp::acceptor acceptor_;
   std::vector<Guest> guests_;
-  bool accepting_ = false;
   std::string last_refusal_;
   std::string listening_at_;
 };
@@ -255,7 +300,7 @@ class Joining {
   }
 
  private:
-  /// True: rank 0 has said something.
+  /// True: it is rank 0, and has said whether this rank is welcome.
   bool ask(const tcp::resolver::results_type& endpoints) {
     while (const boost::system::error_code error = connect(endpoints)) {
       if (Clock::now() >= deadline_) {
@@ -266,9 +311,25 @@ class Joining {
     }
     Link& link = *links_[0];
     link.start();
-    const Hello hello = {token_text(options_.token), fixed_text<96>(options_.version), options_.digest,
+    const Hello hello = {random_value<Nonce>(), fixed_text<96>(options_.version), options_.digest,
                          options_.rank, options_.ranks};
-    link.send({Frame::Kind::kHello, 0, {reinterpret_cast<const char*>(&hello), sizeof hello}});
+    link.send(frame_of(Frame::Kind::kHello, hello));
+    if (!hears(link)) return false;
+    Challenge challenge;
+    if (!read_frame(link.take_frame(), Frame::Kind::kChallenge, challenge)) no_answer();
+    const auto proof_of = [&](Side side) {
+      return proof(side, options_.token, bytes_of(hello), challenge.nonce);
+    };
+    if (!same_digest(challenge.proof, proof_of(Side::kRankZero))) {
+      throw UserError("", fmt::format("{}: the token (VERBTWIN_TOKEN) is not this run's", place(options_)));
+    }
+    link.admit();
+    link.send(frame_of(Frame::Kind::kProof, proof_of(Side::kJoining)));
+    return hears(link);
+  }
+
+  /// False: hung up on.
+  bool hears(const Link& link) {
     const auto over = [&] { return links_.stopped() || !link.inbox().empty() || link.lost(); };
     // Rank 0 waits for all; it tells when it gives up waiting.
     if (!links_.wait(over, deadline_ + Rendezvous::kHelloTimeout)) no_answer();
@@ -293,7 +354,7 @@ class Joining {
     }
     throw_if_stopped();
     if (!attempt->error && is_to_itself(attempt->socket)) return asio::error::connection_refused;
-    if (!attempt->error) links_[0] = std::make_shared<Link>(std::move(attempt->socket), Link::kDataMaxBytes);
+    if (!attempt->error) links_[0] = std::make_shared<Link>(std::move(attempt->socket), sizeof(Challenge));
     return attempt->error;
   }
 

@@ -56,7 +56,7 @@ void Link::read_header() {
   asio::async_read(socket_, asio::buffer(&header_, sizeof header_),
                    [self = shared_from_this()](const boost::system::error_code& error, std::size_t) {
                      const Header& h = self->header_;
-                     const bool known = h.kind >= Frame::Kind::kHello && h.kind <= Frame::Kind::kGiveUp;
+                     const bool known = h.kind >= Frame::Kind::kHello && h.kind <= Frame::Kind::kProof;
                      if (error || h.magic != kMagic || !known || h.bytes > self->limit_b_) {
                        self->close();
                        return;

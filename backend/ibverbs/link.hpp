@@ -17,7 +17,16 @@
 namespace verbtwin::ibverbs {
 
 struct Frame {
-  enum class Kind : std::uint32_t { kHello = 1, kWelcome, kRefused, kData, kStop, kGiveUp };
+  enum class Kind : std::uint32_t {
+    kHello = 1,
+    kWelcome,
+    kRefused,
+    kData,
+    kStop,
+    kGiveUp,
+    kChallenge,
+    kProof
+  };
   Kind kind = Kind::kData;
   std::uint32_t phase = 0;  // kData: a hash of the phase's name
   std::string body;
@@ -28,6 +37,9 @@ class Link : public std::enable_shared_from_this<Link> {
   using Socket = boost::asio::ip::tcp::socket;
   /// A guard against nonsense, no room that is set aside: rank 0 has to hold what all ranks report.
   static constexpr std::uint64_t kDataMaxBytes = std::uint64_t{64} << 30;
+
+  /// What is in front of each frame.
+  static constexpr std::size_t kHeaderBytes = 24;
 
   /// Until admit(), no frame may be longer than `limit_b`.
   Link(Socket socket, std::uint64_t limit_b);
@@ -62,6 +74,7 @@ class Link : public std::enable_shared_from_this<Link> {
     std::uint32_t reserved;
     std::uint64_t bytes;
   };
+  static_assert(sizeof(Header) == kHeaderBytes);
   static constexpr std::uint32_t kMagic = 0x31575456;  // "VTW1"
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 

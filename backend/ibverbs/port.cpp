@@ -215,16 +215,26 @@ void Context::choose_gid(int wanted) {
 }
 
 void Context::choose_pkey() {
-  std::vector<std::uint16_t> table;
   for (int index = 0; index < port_attributes_.pkey_tbl_len; ++index) {
     __be16 pkey = 0;
     if (ibv_query_pkey(context_.get(), port_, index, &pkey) != 0) break;
-    table.push_back(be16toh(pkey));
+    pkeys_.push_back(be16toh(pkey));
   }
-  if (table.empty()) return;
-  const std::size_t chosen = first_full_pkey(table);
-  pkey_index_ = static_cast<std::uint16_t>(chosen);
-  fabric_.pkey = table[chosen];
+  if (!pkeys_.empty()) use_pkey(first_full_pkey(pkeys_));
+}
+
+void Context::use_partition(std::uint16_t partition) {
+  if (const auto index = pkey_of(pkeys_, partition)) use_pkey(*index);
+}
+
+void Context::use_pkey(std::size_t index) {
+  pkey_index_ = static_cast<std::uint16_t>(index);
+  fabric_.pkey = pkeys_[index];
+}
+
+std::string Context::way_to(const QpAddress& peer, int node) const {
+  return fmt::format(" from GID {} (index {}) to GID {}{}", gid_text(gid_.raw), gid_index_,
+                     gid_text(peer.gid), node < 0 ? "" : fmt::format(" of rank {}", node));
 }
 
 ibv_mtu Context::mtu_with(std::uint32_t peer_mtu_b) const {

@@ -65,6 +65,10 @@ class Context {
   std::uint8_t port() const { return port_; }
   std::uint8_t gid_index() const { return gid_index_; }
   std::uint16_t pkey_index() const { return pkey_index_; }
+  /// The port's, as far as they are there; one of them is in use: at first the first with full membership.
+  const PKeyTable& pkeys() const { return pkeys_; }
+  /// One that the port is in. Queue pairs that are connected keep theirs.
+  void use_partition(std::uint16_t partition);
   /// What the other end's port must have in common with this one.
   const Fabric& fabric() const { return fabric_; }
   std::uint8_t sl() const { return sl_; }
@@ -82,6 +86,9 @@ class Context {
   /// All access (verbs.hpp) that there can be: drivers refuse atomics on devices that have none.
   unsigned access_all() const { return has_atomics() ? kAccessAll : kAccessAll & ~kAccessRemoteAtomic; }
 
+  /// " from GID ... to GID ... of rank 7", for messages; -1: of which is not known.
+  std::string way_to(const QpAddress& peer, int node) const;
+
   PortDescription description() const;
   /// An event (ibv_get_async_event(3)) after which completions may stay away or be flushed without a cause,
   /// or that the port has been down for a while: datagrams to it vanish. In words with the device's name;
@@ -94,6 +101,7 @@ class Context {
   void choose_port(int wanted);
   void choose_gid(int wanted);
   void choose_pkey();
+  void use_pkey(std::size_t index);
 
   std::unique_ptr<ibv_context, Freer<ibv_close_device>> context_;
   std::unique_ptr<ibv_pd, Freer<ibv_dealloc_pd>> pd_;
@@ -104,6 +112,7 @@ class Context {
   std::uint8_t gid_index_ = 0;
   std::uint8_t sl_, traffic_class_;
   std::uint16_t pkey_index_ = 0;
+  PKeyTable pkeys_;
   Fabric fabric_;
   bool routes_by_gid_ = false;
   std::optional<std::chrono::steady_clock::time_point> down_since_;

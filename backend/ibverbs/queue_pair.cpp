@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <stdexcept>
 
+#include "backend/ibverbs/proof.hpp"
 #include "backend/ibverbs/reason.hpp"
 #include "backend/user_error.hpp"
 
@@ -15,8 +16,6 @@ namespace verbtwin::ibverbs {
 
 namespace {
 
-/// What every UD queue pair of a run answers to.
-constexpr std::uint32_t kQkey = 0x11111111;
 /// 0.01 ms, the shortest: a peer without a RECV is asked again soon (ibv_modify_qp(3), min_rnr_timer).
 constexpr std::uint8_t kMinRnrTimer = 1;
 
@@ -67,7 +66,8 @@ IbvQueuePair::IbvQueuePair(IbvDevice& device, const QpInitAttributes& attributes
       send_cq_(static_cast<IbvCompletionQueue&>(*attributes.send_cq)),
       recv_cq_(static_cast<IbvCompletionQueue&>(*attributes.recv_cq)),
       send_room_(send_cq_, attributes.max_send_wr + kExtraSlots),
-      recv_room_(recv_cq_, attributes.max_recv_wr) {
+      recv_room_(recv_cq_, attributes.max_recv_wr),
+      qkey_(random_value<std::uint32_t>() >> 1) {
   ibv_qp_init_attr init{};
   init.qp_type = type_of(attributes.type);
   init.send_cq = send_cq_.get();
@@ -116,7 +116,7 @@ QpAddress IbvQueuePair::address() const {
   std::copy(std::begin(context.gid().raw), std::end(context.gid().raw), address.gid.begin());
   address.lid = context.port_attributes().lid;
   address.qp_num = qp_->qp_num;
-  address.qkey = attributes_.type == QpType::kUd ? kQkey : 0;
+  address.qkey = attributes_.type == QpType::kUd ? qkey_ : 0;
   address.psn = psn_;
   address.mtu_b = context.mtu_b();
   address.max_rd_atomic = device_.attributes().max_qp_rd_atom;
@@ -149,12 +149,6 @@ void IbvQueuePair::modify(ibv_qp_attr& attributes, int mask, const char* state, 
   }
 }
 
-std::string IbvQueuePair::way_to(const QpAddress& peer) const {
-  const Context& context = device_.context();
-  return fmt::format(" from GID {} (index {}) to GID {}{}", gid_text(context.gid().raw), context.gid_index(),
-                     gid_text(peer.gid), peer_node_ < 0 ? "" : fmt::format(" of rank {}", peer_node_));
-}
-
 void IbvQueuePair::to_init() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
@@ -162,7 +156,7 @@ void IbvQueuePair::to_init() {
   attributes.pkey_index = device_.context().pkey_index();
   int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
   if (attributes_.type == QpType::kUd) {
-    attributes.qkey = kQkey;
+    attributes.qkey = qkey_;
     mask |= IBV_QP_QKEY;
   } else {
     const bool reliable = attributes_.type == QpType::kRc;
@@ -189,7 +183,8 @@ void IbvQueuePair::to_ready_to_receive(const QpAddress& peer) {
     attributes.min_rnr_timer = kMinRnrTimer;
     mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   }
-  modify(attributes, mask, "RTR", attributes_.type == QpType::kUd ? "" : way_to(peer));
+  modify(attributes, mask, "RTR",
+         attributes_.type == QpType::kUd ? "" : device_.context().way_to(peer, peer_node_));
 }
 
 void IbvQueuePair::to_ready_to_send(const QpAddress& peer) {

@@ -52,7 +52,6 @@ class IbvQueuePair final : public QueuePair {
   void to_ready_to_send(const QpAddress& peer);
   /// `way`: what else to say where that is refused.
   void modify(ibv_qp_attr& attributes, int mask, const char* state, const std::string& way = "");
-  std::string way_to(const QpAddress& peer) const;
   /// The caller's view of the errno that a post came back with; `one_request`: it named the one that it
   /// refused.
   PostError refused_with(int error, bool one_request);
@@ -69,6 +68,9 @@ class IbvQueuePair final : public QueuePair {
   IbvCompletionQueue& send_cq_;
   IbvCompletionQueue& recv_cq_;
   CompletionRoom send_room_, recv_room_;
+  /// UD: whoever does not know it sends nothing here; peers learn it with the address. The top bit would make
+  /// senders put their own in its place.
+  const std::uint32_t qkey_;
   std::unique_ptr<ibv_qp, Freer<ibv_destroy_qp>> qp_;
   bool connected_ = false;  // not in RESET
   std::uint32_t psn_ = 0;

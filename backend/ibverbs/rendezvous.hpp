@@ -8,10 +8,11 @@
 // Later, rank 0 waits for the others for 30 s more, and they follow rank 0. Whichever rank is told may tell
 // the others (`tell_to_stop`), so that all measure the same time.
 //
-// Who may join: whoever knows the run's token, which travels by environment (VERBTWIN_TOKEN) and is compared
-// in constant time; it is not encrypted: the network between the ranks is trusted as with MPI. Who joins must
-// be the same program version on the same scenario. Before that, a peer can make this process read one hello
-// of fixed size, within kHelloTimeout; afterwards, a message is read as it comes, so that a length that lies
+// Who may join: whoever knows the run's token, which travels by environment (VERBTWIN_TOKEN). Both sides show
+// that they know it, without sending it (proof.hpp), before either takes anything else of the other; what
+// follows is not encrypted: the network between the ranks is trusted as with MPI. Who joins must be the same
+// program version on the same scenario. Before that, a peer can make this process read a few hundred bytes of
+// fixed size, within kHelloTimeout; afterwards, a message is read as it comes, so that a length that lies
 // takes no memory.
 //
 // Errors: what the user can mend (address, token, versions, numbers) throws UserError; a rank that is lost or

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <functional>
 #include <future>
@@ -15,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/ibverbs/proof.hpp"
 #include "backend/user_error.hpp"
 
 namespace verbtwin::ibverbs {
@@ -131,8 +133,8 @@ TEST_F(RendezvousTest, WhoNeverComesIsNamed) {
   EXPECT_THAT(one.get(), HasSubstr("rank 2 did not join within")) << "who has come hears of it";
 }
 
-/// What it hears then is its own hello, with the token in it.
-TEST_F(RendezvousTest, WhoEchoesIsNotRankZeroAndTheTokenStaysSecret) {
+/// What it hears then is its own hello.
+TEST_F(RendezvousTest, WhoEchoesIsNotRankZero) {
   boost::asio::io_context io;
   tcp::acceptor acceptor(io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
   auto one = joining(options(1));
@@ -219,24 +221,34 @@ std::string frame_of(std::uint32_t kind, const std::string& body) {
   return std::string(reinterpret_cast<const char*>(&header), sizeof header) + body;
 }
 
-/// A rank 1's hello of this token, otherwise as RendezvousTest::options() has it, for two ranks.
-std::string hello_frame(const std::string& token) {
-  struct {
-    std::array<char, 64> token{};
-    std::array<char, 96> version{};
-    std::uint64_t digest = 42;
-    std::int32_t rank = 1, ranks = 2;
-  } hello;
-  token.copy(hello.token.data(), token.size());
-  std::string("1.2.3").copy(hello.version.data(), hello.version.size());
-  return frame_of(1, std::string(reinterpret_cast<const char*>(&hello), sizeof hello));
+/// Of rank 1, otherwise as RendezvousTest::options() has it, for two ranks.
+struct TestHello {
+  Nonce nonce{};
+  std::array<char, 96> version = fixed_text<96>("1.2.3");
+  std::uint64_t digest = 42;
+  std::int32_t rank = 1, ranks = 2;
+};
+constexpr std::uint32_t kHello = 1, kWelcome = 2, kRefused = 3, kData = 4, kChallenge = 7, kProof = 8;
+
+/// As rank 1, with this token, at the hub.
+void show_token(tcp::socket& socket, const std::string& token) {
+  const TestHello hello;
+  boost::system::error_code ignored;
+  boost::asio::write(socket, boost::asio::buffer(frame_of(kHello, std::string(bytes_of(hello)))), ignored);
+  std::array<char, 24> header{};
+  Challenge challenge;
+  boost::asio::read(socket, boost::asio::buffer(header), ignored);
+  boost::asio::read(socket, boost::asio::buffer(&challenge, sizeof challenge), ignored);
+  const Digest shown = proof(Side::kJoining, token, bytes_of(hello), challenge.nonce);
+  boost::asio::write(socket, boost::asio::buffer(frame_of(kProof, std::string(bytes_of(shown)))), ignored);
 }
 
 TEST_F(RendezvousTest, AFloodOfWrongTokensIsRefusedAndTheRunGoesOn) {
   auto hub = joining(options(0, 2));
   boost::asio::io_context io;
   boost::system::error_code ignored;
-  const std::string wrong = hello_frame("a wrong token");
+  const std::string wrong =
+      frame_of(kHello, std::string(bytes_of(TestHello{}))) + frame_of(kProof, std::string(32, 'x'));
   for (int round = 0; round < 20; ++round) {  // all at once, so that some are let in while others are refused
     std::vector<tcp::socket> strangers;
     for (int i = 0; i < 40; ++i) {
@@ -244,18 +256,108 @@ TEST_F(RendezvousTest, AFloodOfWrongTokensIsRefusedAndTheRunGoesOn) {
       boost::asio::write(strangers.back(), boost::asio::buffer(wrong), ignored);
     }
   }
+  tcp::socket guess = connection_to(port, io);
+  show_token(guess, "another token");
   EXPECT_EQ(joining(options(1, 2)).get(), "");
   EXPECT_EQ(hub.get(), "");
+}
+
+TEST_F(RendezvousTest, StrangersAreNamedWhereARankDoesNotCome) {
+  for (const bool with_hello : {false, true}) {
+    port = free_port();
+    RendezvousOptions hurried = options(0, 2);
+    hurried.timeout = 1s;
+    auto hub = joining(hurried);
+    boost::asio::io_context io;
+    const std::string said =
+        with_hello ? frame_of(kHello, std::string(bytes_of(TestHello{}))) : "GET /" + std::string(24, ' ');
+    {
+      tcp::socket stranger = connection_to(port, io);
+      boost::asio::write(stranger, boost::asio::buffer(said));
+      std::this_thread::sleep_for(200ms);
+    }
+    EXPECT_THAT(hub.get(),
+                HasSubstr(std::string("rank 1 did not join within 1 s; ") +
+                          (with_hello ? "a wrong token" : "a stranger") + " from 127.0.0.1 was refused"));
+  }
+}
+
+/// A program without the token, at rank 0's address.
+class StrangerAsRankZero : public RendezvousTest {
+ protected:
+  tcp::socket accept() {
+    tcp::socket socket = acceptor_->accept();
+    acceptor_.reset();
+    return socket;
+  }
+  /// All that a rank says to one that answers so, until it hangs up.
+  std::string heard(const std::string& answer) {
+    tcp::socket socket = accept();
+    std::string bytes(24 + sizeof(TestHello), '\0');
+    boost::asio::read(socket, boost::asio::buffer(bytes));
+    boost::system::error_code over;
+    boost::asio::write(socket, boost::asio::buffer(answer), over);
+    std::string rest;
+    boost::asio::read(socket, boost::asio::dynamic_buffer(rest), over);
+    return bytes + rest;
+  }
+  std::future<std::string> one() {
+    port = free_port();
+    acceptor_ =
+        std::make_unique<tcp::acceptor>(io_, tcp::endpoint(boost::asio::ip::address_v4::loopback(), port));
+    RendezvousOptions hurried = options(1, 2);
+    hurried.timeout = 1s;
+    return joining(hurried);
+  }
+  std::string place() const { return "--rendezvous 127.0.0.1:" + std::to_string(port) + ": "; }
+
+ private:
+  boost::asio::io_context io_;
+  std::unique_ptr<tcp::acceptor> acceptor_;
+};
+
+TEST_F(StrangerAsRankZero, IsNotBelievedAndHearsNoToken) {
+  const std::string made_up = frame_of(kChallenge, std::string(sizeof(Challenge), 'x'));
+  for (const auto& [answer, why] :
+       {std::pair{frame_of(kWelcome, ""), "rank 0 does not answer as a verbtwin run"},
+        std::pair{frame_of(kRefused, "go"), "rank 0 does not answer as a verbtwin run"},
+        std::pair{frame_of(kChallenge, ""), "rank 0 does not answer as a verbtwin run"},
+        std::pair{made_up, "the token (VERBTWIN_TOKEN) is not this run's"}}) {
+    auto running = one();
+    const std::string said = heard(answer);
+    EXPECT_EQ(running.get(), place() + why);
+    EXPECT_EQ(said.size(), 24 + sizeof(TestHello)) << "nothing more";
+    EXPECT_THAT(said, testing::Not(HasSubstr(options(1).token)));
+  }
+}
+
+TEST_F(StrangerAsRankZero, FillsNoMemory) {
+  auto running = one();
+  tcp::socket socket = accept();
+  std::string header = frame_of(kData, "");
+  const std::uint64_t claimed = std::uint64_t{60} << 30;
+  header.replace(16, 8, reinterpret_cast<const char*>(&claimed), 8);
+  boost::asio::write(socket, boost::asio::buffer(header));
+  const std::string much(1 << 20, 'x');
+  boost::system::error_code over;
+  int written = 0;
+  while (!over && written < 200) {
+    boost::asio::write(socket, boost::asio::buffer(much), over);
+    ++written;
+  }
+  EXPECT_TRUE(over) << "MiB taken";
+  EXPECT_THAT(running.get(), testing::StartsWith(place() + "rank 0 does not answer"));
 }
 
 TEST_F(RendezvousTest, ConnectionsThatSayNothingKeepNobodyOut) {
   auto hub = joining(options(0, 2));
   boost::asio::io_context io;
   std::vector<tcp::socket> idle;
-  for (int i = 0; i < 80; ++i) idle.push_back(connection_to(port, io));
-  std::this_thread::sleep_for(200ms);
+  for (int i = 0; i < 900; ++i) idle.push_back(connection_to(port, io));
+  const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(joining(options(1, 2)).get(), "");
   EXPECT_EQ(hub.get(), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 4s) << "before those would have had their time";
 }
 
 TEST_F(RendezvousTest, WhoIsHungUpOnAsksAgain) {
@@ -277,7 +379,7 @@ TEST_F(RendezvousTest, WhatComesSlowlyComes) {
   });
   boost::asio::io_context io;
   tcp::socket slow = connection_to(port, io);
-  boost::asio::write(slow, boost::asio::buffer(hello_frame(options(1).token)));
+  show_token(slow, options(1).token);
   boost::system::error_code error;
   std::array<char, 24> welcome{};
   slow.read_some(boost::asio::buffer(welcome), error);

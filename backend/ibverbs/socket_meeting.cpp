@@ -10,9 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <stdexcept>
 
-#include "backend/ibverbs/hello.hpp"
+#include "backend/ibverbs/proof.hpp"
 #include "backend/ibverbs/reason.hpp"
 #include "backend/ibverbs/sockets.hpp"
 #include "backend/user_error.hpp"
@@ -23,12 +24,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What either side says first. Fixed in size: nothing in it decides what memory is taken.
+/// What the caller says first. Fixed in size: nothing in it decides what memory is taken.
 struct SocketHello {
-  TokenText token{};
-  std::int32_t node = 0;
+  Nonce nonce{};
+  std::int32_t from = 0, to = 0;  // nodes
   std::int32_t thread = 0;
 };
+// README.md tells how much a stranger can make a rank read.
+static_assert(sizeof(SocketHello) + sizeof(Digest) == 76);
+static_assert(sizeof(Challenge) == 64);
 
 [[noreturn]] void cannot_listen(const std::string& host) {
   throw std::runtime_error(fmt::format("cannot listen for TCP at {}: {}", host, std::strerror(errno)));
@@ -62,7 +66,7 @@ Descriptor open_socket(const addrinfo& info) {
 class NodeSockets::Meeting {
  public:
   Meeting(NodeSockets& mine, const std::vector<SocketAddress>& addresses, const std::string& token)
-      : mine_(mine), addresses_(addresses), token_(token_text(token)) {}
+      : mine_(mine), addresses_(addresses), token_(token) {}
 
   void hold(Clock::time_point deadline, const std::function<void()>& check) {
     for (int node = mine_.node_ + 1; node < mine_.shape_.nodes; ++node) {
@@ -76,25 +80,38 @@ class NodeSockets::Meeting {
   }
 
  private:
-  /// Somebody whose hello is on its way: a node that was called, or a stranger at the listener.
+  /// Somebody who is not known yet: a node that was called, or whoever has called here.
   struct Guest {
+    enum class Awaited : std::uint8_t { kConnection, kChallenge, kHello, kProof };
     Descriptor connection;
     Clock::time_point deadline;
-    int node = -1, thread = -1;  // of one that was called
-    bool greeted = false;        // has our hello
-    SocketHello hello;
-    std::size_t have_b = 0;
+    Awaited awaited = Awaited::kHello;
+    int node = -1;  // of one that was called
+    SocketHello hello{};
+    Challenge challenge{};
+    Digest proof{};
+    std::size_t have_b = 0;  // of what is awaited
     bool over = false;
     bool called() const { return node >= 0; }
+    std::span<std::uint8_t> place() {
+      const auto bytes = [](auto& value) {
+        return std::span(reinterpret_cast<std::uint8_t*>(&value), sizeof value);
+      };
+      return awaited == Awaited::kHello   ? bytes(hello)
+             : awaited == Awaited::kProof ? bytes(proof)
+                                          : bytes(challenge);
+    }
   };
-  static constexpr std::size_t kStrangersMax = 64;
+  static constexpr std::size_t kStrangersMax = 128;
+  static constexpr std::chrono::milliseconds kTimeToSpeak{200};
 
   void call(int node, int thread) {
     const SocketAddress& address = addresses_[static_cast<std::size_t>(node)];
     const AddressInfo info = resolve(address);
     Guest guest;
+    guest.awaited = Guest::Awaited::kConnection;
     guest.node = node;
-    guest.thread = thread;
+    guest.hello = {random_value<Nonce>(), mine_.node_, node, thread};
     guest.deadline = Clock::time_point::max();  // the meeting's
     guest.connection = open_socket(*info);
     const int result = ::connect(guest.connection.get(), info->ai_addr, info->ai_addrlen);
@@ -124,26 +141,25 @@ class NodeSockets::Meeting {
 
   /// Waits a little, then does what can be done.
   void look() {
-    std::vector<pollfd> watched{{mine_.listener_.get(), POLLIN, 0}};
+    const bool accepts = !is_full() || replaceable() != nullptr;  // poll() skips those below 0
+    std::vector<pollfd> watched{{accepts ? mine_.listener_.get() : -1, POLLIN, 0}};
     for (const Guest& guest : guests_) {
-      const short what = guest.called() && !guest.greeted ? POLLOUT : POLLIN;
+      const short what = guest.awaited == Guest::Awaited::kConnection ? POLLOUT : POLLIN;
       watched.push_back({guest.connection.get(), what, 0});
     }
     if (::poll(watched.data(), watched.size(), 100) < 0 && errno != EINTR) {
       throw std::runtime_error(fmt::format("waiting for TCP connections: {}", std::strerror(errno)));
     }
-    const std::size_t before = guests_.size();
-    if (watched[0].revents != 0) accept();
-    for (std::size_t i = 0; i < before; ++i) {
+    for (std::size_t i = 0; i < guests_.size(); ++i) {
       if (watched[i + 1].revents != 0) attend(guests_[i]);
       if (Clock::now() >= guests_[i].deadline) guests_[i].over = true;
     }
     std::erase_if(guests_, [](const Guest& guest) { return guest.over; });
+    if (watched[0].revents != 0) accept();
   }
 
   void accept() {
-    const std::size_t expected = mine_.workers_.size() * static_cast<std::size_t>(mine_.shape_.nodes);
-    while (guests_.size() < expected + kStrangersMax) {
+    for (Guest* gone = nullptr; !is_full() || (gone = replaceable()) != nullptr;) {
       Guest guest;
       guest.connection =
           Descriptor(accept4(mine_.listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -151,22 +167,39 @@ class NodeSockets::Meeting {
         if (errno != EMFILE && errno != ENFILE) return;
         throw UserError("", "no more TCP connections" + reason(errno));
       }
+      if (is_full()) guests_.erase(guests_.begin() + (gone - guests_.data()));
       guest.deadline = Clock::now() + kHelloTimeout;
       guests_.push_back(std::move(guest));
     }
   }
 
+  static bool has_called(const Guest& guest) { return !guest.called(); }
+  bool is_full() const {
+    const std::size_t expected = mine_.workers_.size() * static_cast<std::size_t>(mine_.shape_.nodes);
+    return static_cast<std::size_t>(std::ranges::count_if(guests_, has_called)) >= expected + kStrangersMax;
+  }
+  /// The oldest of those that have called and had time to speak; null: none has. A node speaks at once.
+  Guest* replaceable() {
+    const Clock::time_point now = Clock::now();
+    const auto is_idle = [now](const Guest& guest) {
+      return has_called(guest) && now >= guest.deadline - kHelloTimeout + kTimeToSpeak;
+    };
+    const auto oldest = std::ranges::find_if(guests_, is_idle);
+    return oldest == guests_.end() ? nullptr : &*oldest;
+  }
+
   void attend(Guest& guest) {
-    if (guest.called() && !guest.greeted) {
+    if (guest.awaited == Guest::Awaited::kConnection) {
       int error = 0;
       socklen_t length = sizeof error;
       getsockopt(guest.connection.get(), SOL_SOCKET, SO_ERROR, &error, &length);
       if (error != 0) lost(guest, error);
-      if (!greet(guest, guest.thread)) lost(guest, errno);
+      guest.awaited = Guest::Awaited::kChallenge;
+      if (!says(guest, guest.hello)) lost(guest, errno);
       return;
     }
-    auto* to = reinterpret_cast<std::byte*>(&guest.hello) + guest.have_b;
-    const ssize_t taken = recv(guest.connection.get(), to, sizeof guest.hello - guest.have_b, 0);
+    const std::span<std::uint8_t> rest = guest.place().subspan(guest.have_b);
+    const ssize_t taken = recv(guest.connection.get(), rest.data(), rest.size(), 0);
     if (taken < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (taken <= 0) {
       if (guest.called()) lost(guest, taken < 0 ? errno : ECONNRESET);
@@ -174,30 +207,50 @@ class NodeSockets::Meeting {
       return;
     }
     guest.have_b += static_cast<std::size_t>(taken);
-    if (guest.have_b == sizeof guest.hello) admit(guest);
-  }
-
-  /// The hello fits into the buffer of a new connection.
-  bool greet(Guest& guest, int thread) {
-    const SocketHello hello{token_, mine_.node_, thread};
-    guest.greeted = true;
-    return ::send(guest.connection.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello;
-  }
-
-  void admit(Guest& guest) {
-    guest.over = true;
-    const SocketHello& hello = guest.hello;
-    const bool known = same_token(hello.token, token_) && hello.thread >= 0 &&
-                       hello.thread < mine_.shape_.threads && hello.node >= 0 &&
-                       hello.node < mine_.shape_.nodes;
-    if (guest.called()) {
-      if (!known || hello.node != guest.node || hello.thread != guest.thread) lost(guest, EPROTO);
+    if (guest.have_b < guest.place().size()) return;
+    guest.have_b = 0;
+    if (guest.awaited == Guest::Awaited::kHello) {
+      challenge(guest);
+    } else if (guest.awaited == Guest::Awaited::kChallenge) {
+      answer(guest);
     } else {
-      // Who should have been called, or is here already, is not who it says.
-      if (!known || hello.node >= mine_.node_ || mine_.of(hello.thread).has(hello.node)) return;
-      if (!greet(guest, hello.thread)) return;
+      const bool known = same_digest(guest.proof, proof_by(Side::kTcpCaller, guest));
+      known ? admit(guest, guest.hello.from) : end(guest);
     }
-    mine_.of(hello.thread).add(hello.node, std::move(guest.connection));
+  }
+
+  /// It fits into the buffer of a new connection.
+  template <typename T>
+  static bool says(const Guest& guest, const T& what) {
+    return ::send(guest.connection.get(), &what, sizeof what, MSG_NOSIGNAL) == sizeof what;
+  }
+  Digest proof_by(Side side, const Guest& guest) const {
+    return proof(side, token_, bytes_of(guest.hello), guest.challenge.nonce);
+  }
+
+  void challenge(Guest& guest) {
+    const SocketHello& hello = guest.hello;
+    // Who should have been called, or is here already, is not who it says.
+    const bool expected = hello.thread >= 0 && hello.thread < mine_.shape_.threads && hello.from >= 0 &&
+                          hello.from < mine_.node_ && hello.to == mine_.node_ &&
+                          !mine_.of(hello.thread).has(hello.from);
+    guest.challenge = challenge_for(Side::kTcpCalled, token_, bytes_of(hello));
+    guest.awaited = Guest::Awaited::kProof;
+    if (!expected || !says(guest, guest.challenge)) end(guest);
+  }
+
+  void answer(Guest& guest) {
+    if (!same_digest(guest.challenge.proof, proof_by(Side::kTcpCalled, guest))) lost(guest, EPROTO);
+    if (!says(guest, proof_by(Side::kTcpCaller, guest))) lost(guest, errno);
+    admit(guest, guest.node);
+  }
+
+  static void end(Guest& guest) { guest.over = true; }
+
+  void admit(Guest& guest, int node) {
+    end(guest);
+    TcpSockets& worker = mine_.of(guest.hello.thread);
+    if (!worker.has(node)) worker.add(node, std::move(guest.connection));
   }
 
   [[noreturn]] void lost(const Guest& guest, int error) const {
@@ -208,7 +261,7 @@ class NodeSockets::Meeting {
 
   NodeSockets& mine_;
   const std::vector<SocketAddress>& addresses_;
-  TokenText token_;
+  const std::string& token_;
   std::vector<Guest> guests_;
 };
 

@@ -5,8 +5,9 @@
 // worker's thread. The kernel's socket buffers are the bound on what is in flight.
 //
 // Who may connect: the lower of two nodes connects to the higher, at the address that came by the rendezvous;
-// both show the run's token (compared in constant time) before anything else is read, in one hello of fixed
-// size. Who does not within kHelloTimeout is hung up on, and the run goes on waiting for its own.
+// both show that they know the run's token (proof.hpp) before anything else is read, in messages of fixed
+// size. Who does not within kHelloTimeout is hung up on, as are the oldest silent ones where too many call,
+// and the run goes on waiting for its own.
 //
 // Errors: set-up that does not succeed throws std::runtime_error; a connection that breaks later, likewise,
 // by the worker that meets it, with the peer's rank.

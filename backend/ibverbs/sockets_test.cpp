@@ -2,9 +2,9 @@
 #include "backend/ibverbs/sockets.hpp"
 
 #include <atomic>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <functional>
 #include <future>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "backend/conformance/sockets.hpp"
-#include "backend/ibverbs/hello.hpp"
+#include "backend/ibverbs/proof.hpp"
 #include "backend/ibverbs/rendezvous.hpp"
 
 namespace verbtwin::ibverbs {
@@ -120,39 +120,62 @@ TEST(TcpSockets, APeerThatGoesIsAnErrorThatNamesIt) {
   EXPECT_THROW(write(), std::runtime_error);
 }
 
-/// Says `bytes` to the node and waits until it hangs up; whether it did.
-bool is_hung_up_on(const SocketAddress& address, const std::string& bytes) {
-  boost::asio::io_context io;
+tcp::socket connection_to(const SocketAddress& address, boost::asio::io_context& io) {
   tcp::socket socket(io);
+  socket.connect({boost::asio::ip::make_address(address.host), address.port});
+  return socket;
+}
+
+/// As NodeSockets says it.
+struct TestHello {
+  Nonce nonce{};
+  std::int32_t from = 0, to = 1, thread = 0;
+};
+
+/// Says `bytes` to the node, and shows this token where it is asked for it; whether it is hung up on, and not
+/// let in.
+bool is_hung_up_on(const SocketAddress& address, std::string_view bytes, const std::string& token = kToken) {
+  boost::asio::io_context io;
+  tcp::socket socket = connection_to(address, io);
   boost::system::error_code error;
-  socket.connect({boost::asio::ip::make_address(address.host), address.port}, error);
-  if (error) return false;
   boost::asio::write(socket, boost::asio::buffer(bytes), error);
+  Challenge challenge;
+  boost::asio::read(socket, boost::asio::buffer(&challenge, sizeof challenge), error);
+  if (error) return true;
+  EXPECT_EQ(challenge.proof, proof(Side::kTcpCalled, kToken, bytes, challenge.nonce));
+  const Digest shown = proof(Side::kTcpCaller, token, bytes, challenge.nonce);
+  boost::asio::write(socket, boost::asio::buffer(shown), error);
   char answer = 0;
   socket.read_some(boost::asio::buffer(&answer, 1), error);
   return error.failed();
 }
 
-/// As NodeSockets says it.
-std::string hello(const std::string& token, std::int32_t node, std::int32_t thread) {
-  const TokenText text = token_text(token);
-  std::string bytes(text.data(), text.size());
-  bytes.append(reinterpret_cast<const char*>(&node), sizeof node);
-  bytes.append(reinterpret_cast<const char*>(&thread), sizeof thread);
-  return bytes;
-}
-
 TEST(TcpSockets, StrangersAreHungUpOnAndTheMeetingGoesOn) {
   Nodes nodes(2);
   auto waiting = nodes.connecting(1);
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], "GET / HTTP/1.1\r\nHost: here\r\n" + std::string(64, ' ')));
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello("0123456789abcdeg", 0, 0))) << "a wrong token";
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 1, 0))) << "itself";
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 7, 0)));
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, -1, 0)));
-  EXPECT_TRUE(is_hung_up_on(nodes.addresses[1], hello(kToken, 0, 1))) << "there is one thread";
+  const SocketAddress& address = nodes.addresses[1];
+  EXPECT_TRUE(is_hung_up_on(address, "GET / HTTP/1.1\r\nHost: here\r\n" + std::string(64, ' ')));
+  EXPECT_TRUE(is_hung_up_on(address, bytes_of(TestHello{}), "0123456789abcdeg")) << "a wrong token";
+  const auto refused = [&](TestHello hello) { return is_hung_up_on(address, bytes_of(hello)); };
+  EXPECT_TRUE(refused({.from = 1})) << "itself";
+  EXPECT_TRUE(refused({.from = 7}));
+  EXPECT_TRUE(refused({.from = -1}));
+  EXPECT_TRUE(refused({.to = 0})) << "it is node 1";
+  EXPECT_TRUE(refused({.thread = 1})) << "there is one thread";
   EXPECT_EQ(nodes.connecting(0).get(), "");
   EXPECT_EQ(waiting.get(), "");
+}
+
+TEST(TcpSockets, ConnectionsThatSayNothingKeepNobodyOut) {
+  Nodes nodes(2);
+  boost::asio::io_context io;
+  std::vector<tcp::socket> idle;
+  for (int i = 0; i < 900; ++i) idle.push_back(connection_to(nodes.addresses[1], io));
+  const auto begin = std::chrono::steady_clock::now();
+  auto waiting = nodes.connecting(1);
+  EXPECT_EQ(nodes.connecting(0).get(), "");
+  EXPECT_EQ(waiting.get(), "");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 4s) << "before those would have had their time";
 }
 
 TEST(TcpSockets, WhoSaysNothingIsHungUpOn) {

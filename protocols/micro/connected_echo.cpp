@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <string>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "protocols/runtime/post.hpp"
@@ -212,7 +213,14 @@ void ConnectedEcho::on_recv(const WorkCompletion& wc) {
     post_recvs(node, kRecvBatch);
     peer(node).consumed_recvs = 0;
   }
+  // Whoever knows the queue pair's number and key can send it datagrams.
+  if (replies_by_datagram() && !is_awaited(wc.imm_data)) return;
   deliver(node, 0, wc.imm_data);
+}
+
+bool ConnectedEcho::is_awaited(std::uint32_t what) const {
+  const std::uint32_t coroutine = what % kCoroutines;
+  return (what & kReplyBit) != 0 && coroutine < waiting_.size() && waiting_[coroutine] != nullptr;
 }
 
 /// All that has come: who took one message of each peer a round would answer the last of many one by one.
@@ -243,7 +251,7 @@ void ConnectedEcho::deliver(int node, std::uint32_t number, std::uint32_t what) 
   if (is_reply) {
     const std::uint32_t coroutine = what % kCoroutines;
     server_time_us_[coroutine] = static_cast<std::uint16_t>((what & ~kReplyBit) / kServerTime_us);
-    waiting_[coroutine]->complete(WcStatus::kSuccess);
+    std::exchange(waiting_[coroutine], nullptr)->complete(WcStatus::kSuccess);
     return;
   }
   if (options_.process_ps > 0) cpu_.charge_ps(options_.process_ps);

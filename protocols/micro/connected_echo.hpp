@@ -93,6 +93,8 @@ class ConnectedEcho : public EchoTransport, public MessageLayer, public PolledMe
   SendWr message(std::uint32_t what, std::uint32_t bytes);
   std::uint32_t send(int node, SendWr wr, WaitGroup* sent);
   void send_datagram(int node, SendWr wr);
+  /// It is the reply that a coroutine waits for.
+  bool is_awaited(std::uint32_t what) const;
   void deliver(int node, std::uint32_t number, std::uint32_t what);
   void post_recvs(int node, std::uint32_t count);
   /// Where a message of so many bytes begins in a set of rings.
@@ -106,7 +108,7 @@ class ConnectedEcho : public EchoTransport, public MessageLayer, public PolledMe
   std::uint32_t recvs_;  // of one queue pair
   std::vector<Peer> peers_;
   std::vector<int> partners_;                  // nodes that call this worker or are called by it
-  std::vector<WaitGroup*> waiting_;            // by coroutine
+  std::vector<WaitGroup*> waiting_;            // by coroutine; null: it waits for no reply
   std::vector<std::uint16_t> server_time_us_;  // by coroutine, of its last reply
   std::unique_ptr<QueuePair> datagrams_;
   std::vector<SendWr> datagram_list_;

@@ -98,6 +98,9 @@ class Rpc {
     Handler function = nullptr;
     void* context = nullptr;
   };
+  bool has_handler(std::uint8_t id) const {
+    return id < handlers_.size() && handlers_[id].function != nullptr;
+  }
   std::array<HandlerEntry, 16> handlers_;  // by the handler's number
 };
 

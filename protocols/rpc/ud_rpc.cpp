@@ -140,6 +140,7 @@ UdRpc::UdRpc(Worker& worker, int coroutines, const RpcOptions& options, std::spa
       cpu_(worker.cpu()),
       options_(fitted(options, worker.port().device().attributes())),
       lkey_(lkey),
+      nodes_(static_cast<std::uint32_t>(worker.port().shape().nodes)),
       recv_depth_(static_cast<std::uint32_t>(recvs_needed(worker.port().shape(), coroutines, options_))),
       passive_credit_(passive_credit(worker.port().shape(), options_)),
       own_slots_(own_slots(worker.port().shape(), coroutines, options_)),
@@ -313,11 +314,26 @@ void UdRpc::on_sent(const WorkCompletion&) {
 
 void UdRpc::on_recv(const WorkCompletion& wc) {
   const auto recv = static_cast<std::uint32_t>(wc.wr_id >> 3);
-  if (waiting_recvs_.empty() && has_room_to_answer(recv)) {
+  if (!is_packet(recv, wc.byte_len)) {
+    consume(recv);
+  } else if (waiting_recvs_.empty() && has_room_to_answer(recv)) {
     take_packet(recv);
   } else {
     waiting_recvs_.push_back(recv);
   }
+}
+
+/// Not what somebody else has sent to this queue pair. What it says is bounded by what has come.
+bool UdRpc::is_packet(std::uint32_t recv, std::uint32_t received_b) const {
+  PacketHeader header;
+  std::memcpy(&header, received(recv), sizeof header);
+  return header.bytes + kGrhBytes <= received_b && header.source_node < nodes_ &&
+         sizeof header + header.messages * sizeof(MessageHeader) <= header.bytes;
+}
+
+void UdRpc::consume(std::uint32_t recv) {
+  consumed_recvs_.push_back(recv);
+  if (consumed_recvs_.size() >= kRecvBatch) post_recvs();
 }
 
 /// Each message may be answered in a packet of its own, and an acknowledgement may take one. Slots become
@@ -347,16 +363,17 @@ void UdRpc::take_packet(std::uint32_t recv) {
   Peer& from = peer(header.source_node);
   from.unacknowledged -= std::min<std::uint32_t>(from.unacknowledged, header.served);
 
-  const std::byte* at = packet + sizeof header;
+  const std::byte *at = packet + sizeof header, *const end = packet + header.bytes;
   for (std::uint16_t i = 0; i < header.messages; ++i) {
     MessageHeader message;
+    if (end - at < static_cast<std::ptrdiff_t>(sizeof message)) break;
     std::memcpy(&message, at, sizeof message);
     at += sizeof message;
+    if (end - at < static_cast<std::ptrdiff_t>(whole_words(message.bytes))) break;
     serve(header.source_node, message.handler, message.flags, message.slot, {at, message.bytes});
     at += whole_words(message.bytes);
   }
-  consumed_recvs_.push_back(recv);
-  if (consumed_recvs_.size() >= kRecvBatch) post_recvs();
+  consume(recv);
   // A peer that only ever sends passive calls must still learn that they were served.
   if (from.owed >= (passive_credit_ + 1) / 2 && from.owed > 0 && from.open_slot < 0)
     open_packet(header.source_node, response_batch());
@@ -364,9 +381,11 @@ void UdRpc::take_packet(std::uint32_t recv) {
 
 void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
                   std::span<const std::byte> body) {
+  const bool is_reply = (flags & kResponseFlag) != 0;
+  if (is_reply ? !calls_.awaits(slot, source) : !has_handler(kind)) return;
   cpu_.charge(Cost::kRpcReceive);
   cpu_.charge(Cost::kCopyBlock, body.size() / kCacheLineBytes);
-  if ((flags & kResponseFlag) != 0) {
+  if (is_reply) {
     calls_.take(slot).on_reply(body);
     return;
   }

@@ -9,7 +9,8 @@
 // acknowledgement), and a credit bounds how many may be outstanding towards one peer, so that RECVs never run
 // out. Nothing is retransmitted: RECV queues are sized so that an intact network loses no packet, as in
 // FaSST; a device that has no room for such queues is refused. Packets that come in wait where there is no
-// room for the answers to what they hold.
+// room for the answers to what they hold. Whoever knows a queue pair's number and key can send it datagrams:
+// what is no packet, and in a packet what is no message, nor a call or answer that there is, is passed over.
 #pragma once
 
 #include <cstdint>
@@ -120,6 +121,8 @@ class UdRpc final : public MessageLayer, public Rpc {
   const std::byte* received(std::uint32_t recv) const {
     return recv_memory_ + recv * (kGrhBytes + std::size_t{options_.packet_b}) + kGrhBytes;
   }
+  bool is_packet(std::uint32_t recv, std::uint32_t received_b) const;
+  void consume(std::uint32_t recv);
   bool has_room_to_answer(std::uint32_t recv) const;
   void take_packet(std::uint32_t recv);
   bool take_waiting();
@@ -145,6 +148,7 @@ class UdRpc final : public MessageLayer, public Rpc {
   Cpu& cpu_;
   RpcOptions options_;
   std::uint32_t lkey_;
+  std::uint32_t nodes_;
   std::uint32_t recv_depth_;
   std::uint32_t passive_credit_;
   std::size_t own_slots_;  // kept for this worker's own calls

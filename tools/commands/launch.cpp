@@ -90,12 +90,6 @@ std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, 
   return arguments;
 }
 
-/// Between the ports that systems give away and those of known services; another one for each run.
-std::uint16_t port_for(const std::string& token) {
-  constexpr unsigned kFirst = 20000, kCount = 10000;
-  return static_cast<std::uint16_t>(kFirst + std::stoul(token.substr(0, 6), nullptr, 16) % kCount);
-}
-
 /// A line may be for ssh, user@host: ranks connect to the host.
 std::string without_user(const std::string& host) {
   return host.substr(host.rfind('@') + 1);  // npos + 1 is 0
@@ -116,7 +110,7 @@ int launch(const LaunchOptions& options) {
   std::string rendezvous = options.rank.rendezvous;
   if (rendezvous.empty()) {
     rendezvous = options.hosts.empty() ? fmt::format("127.0.0.1:{}", free_port())
-                                       : fmt::format("{}:{}", without_user(hosts.front()), port_for(token));
+                                       : fmt::format("{}:{}", without_user(hosts.front()), random_port());
   }
   std::vector<RankCommand> commands;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -50,6 +51,13 @@ constexpr auto kLook = 100ms;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
+template <typename T>
+T random_value() {
+  T value{};
+  if (getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) fail("no random bytes");
+  return value;
+}
+
 class Rank {
  public:
   Rank(int number, const RankCommand& command, const std::string& token)
@@ -60,13 +68,18 @@ class Rank {
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, input.data()) != 0) {
       fail("cannot make a pair of sockets");
     }
+    std::array<int, 2> life{-1, -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, life.data()) != 0)
+      fail("cannot make a pair of sockets");
     // Over ssh that of rank 0 too: what ssh says of a host has neither its rank nor its name.
     errors_ = number == 0 && host_.empty() ? -1 : memfd_create("rank-stderr", MFD_CLOEXEC);
     const pid_t parent = getpid();
     pid_ = fork();
     if (pid_ < 0) fail("cannot start a rank");
-    if (pid_ == 0) become(command, token, input[0], parent);
+    if (pid_ == 0) become(command, token, input[0], life[0], parent);
     setpgid(pid_, pid_);
+    close(life[0]);
+    life_ = life[1];
     ended_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
     if (input[0] < 0) return;
     close(input[0]);
@@ -81,8 +94,9 @@ class Rank {
       waitpid(pid_, nullptr, 0);
     }
     end_input();
-    if (errors_ >= 0) close(errors_);
-    if (ended_ >= 0) close(ended_);
+    for (const int fd : {errors_, ended_, life_}) {
+      if (fd >= 0) close(fd);
+    }
   }
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -150,9 +164,13 @@ class Rank {
   void tell_as_unheard_of() const { killed() ? tell() : tell_by_name(); }
 
  private:
+  /// The end of it.
   std::string said() const {
     std::string text(kToldMax, '\0');
-    const ssize_t length = errors_ < 0 ? 0 : pread(errors_, text.data(), text.size(), 0);
+    struct stat file {};
+    if (errors_ >= 0) fstat(errors_, &file);
+    const off_t from = std::max<off_t>(0, file.st_size - static_cast<off_t>(kToldMax));
+    const ssize_t length = errors_ < 0 ? 0 : pread(errors_, text.data(), text.size(), from);
     text.resize(static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
     return text;
   }
@@ -171,10 +189,20 @@ class Rank {
     return never_ran() ? "ssh failed" : fmt::format("ended with exit code {}", exit_code_);
   }
 
-  [[noreturn]] void become(const RankCommand& command, const std::string& token, int input,
+  /// For a rank and what runs it: a signal when the launcher's end of `life` is closed, for whatever reason
+  /// (fcntl(2), F_SETSIG). The kernel sends one when a parent dies, but not to programs with capabilities.
+  static void die_with_launcher(int life) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int kept = fcntl(life, F_DUPFD, STDERR_FILENO + 1);  // not closed by exec
+    fcntl(kept, F_SETOWN, getpid());
+    fcntl(kept, F_SETSIG, SIGKILL);
+    fcntl(kept, F_SETFL, O_ASYNC);
+  }
+
+  [[noreturn]] void become(const RankCommand& command, const std::string& token, int input, int life,
                            pid_t parent) const {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    die_with_launcher(life);
     if (getppid() != parent) _exit(127);
     // This process listens whatever it was told to ignore, as shells tell what runs in the background: a
     // rank that does not listen yet must not ignore what it is sent.
@@ -207,7 +235,7 @@ class Rank {
   int number_;
   std::string host_;
   pid_t pid_ = -1;
-  int input_ = -1, errors_ = -1, ended_ = -1;
+  int input_ = -1, errors_ = -1, ended_ = -1, life_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
   bool never_ran_ = false, stopped_early_ = false, outlived_ = false, ended_for_another_ = false;
 };
@@ -312,11 +340,15 @@ std::vector<std::string> read_hosts(const std::string& file) {
 }
 
 std::string make_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) fail("no random bytes");
   std::string token;
-  for (const unsigned char byte : bytes) token += fmt::format("{:02x}", byte);
+  for (const unsigned char byte : random_value<std::array<unsigned char, 16>>())
+    token += fmt::format("{:02x}", byte);
   return token;
+}
+
+std::uint16_t random_port() {
+  constexpr unsigned kFirst = 20000, kCount = 10000;
+  return static_cast<std::uint16_t>(kFirst + random_value<unsigned>() % kCount);
 }
 
 std::uint16_t free_port() {

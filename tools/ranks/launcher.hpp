@@ -31,6 +31,9 @@ std::vector<std::string> read_hosts(const std::string& file);
 /// 16 random bytes in hexadecimal. Throws std::system_error where the system has none.
 std::string make_token();
 
+/// Between the ports that systems give away and those of known services; another one for each run.
+std::uint16_t random_port();
+
 /// A TCP port of the loopback interface that nobody listens on now.
 std::uint16_t free_port();
 

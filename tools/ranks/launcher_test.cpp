@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "backend/temporary_directory.hpp"
@@ -109,6 +110,40 @@ TEST_F(LauncherTest, OneLineIsShownWhereAllSayTheSame) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "theirs\n");
 }
 
+TEST_F(LauncherTest, OfMuchTheEndIsShown) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      launch_ranks({shell("exit 0"), shell("yes warning | head -n 20000 >&2; echo the reason >&2; exit 2")},
+                   "t", signals_),
+      2);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::EndsWith("warning\nthe reason\n"));
+}
+
+/// As programs with file capabilities do, which the kernel tells nothing of their parent's death.
+TEST_F(LauncherTest, RanksThatHearNothingOfTheirParentsDeathDieWithTheLauncher) {
+  const std::string ran = (directory_ / "pid").string();
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    const std::string script = "echo $$ > " + ran + ".new; mv " + ran + ".new " + ran + "; exec sleep 60";
+    launch_ranks({{{"setpriv", "--pdeathsig", "clear", "sh", "-c", script}, ""}}, "t", signals_);
+    _exit(0);
+  }
+  for (int i = 0; i < 500 && !fs::exists(ran); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_TRUE(fs::exists(ran));
+  const pid_t rank = std::stoi(text("pid"));
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  // Whoever takes orphans in may leave it unburied for a while.
+  const auto runs = [&] {
+    const std::string status = read_text("/proc/" + std::to_string(rank) + "/status");
+    return !status.empty() && status.find("State:\tZ") == std::string::npos;
+  };
+  for (int i = 0; i < 250 && runs(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(runs());
+  if (runs()) kill(rank, SIGKILL);
+}
+
 TEST_F(LauncherTest, OutputGoesWhereItIsToGo) {
   const auto open_file = [this](const char* name) {
     return open((directory_ / name).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -132,6 +167,11 @@ TEST_F(LauncherTest, TokensAndPortsDiffer) {
   EXPECT_EQ(make_token().size(), 32U);
   EXPECT_NE(make_token(), make_token());
   EXPECT_GT(free_port(), 1023);
+  std::set<std::uint16_t> ports;
+  for (int i = 0; i < 10; ++i) ports.insert(random_port());
+  EXPECT_GT(ports.size(), 1U);
+  EXPECT_GE(*ports.begin(), 20000);
+  EXPECT_LT(*ports.rbegin(), 30000);
 }
 
 /// An ssh that runs the command here, as a shell of that host would.
