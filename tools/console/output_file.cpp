@@ -56,11 +56,14 @@ OutputDirectory::OutputDirectory(const fs::path& directory, const std::vector<st
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse("a file of that name is in the way");
-  fs::path absent = fs::absolute(directory, error);
-  for (; !absent.empty() && !fs::exists(absent, error); absent = absent.parent_path())
-    made_.push_back(absent);
-  fs::create_directories(directory, error);
-  if (error) refuse(fmt::format("cannot create it ({})", error.message()));
+  std::vector<fs::path> absent;
+  for (fs::path path = fs::absolute(directory, error); !path.empty() && !fs::exists(path, error);
+       path = path.parent_path())
+    absent.push_back(path);
+  for (; !absent.empty(); absent.pop_back()) {  // another may make one meanwhile: it is not ours to remove
+    if (fs::create_directory(absent.back(), error)) made_.insert(made_.begin(), absent.back());
+    if (error) refuse(fmt::format("cannot create it ({})", error.message()));
+  }
 
   std::set<fs::path> seen;
   const auto refuse_unwritable = [&](fs::path place) {
@@ -87,6 +90,7 @@ OutputDirectory::OutputDirectory(const fs::path& directory, const std::vector<st
   lock_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   close(lock_);
+  made_.clear();  // the other writes in them
   refuse("another verbtwin is writing there", "another directory, or wait until it ends");
 }
 

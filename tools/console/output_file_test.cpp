@@ -7,11 +7,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
+#include <barrier>
 #include <csignal>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "backend/temporary_directory.hpp"
@@ -173,6 +178,34 @@ TEST_F(OutputFileTest, AnUnwritableDirectoryIsRefused) {
   // Not even root writes to /proc.
   EXPECT_THAT(refusal("/proc"), HasSubstr("cannot write there"));
   EXPECT_THAT(refusal("/proc/no-such-directory"), HasSubstr("cannot create it"));
+}
+
+/// Of two that begin together, who is refused leaves the directory to the other, whichever made it.
+TEST_F(OutputFileTest, WhoIsRefusedRemovesNothingOfTheOthers) {
+  const fs::path directory = directory_ / "a" / "b";
+  for (int round = 0; round < 100; ++round) {
+    std::barrier both(2);
+    std::atomic<int> refused = 0;
+    std::array<bool, 2> there{};
+    const auto write = [&](std::size_t who) {
+      both.arrive_and_wait();
+      std::optional<OutputDirectory> mine;
+      try {
+        mine.emplace(directory, std::vector<std::string>{"result.json"});
+      } catch (const UserError&) {
+        ++refused;
+      }
+      both.arrive_and_wait();
+      there[who] = !mine || fs::exists(directory);
+      both.arrive_and_wait();
+    };
+    std::thread other(write, 1);
+    write(0);
+    other.join();
+    ASSERT_EQ(refused, 1) << round;
+    ASSERT_TRUE(there[0] && there[1]) << round;
+    fs::remove_all(directory_ / "a");
+  }
 }
 
 }  // namespace
