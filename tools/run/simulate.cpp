@@ -353,8 +353,7 @@ double least_memory_gib(const scenarios::Cluster& cluster) {
 }
 
 double about_memory_gib(const scenarios::Scenario& scenario) {
-  // In MiB, fitted to peaks of SmallBank on 4 to 256 machines of 4 and 24 threads in windows of 10 us to 8
-  // ms.
+  // In MiB, fitted to peaks of SmallBank on 4 to 256 machines of 4 and 24 threads in 10 us to 8 ms.
   constexpr double kProcess = 50, kMachine = 0.75, kWorker = 0.13, kPairMet = 1.7 / 1024, kEnded = 1.5 / 1024;
   constexpr double kHugePagesMost = 1024;  // of all log rings (Cluster::NodeMemory)
   constexpr double kLatency_us = 20, kWorkerMost_per_us = 0.4, kPeersOfOne = 4;  // a transaction's, about
