@@ -113,7 +113,10 @@ double CsvTable::number(const CsvRow& row, const std::string& column, std::size_
   std::string text;
   for (std::size_t i = 0; i <= part; ++i) {
     if (!std::getline(parts, text, '/')) {
-      refuse(row.line, "column " + scenarios::in_quotes(column) + " has no part " + std::to_string(part));
+      const std::string wanted =
+          part == 0 ? "a number" : std::to_string(part + 1) + " numbers, as in \"1 / 2\"";
+      refuse(row.line, "column " + scenarios::in_quotes(column) + ": " +
+                           scenarios::in_quotes(trimmed(cell(row, column))) + "; allowed: " + wanted);
     }
   }
   text = trimmed(text);

@@ -89,6 +89,20 @@ TEST(CsvTable, RefusesWhatIsNoNumber) {
   EXPECT_THROW(table.number(table.rows()[0], "c"), UserError);
 }
 
+TEST(CsvTable, SaysWhatANumberThatIsNotThereShouldBe) {
+  const CsvTable table = CsvTable::parse("x.csv", "a,b\n1,\n", CsvTable::Kind::kPlain);
+  const auto refused = [&](const char* column, std::size_t part) -> std::string {
+    try {
+      table.number(table.rows()[0], column, part);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refused("b", 0), "x.csv:2: column \"b\": \"\"; allowed: a number");
+  EXPECT_EQ(refused("a", 1), "x.csv:2: column \"a\": \"1\"; allowed: 2 numbers, as in \"1 / 2\"");
+}
+
 TEST(NumberOf, IsAllOfATextOrNothing) {
   EXPECT_EQ(number_of("-1.5e3"), -1500);
   for (const char* name : {"", "nan", "inf", "0x10", "1 ", "+1", "1e999", "8B"})

@@ -158,6 +158,8 @@ TEST(Text, NearestOnlyWhenClose) {
   EXPECT_EQ(nearest("nic_per_node", names), "nics_per_node");
   EXPECT_EQ(nearest("connectx4", names), "connectx-4");
   EXPECT_EQ(nearest("nci", names), "nic");
+  EXPECT_EQ(nearest("--sed", {"--set", "--seed"}), "--seed");
+  EXPECT_EQ(nearest("--sed", {"--seed", "--set"}), "--seed");
   EXPECT_EQ(nearest("zebra", names), "");
   EXPECT_EQ(nearest("", names), "");
   EXPECT_EQ(nearest("x", {}), "");

@@ -85,23 +85,37 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
   return entry;
 }
 
+/// "cluster" holds "cluster.nodes".
+bool holds(const std::string& whole, const std::string& part) {
+  return part.starts_with(whole + ".");
+}
+
+/// What a value of the last entry sets: null is as the file has it, unless an entry before sweeps the whole.
+json value_of(const Document& document, const std::vector<Entry>& entries, const Entry::Key& key,
+              std::size_t number) {
+  const json& value = key.values->at(number);
+  const json::json_pointer own(parse_override(key.name + "=").pointer);
+  const auto holds_it = [&](const Entry& entry) {
+    return std::ranges::any_of(entry.keys,
+                               [&](const Entry::Key& other) { return holds(other.name, key.name); });
+  };
+  if (!value.is_null() || std::ranges::any_of(entries, holds_it)) return value;
+  return document.root().contains(own) ? document.root().at(own) : json();
+}
+
 /// A point that is there already tells nothing, and nobody could tell the two apart.
-void refuse_twins(const Document& document, const Entry& entry) {
+void refuse_twins(const Document& document, const std::vector<Entry>& entries) {
+  const Entry& entry = entries.back();
   std::map<std::vector<json>, std::size_t> numbers;
   for (std::size_t number = 0; number < entry.values; ++number) {
     std::vector<json> values;
-    for (const Entry::Key& key : entry.keys) values.push_back(key.values->at(number));
+    for (const Entry::Key& key : entry.keys) values.push_back(value_of(document, entries, key, number));
     const auto [first, is_new] = numbers.emplace(std::move(values), number);
     if (is_new) continue;
     refuse(document, child_pointer(entry.keys.front().pointer, std::to_string(number)),
            "value " + std::to_string(number) + " makes the same points as value " +
                std::to_string(first->second) + " (from 0); allowed: values that differ");
   }
-}
-
-/// "cluster" holds "cluster.nodes".
-bool holds(const std::string& whole, const std::string& part) {
-  return part.starts_with(whole + ".");
 }
 
 /// Whether a value says what stands at the path "nodes" or "network.topology" in it.
@@ -155,7 +169,7 @@ std::vector<Entry> entries_of(const Document& document) {
     if (points > kSweepPointsMax) {
       refuse(document, kSweep, "more than " + std::to_string(kSweepPointsMax) + " points");
     }
-    refuse_twins(document, entries.back());
+    refuse_twins(document, entries);
   }
   refuse_overlaps(document, entries);
   return entries;

@@ -216,6 +216,9 @@ TEST_F(Sweep, WrongShapesAreRefused) {
               HasSubstr("s.json:6:19: /sweep/1/cluster.nodes: \"cluster.nodes\" is swept already"));
   EXPECT_THAT(refusal("[{\"cluster.nodes\": [3, 4, 3],\n\"run.seed\": [1, 1, 1]}]"),
               HasSubstr("/sweep/0/cluster.nodes/2: value 2 makes the same points as value 0"));
+  EXPECT_THAT(refusal(R"([{"cluster.nodes": [4, null]}])"),
+              HasSubstr("/sweep/0/cluster.nodes/1: value 1 makes"))
+      << "null is what the file has";
   std::string keys = "[";
   for (int i = 0; i < 65; ++i) keys += "{\"workload.k" + std::to_string(i) + "\": [1]},";
   keys.back() = ']';

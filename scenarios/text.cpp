@@ -132,7 +132,9 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     // The difference in length bounds the distance from below: an endless name costs nothing.
     if (longer - std::min(name.size(), candidate.size()) > close_enough) continue;
     const std::size_t distance = edit_distance(name, candidate);
-    if (distance > close_enough || distance >= best_distance) continue;
+    if (distance > close_enough || distance > best_distance) continue;
+    // Of two as near the longer: a letter is left out more often than another is put in its place.
+    if (distance == best_distance && candidate.size() <= best.size()) continue;
     best = candidate;
     best_distance = distance;
   }

@@ -84,8 +84,8 @@ class OccEngine final : public PolledMemory {
   /// One of this worker's log rings, at another node (or its own).
   class RemoteLog final : public ReplyTarget {
    public:
-    RemoteLog(OccEngine& engine, const LogSpec& spec, int node)
-        : writer(spec), engine_(engine), node_(node) {}
+    RemoteLog(OccEngine& engine, const LogSpec& spec, std::uint32_t held, int node)
+        : writer(spec, held), engine_(engine), node_(node) {}
     void on_reply(std::span<const std::byte> reply) override;
     void reclaim();  // asks the node to apply what is certain; off the critical path
     void make_certain(std::uint64_t frame);

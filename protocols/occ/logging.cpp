@@ -236,7 +236,7 @@ void OccEngine::RemoteLog::reclaim() {
 
 void OccEngine::RemoteLog::make_certain(std::uint64_t frame) {
   writer.make_certain(frame);
-  if (!waiting.empty()) reclaim();
+  if (!waiting.empty() || (writer.holds_more() && writer.wants_reclaim())) reclaim();
 }
 
 void OccEngine::RemoteLog::on_reply(std::span<const std::byte> reply) {

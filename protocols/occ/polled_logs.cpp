@@ -99,7 +99,16 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
   if (!polled_logs_.empty() && node != store_.node()) {
     certain = std::min(certain, polled_logs_[static_cast<std::size_t>(node)].reader.head());
   }
-  const NodeStore::Reclaimed done = store_.reclaim(node, worker_.port().thread(), certain);
+  const int sender_thread = worker_.port().thread();
+  NodeStore::Reclaimed done = store_.reclaim(node, sender_thread, certain);
+  const LogSpec& spec = store_.layout().log();
+  const std::uint32_t held = spec.held_at_start(node, sender_thread, store_.node());
+  if (done.first && done.entries > 0) {
+    // What it began as though it held is work, too. The first entry of all is asked for once it is certain.
+    const std::uint64_t entries = done.entries, as_if = entries + std::min(held, spec.reclaim_entries - 1);
+    for (std::uint64_t* work : {&done.entries, &done.applied, &done.records, &done.lines})
+      *work = *work * as_if / entries;
+  }
   // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there. They are
   // fetched together, their buckets before them, and updated one by one.
   cpu_.charge(Cost::kRpcReceive, done.entries);

@@ -93,7 +93,11 @@ Channel& OccEngine::channel_for(int node, int nic, std::uint64_t thing) {
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {
   std::unique_ptr<RemoteLog>& log = logs_[static_cast<std::uint32_t>(node)];
-  if (!log) log = std::make_unique<RemoteLog>(*this, store_.layout().log(), node);
+  if (!log) {
+    const LogSpec& spec = store_.layout().log();
+    const std::uint32_t held = spec.held_at_start(store_.node(), worker_.port().thread(), node);
+    log = std::make_unique<RemoteLog>(*this, spec, held, node);
+  }
   return *log;
 }
 

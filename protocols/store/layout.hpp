@@ -41,6 +41,10 @@ struct LogSpec {
   /// cluster's first entries fill pages, not one of their own each. Divides ring_b. 0: rings lie whole.
   std::uint32_t segment_b = 0;
 
+  /// A log begins as one of a cluster long in use: as though it held so many entries more, in some logs few,
+  /// in others as many as are reclaimed at a time. 0 with LOCK records, whose logs are emptied as they fill.
+  std::uint32_t held_at_start(int sender_node, int sender_thread, int node) const;
+
   /// No entry reaches from one into the next.
   std::uint32_t part_b() const { return segment_b == 0 ? ring_b : segment_b; }
   /// From a ring's first part to that of the next ring.

@@ -43,6 +43,7 @@ NodeStore::Reclaimed NodeStore::reclaim(int sender_node, int sender_thread, std:
       readers_[static_cast<std::size_t>(sender_thread)][static_cast<std::uint32_t>(sender_node)];
   const LogRing log = ring(sender_node, sender_thread);
   Reclaimed done;
+  done.first = reader.head() == 0;
   while (reader.head() < certain) {
     const auto body = reader.next(layout_.log(), log);
     if (!body) break;  // not all of it is here yet

@@ -62,6 +62,7 @@ class NodeStore {
     std::uint64_t applied = 0;  // of them, with records that this node backs up
     std::uint64_t records = 0;  // those
     std::uint64_t lines = 0;    // of 64 B, of the entries
+    bool first = false;         // none had been applied before
   };
   /// Applies a sender's entries up to position `certain`.
   Reclaimed reclaim(int sender_node, int sender_thread, std::uint64_t certain);

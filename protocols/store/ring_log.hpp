@@ -74,7 +74,8 @@ inline constexpr std::size_t log_entry_bytes(std::size_t records, std::size_t va
 /// A sender's account of one of its rings.
 class LogWriter {
  public:
-  explicit LogWriter(const LogSpec& spec) : spec_(spec) {}
+  /// As though the ring held `held` entries more than it does, until it is first reclaimed.
+  explicit LogWriter(const LogSpec& spec, std::uint32_t held = 0) : spec_(spec), held_(held) {}
 
   struct Place {
     std::uint64_t offset;  // in the ring
@@ -105,14 +106,17 @@ class LogWriter {
   /// the handler applies all of them before it serves anybody else; or the ring is half full. (With LOCK
   /// records every record says how far its log may be applied, and only the room has to be asked for.)
   bool wants_reclaim() const {
-    const bool many = spec_.answers == 0 && entries_ - asked_entries_ > spec_.reclaim_entries;
+    const bool many = spec_.answers == 0 && entries_ + held_ - asked_entries_ > spec_.reclaim_entries;
     return (many || tail_ - head_ > spec_.ring_b / 2) && can_reclaim();
   }
   /// Up to where a backup is asked to apply entries now: certain().
   std::uint64_t ask() {
     asked_entries_ = entries_ - uncertain_.size();
+    held_ = 0;
     return certain_;
   }
+  /// The ring has not been reclaimed yet, and is as though it held more.
+  bool holds_more() const { return held_ > 0; }
   void reclaimed(std::uint64_t head) { head_ = std::max(head_, head); }
 
  private:
@@ -125,6 +129,7 @@ class LogWriter {
   std::uint64_t head_ = 0, certain_ = 0, tail_ = 0;  // bytes since the start, skipped ends of laps included
   std::uint64_t entries_ = 0;                        // the last one's number, and that of the last certain
   std::uint64_t asked_entries_ = 0;                  // one when a backup was last asked
+  std::uint32_t held_;
   // One for each entry behind certain_, oldest first: mostly as many as coroutines have entries here.
   std::vector<Uncertain> uncertain_;
   std::uint64_t promised_ = 0;  // bytes

@@ -5,6 +5,7 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <numeric>
 #include <utility>
@@ -255,6 +256,42 @@ TEST(LogWriter, AsksForAReclaimAfterSomeEntriesUnlessEachRecordSaysHowFar) {
   lock_records.answers = 8;
   EXPECT_FALSE(wants_after(lock_records, 128));
   EXPECT_TRUE(wants_after(lock_records, 129));
+}
+
+/// As one long in use is found: some are reclaimed soon, others late.
+TEST(LogWriter, ARingBeginsAsThoughItHeldMore) {
+  for (std::uint32_t held = 0; held <= 8; ++held) {
+    LogWriter writer({16384, 128}, held);
+    const auto entries_until_asked = [&] {
+      int entries = 0;
+      for (; !writer.wants_reclaim(); ++entries) writer.make_certain(writer.reserve(64)->frame);
+      writer.reclaimed(writer.ask());
+      return entries;
+    };
+    EXPECT_EQ(writer.holds_more(), held > 0);
+    EXPECT_EQ(entries_until_asked(), 9 - static_cast<int>(held));
+    EXPECT_FALSE(writer.holds_more());
+    EXPECT_EQ(entries_until_asked(), 9) << "once";
+  }
+}
+
+TEST(LogSpec, WhatALogBeginsWithIsSpreadEvenly) {
+  const LogSpec spec;
+  std::array<int, 9> logs{};
+  for (int node = 0; node < 20; ++node) {
+    for (int thread = 0; thread < 4; ++thread) {
+      for (int backup = 0; backup < 20; ++backup) ++logs.at(spec.held_at_start(node, thread, backup));
+    }
+  }
+  EXPECT_EQ(logs[0], 0);
+  for (std::size_t held = 1; held <= spec.reclaim_entries; ++held)
+    EXPECT_NEAR(logs.at(held), 200, 60) << held;
+  LogSpec often = spec;
+  often.reclaim_entries = 1;
+  EXPECT_EQ(often.held_at_start(1, 2, 3), 1U);
+  LogSpec lock_records = spec;
+  lock_records.answers = 8;
+  EXPECT_EQ(lock_records.held_at_start(1, 2, 3), 0U);
 }
 
 TEST(LogWriter, CertainIsAPrefix) {

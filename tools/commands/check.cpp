@@ -62,9 +62,9 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
 
 /// Empty: little.
 std::string describe_memory(const scenarios::Scenario& scenario) {
-  const double least_gib = least_memory_gib(scenario.cluster);
-  if (scenario.backend != "sim" || least_gib < 1) return "";
-  return fmt::format(" It takes at least {:.0f} GiB of memory, perhaps several times that.", least_gib);
+  if (scenario.backend != "sim") return "";
+  const double gib = about_memory_gib(scenario);
+  return gib < 1 ? "" : fmt::format(" It takes about {:.2g} GiB of memory.", gib);
 }
 
 /// Of the first point that has one.

@@ -5,7 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "scenarios/loader.hpp"
+#include "tools/run/catalog.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/tests/command_line_for_test.hpp"
 
 namespace verbtwin::tools {
@@ -45,6 +49,29 @@ TEST_F(CheckCommand, OfASweepItSaysSoOfTheFirstPointThatHasThem) {
           "sockets than it has; in point 1 (cluster.threads=26)\n"));
   const Ended printed = verbtwin({"check", sweep, "--json"});
   EXPECT_EQ(json::parse(printed.out).at("cluster").at("threads"), 2) << "a program's";
+}
+
+/// That of a run, within a factor of 2.
+TEST_F(CheckCommand, KnowsAboutHowMuchMemoryARunTakes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more";
+#endif
+  const std::string scenario = VERBTWIN_SOURCE_DIR "/scenarios/smallbank-16.json";
+  for (const std::vector<std::string>& overrides :
+       {std::vector<std::string>{"cluster.nodes=4", "cluster.threads=4", "run.measure_us=200"},
+        {"cluster.nodes=16", "cluster.threads=4", "run.measure_us=1000"},
+        {"cluster.nodes=64", "cluster.threads=4", "run.measure_us=20"},
+        {"cluster.nodes=80", "cluster.threads=16", "run.measure_us=20"}}) {
+    std::vector<std::string> all = overrides, arguments = {"run", scenario, "--json", "--quiet"};
+    all.emplace_back("run.warmup_us=0");
+    for (const std::string& text : all) arguments.insert(arguments.end(), {"--set", text});
+    const Ended ended = verbtwin(arguments);
+    ASSERT_EQ(ended.exit_code, 0) << ended.err;
+    const double peak_gib = json::parse(ended.out).at("simulator").at("peak_rss_mib").get<double>() / 1024;
+    const double about_gib = about_memory_gib(scenarios::load_scenario(scenario, all, make_catalog()));
+    EXPECT_LT(peak_gib, 2 * about_gib) << overrides[0];
+    EXPECT_GT(peak_gib, about_gib / 2) << overrides[0];
+  }
 }
 
 }  // namespace

@@ -302,7 +302,12 @@ class SweepOutput {
 
   void draw_plot() {
     const std::vector<Panel> panels = sweep_panels(rows_);
-    if (panels.empty()) return;
+    if (panels.empty()) {
+      const auto ended = [](const SweepRow& row) { return rate_per_s(row.result) > 0; };
+      if (!options_.quiet && !rows_.empty() && std::ranges::none_of(rows_, ended))
+        print_error(fmt::format("no {}: nothing to draw, as nothing came to its end\n", kPlotFile));
+      return;
+    }
     const std::string failure = draw(plot_script(panels), directory_ / kPlotFile);
     if (!failure.empty()) {
       if (!options_.quiet) print_error(fmt::format("no {}: {}\n", kPlotFile, scenarios::one_line(failure)));

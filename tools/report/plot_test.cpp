@@ -151,6 +151,7 @@ TEST(SweepPlot, DrawsBarsWhereNamesVary) {
   ASSERT_EQ(panels[0].curves.size(), 1U);
   EXPECT_THAT(panels[0].curves[0].points, ElementsAre(Pair(0, 1), Pair(1, 2)));
   EXPECT_TRUE(sweep_panels({row("a", 1, 1e3, 5)}).empty());
+  EXPECT_TRUE(sweep_panels({row("a", 1, 0, 0), row("b", 1, 0, 0)}).empty()) << "nothing came to its end";
 }
 
 TEST(SweepPlot, WhereNothingEndedThereIsNoLatency) {

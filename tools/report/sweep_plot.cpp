@@ -149,6 +149,7 @@ std::vector<Panel> sweep_panels(const std::vector<SweepRow>& all) {
   if (abscissa.x.empty()) abscissa = categories_of(rows, axes.fast);
   double largest = 0;
   for (const SweepRow& row : rows) largest = std::max(largest, rate_per_s(row.result));
+  if (largest == 0) return {};
   const double unit = largest >= 1e6 ? 1e6 : 1e3;
 
   const std::string name = text_of(value_at(rows[0].result, "scenario.name"));

@@ -240,7 +240,7 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
       input.scenario->cluster.threads_per_queue_pair > 1 ? "queue_pair_lock" : "doorbell";
   if (cores_hold_it && waiting > 0.2 * wholes["core"].of_most && taken >= kSaturated) limit = lock;
   if (conflicts_limit(input, result, limit != "round_trips")) limit = "locks";
-  if (input.scenario->run.offered_per_s > 0 && keeps_up(input, result)) limit = "offered_load";
+  if (input.scenario->run.offered_per_s > 0 && load_of(input, result) == Load::kDone) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
   const auto as_limit = [&](const Shares& shares) {
     return one_machine || busiest.fullest ? shares.max : shares.of_most;

@@ -352,6 +352,30 @@ double least_memory_gib(const scenarios::Cluster& cluster) {
   return kWorkerMin_gib * cluster.nodes * cluster.threads;
 }
 
+double about_memory_gib(const scenarios::Scenario& scenario) {
+  // In MiB, fitted to peaks of SmallBank on 4 to 256 machines of 4 and 24 threads in 10 us to 8 ms.
+  constexpr double kProcess = 50, kMachine = 0.75, kWorker = 0.13, kPairMet = 1.7 / 1024, kEnded = 1.5 / 1024;
+  constexpr double kHugePagesMost = 1024;  // of all log rings (Cluster::NodeMemory)
+  constexpr double kLatency_us = 20, kWorkerMost_per_us = 0.4, kPeersOfOne = 4;  // a transaction's, about
+  const scenarios::Cluster& cluster = scenario.cluster;
+  const double workers = static_cast<double>(cluster.nodes) * cluster.threads;
+  double ended_per_us = workers * std::min(cluster.coroutines / kLatency_us, kWorkerMost_per_us);
+  if (scenario.run.offered_per_s > 0) ended_per_us = std::min(ended_per_us, scenario.run.offered_per_s / 1e6);
+  const double ended = ended_per_us * (scenario.run.warmup_us + scenario.run.measure_us);
+  // Whom a worker meets is chance: some peers again and again.
+  const double peers = std::max(cluster.nodes - 1, 1);
+  const double met = peers * (1 - std::exp(-kPeersOfOne * ended / workers / peers));
+  double rings = 0;
+  if (scenario.protocol.contains("log")) {
+    const double ring = std::max(scenario.protocol.at("log").value("ring_kib", 0.0), 16.0) / 1024;
+    rings = workers * cluster.nodes * ring;
+    if (rings > kHugePagesMost) rings = 0;  // then only what is written is there, which is among the pairs'
+  }
+  const double all =
+      kProcess + kMachine * cluster.nodes + rings + kEnded * ended + workers * (kWorker + kPairMet * met);
+  return all / 1024;
+}
+
 void check_memory(const scenarios::Cluster& cluster, double machine_gib) {
   const double least_gib = least_memory_gib(cluster);
   if (least_gib <= machine_gib) return;

@@ -44,6 +44,9 @@ void check_simulated_time(const scenarios::Run& run);
 /// What comes on top depends on how much of its records and logs a run touches.
 double least_memory_gib(const scenarios::Cluster& cluster);
 
+/// What a simulation takes about: within a factor of 2 in runs of SmallBank on 4 to 256 machines.
+double about_memory_gib(const scenarios::Scenario& scenario);
+
 /// Throws UserError where a simulation takes more memory, with the least of it, than there is.
 void check_memory(const scenarios::Cluster& cluster, double machine_gib);
 

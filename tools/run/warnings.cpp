@@ -113,14 +113,16 @@ double offered_to(const json& result) {
 }
 
 Load load_of(const RunInput& input, const json& result) {
-  constexpr double kDeviations = 4, kNothing = 0.001, kTolerance = 0.05;
+  constexpr double kDeviations = 4, kNothing = 0.001;
   const double per_us = input.scenario->run.offered_per_s / 1e6, mean_us = result.at("latency_us").at("mean");
   // As many are under way as are asked for during a latency; what the warm-up had no time for begins in the
   // window. How many there are at its two ends is chance: each worker has a queue of its own, whose length
   // has a variance of its mean (nobody waits) and up to the mean's square more (one is served, the others
   // wait). But more than a second one waiting for each coroutine is no queue that ends, unless they are next
-  // to nothing of a long window. Nor is a good share of the load: in a short window chance may hide that.
-  const double offered = offered_to(result), most = kTolerance * offered, nothing = kNothing * offered;
+  // to nothing of a long window. Nor is a good share of the load, the less so the more there are: in a short
+  // window chance may hide that.
+  const double offered = offered_to(result), nothing = kNothing * offered;
+  const double most = std::clamp(1.2 * std::sqrt(offered), 0.02 * offered, 0.05 * offered);
   const double begin = per_us * std::max(mean_us - input.scenario->run.warmup_us, 0.0);
   const double under_way = 1 + std::min(per_us * mean_us, 2 * coroutines_of(input));
   const double arrivals = result.contains("offered") ? 0 : offered;  // not counted: chance, too
@@ -128,16 +130,14 @@ Load load_of(const RunInput& input, const json& result) {
       kDeviations * std::sqrt(2 * under_way * (1 + under_way / workers_of(input)) + arrivals);
   const double missing = offered - ended_of(result);
   if (missing <= std::max(begin + std::min(chance, most), nothing)) return Load::kDone;
-  // Queues that fill keep the first half's; once they are full as many end as are asked for.
+  // Queues that fill keep the first half's; once they are full as many end as are asked for, and more is
+  // missing of the second half where more is asked for than is done.
   const double of_second_half = offered / 2 - static_cast<double>(input.finished_late);
-  if (input.finished_late > 0 && of_second_half <= std::max(std::min(chance, most / 2), nothing))
+  const double of_first_half = missing - of_second_half;
+  if (input.finished_late > 0 && of_second_half <= of_first_half / 2 &&
+      of_second_half <= std::max(std::min(chance, most) / 4, nothing))
     return Load::kFilling;
   return missing <= begin + chance ? Load::kUnclear : Load::kTooMuch;
-}
-
-bool keeps_up(const RunInput& input, const json& result) {
-  const Load load = load_of(input, result);
-  return load == Load::kDone || load == Load::kFilling;
 }
 
 bool does_offered_load(const json& result) {
@@ -165,8 +165,10 @@ void warn_of_backlog(const RunInput& input, json& result) {
 void warn_of_start(const RunInput& input, json& result) {
   const double warmup_us = input.scenario->run.warmup_us, mean_us = result.at("latency_us").at("mean");
   if (warmup_us == 0 || mean_us <= warmup_us) return;
-  if (input.scenario->run.offered_per_s > 0 && !keeps_up(input, result))
-    return;  // a longer one would not help
+  if (input.scenario->run.offered_per_s > 0) {
+    const Load load = load_of(input, result);
+    if (load != Load::kDone && load != Load::kFilling) return;  // a longer one would not help
+  }
   result["warning"].push_back(
       fmt::format("a latency of {:.3g} us is longer than the warm-up of {:.3g} us: what is measured is the "
                   "start; lengthen run.warmup_us",

@@ -32,14 +32,11 @@ double offered_to(const nlohmann::json& result);
 /// Whether as many as that came to their end in it, but for those under way and chance.
 enum class Load : std::uint8_t {
   kDone,
-  kFilling,  // those of the second half did: before, queues had not had the time to fill
+  kFilling,  // those of the second half did, queues had to fill before: it may be done
   kUnclear,  // a good share is missing, but in a window as short as this it may be chance
   kTooMuch,
 };
 Load load_of(const RunInput& input, const nlohmann::json& result);
-/// Done, or would be.
-bool keeps_up(const RunInput& input, const nlohmann::json& result);
-
 /// The same of a finished result.
 bool does_offered_load(const nlohmann::json& result);
 

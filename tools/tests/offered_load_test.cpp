@@ -98,6 +98,19 @@ TEST_P(OfferedLoad, FallingBehindByALittleIsTold) {
   EXPECT_THAT(result.at("warning").dump(), Not(HasSubstr("lengthen run.warmup_us\""))) << "would not help";
 }
 
+/// Nor is a window that chance could hide it in called one in which the load was done, or would have been.
+TEST_P(OfferedLoad, FallingBehindByALittleIsNotDone) {
+  const Overrides larger = {"cluster.threads=8", "cluster.coroutines=8"};
+  const double offered = ended(run(GetParam(), larger)) / 1e-3 * 1.03;
+  for (int seed = 1; seed <= 3; ++seed) {
+    Overrides overrides = larger;
+    overrides.push_back(fmt::format("run.seed={}", seed));
+    const json result = run_offered(GetParam(), offered, overrides);
+    EXPECT_NE(result.at("bottleneck").at("resource"), "offered_load") << seed;
+    EXPECT_TRUE(result.contains("warning")) << seed;
+  }
+}
+
 TEST_P(OfferedLoad, AWindowOfFewTransactionsTellsItToo) {
   const double offered = most_per_s_ * 2;
   const json result = run_offered(GetParam(), offered,
