@@ -144,10 +144,8 @@ std::uint32_t System::completions() const {
 
 System::~System() = default;
 
-/// A transaction's entry names records of all nodes; the coordinator's log is no log of its records' backups.
 KeepLogged System::keep_logged() const {
-  if (!parameters_.check) return KeepLogged::kNothing;
-  return log_writes_of(parameters_.options) == LogWrites::kAreKept ? KeepLogged::kAll : KeepLogged::kBackedUp;
+  return parameters_.check ? KeepLogged::kAll : KeepLogged::kNothing;
 }
 
 /// The longest entry that a transaction can need, or as much as a datagram holds where it then writes

@@ -28,33 +28,42 @@ Bag bag_of(const Access& write) {
   return {hash.low64, hash.high64};
 }
 
-/// Every committed write, with the node behind which it is logged.
+/// The replicas of a cluster, and where they log.
+struct Logging {
+  std::uint32_t replicas, nodes;
+  const CoordinatorOf& coordinator_of;
+};
+
+/// Calls visit(writes, backups) for what each committed transaction wrote, and the nodes that log all of it.
 template <typename Visit>
-void for_each_write(Histories histories, const CoordinatorOf& coordinator_of, const Visit& visit) {
+void for_each_committed(Histories histories, const Logging& logging, const Visit& visit) {
+  std::vector<std::uint32_t> backups;
   for (std::size_t worker = 0; worker < histories.size(); ++worker) {
     const History& history = *histories[worker];
-    const std::uint32_t coordinator = coordinator_of ? coordinator_of(worker) : 0;
+    const std::uint32_t coordinator = logging.coordinator_of ? logging.coordinator_of(worker) : 0;
     for (std::size_t i = 0; i < history.size(); ++i) {
-      for (const Access& write : history[i].writes) {
-        visit(write, coordinator_of ? coordinator : write.record.partition());
+      const std::span<const Access> writes = history[i].writes;
+      backups.clear();
+      for (const Access& write : writes) {
+        const std::uint32_t home = logging.coordinator_of ? coordinator : write.record.partition();
+        for (std::uint32_t rank = 1; rank < logging.replicas; ++rank) {
+          const std::uint32_t backup = (home + rank) % logging.nodes;
+          if (std::ranges::find(backups, backup) == backups.end()) backups.push_back(backup);
+        }
       }
+      visit(writes, std::span<const std::uint32_t>(backups));
     }
   }
 }
 
-/// The node `i` behind `home`.
-std::size_t behind(std::uint32_t home, int i, int nodes) {
-  return (home + static_cast<std::size_t>(i)) % static_cast<std::size_t>(nodes);
-}
-
 /// Whether each node's logs hold, all together, what they should.
-bool all_logged(Histories histories, LoggedParts logged, int replicas, int nodes,
-                const CoordinatorOf& coordinator_of) {
-  std::vector<Bag> expected(static_cast<std::size_t>(nodes)), found(expected.size());
-  for_each_write(histories, coordinator_of, [&](const Access& write, std::uint32_t home) {
-    if (replicas == 1) return;
-    const Bag bag = bag_of(write);
-    for (int i = 1; i < replicas; ++i) expected[behind(home, i, nodes)].add(bag);
+bool all_logged(Histories histories, LoggedParts logged, const Logging& logging) {
+  std::vector<Bag> expected(logging.nodes), found(expected.size());
+  for_each_committed(histories, logging, [&](std::span<const Access> writes, auto backups) {
+    if (backups.empty()) return;
+    Bag all;
+    for (const Access& write : writes) all.add(bag_of(write));
+    for (const std::uint32_t backup : backups) expected[backup].add(all);
   });
   for (const auto& part : logged) {
     for (const LoggedWrite& entry : part) {
@@ -74,12 +83,11 @@ struct Entry {
 
 using Entries = std::span<const Entry>;
 
-std::vector<Entry> gather(Histories histories, LoggedParts logged, int replicas, int nodes,
-                          const CoordinatorOf& coordinator_of) {
+std::vector<Entry> gather(Histories histories, LoggedParts logged, const Logging& logging) {
   std::vector<Entry> entries;
-  for_each_write(histories, coordinator_of, [&](const Access& write, std::uint32_t home) {
-    for (int i = 1; i < replicas; ++i) {
-      entries.push_back({write, static_cast<std::uint32_t>(behind(home, i, nodes)), false});
+  for_each_committed(histories, logging, [&](std::span<const Access> writes, auto backups) {
+    for (const std::uint32_t backup : backups) {
+      for (const Access& write : writes) entries.push_back({write, backup, false});
     }
   });
   for (const auto& part : logged) {
@@ -146,10 +154,10 @@ void compare(std::vector<Entry> entries, Findings& findings) {
 CheckReport check_logs(Histories histories, LoggedParts logged, int replicas, int nodes,
                        const CoordinatorOf& coordinator_of) {
   assert(replicas >= 1 && replicas <= nodes);
+  const Logging logging{static_cast<std::uint32_t>(replicas), static_cast<std::uint32_t>(nodes),
+                        coordinator_of};
   Findings findings;
-  if (!all_logged(histories, logged, replicas, nodes, coordinator_of)) {
-    compare(gather(histories, logged, replicas, nodes, coordinator_of), findings);
-  }
+  if (!all_logged(histories, logged, logging)) compare(gather(histories, logged, logging), findings);
   return findings.report(kLogsCheck, TransactionNumbers(histories).count());
 }
 

@@ -21,10 +21,10 @@ using LoggedParts = std::span<const std::span<const LoggedWrite>>;
 /// worker that wrote them, by the history's place in the span.
 using CoordinatorOf = std::function<std::uint32_t(std::size_t worker)>;
 
-/// A committed write must stand once, with its version and digest, in the log of each of the nodes
-/// (p+1) % nodes ... (p+replicas-1) % nodes, p being the record's partition or the coordinator, and nothing
-/// else in any log. `logged` is what was found in all logs, in any order and any number of parts.
-/// 1 <= replicas <= nodes.
+/// All that a transaction wrote must stand once, with versions and digests, in the logs of each node that
+/// logs any of it, which are for each write (p+1) % nodes ... (p+replicas-1) % nodes, p being the record's
+/// partition or the coordinator; and nothing else in any log. `logged` is what was found in all logs, in any
+/// order and any number of parts. 1 <= replicas <= nodes.
 CheckReport check_logs(Histories histories, LoggedParts logged, int replicas, int nodes,
                        const CoordinatorOf& coordinator_of = {});
 

@@ -43,7 +43,7 @@ struct Node {
   Node(FakeCluster& cluster, int number, const StoreLayout& layout, const OccOptions& options,
        const Data& initial, std::size_t arena_b = kArenaB, std::size_t records_max = 64,
        std::size_t spare_b = 0)
-      : store(layout, number, 1, cluster.memory(number), log_writes_of(options), KeepLogged::kBackedUp),
+      : store(layout, number, 1, cluster.memory(number), log_writes_of(options), KeepLogged::kAll),
         cache(options.location_cache_b, options.location_cache_start, initial, kNodes),
         occ{options, cycles, initial, initial, store, cache},
         worker(cluster.port(number),

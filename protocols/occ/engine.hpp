@@ -140,12 +140,14 @@ class OccEngine final : public PolledMemory {
   // polled_logs.cpp: FaRM's records in this node's logs, a peer's or this worker's own.
   struct PolledLog {
     LogReader reader;
+    std::uint64_t certain = 0;                // how far its records say that it may be truncated
+    std::uint64_t truncated = 0;              // how far it is, which answers tell
     std::uint32_t answers = 0;                // given so far
     std::vector<std::uint64_t> answer_words;  // what they are sent from
   };
   bool take_record(int node);
   bool take_answer(int node);
-  void answer_lock_record(int node, Verdict verdict, std::uint64_t head);
+  void answer_lock_record(int node, Verdict verdict);
   std::uint64_t truncate(int node, std::uint64_t certain);
   Verdict lock_entry(std::byte* entry, std::uint64_t owner);
   void close_entry(std::byte* entry, std::uint64_t frame, bool commit);

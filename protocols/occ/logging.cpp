@@ -177,8 +177,24 @@ void Transaction::place_log_entry(LogEntry& entry) {
     new (entry.bytes + kLogFrameBytes) LogHead{owner(), log.writer.certain(), 0, 0, entry.kind};
     take_digest(entry);
   }
+  if (options().sabotage.garble_log && entry.kind != LogKind::kLock) garble_log_entry(entry);
   seal_log_entry({entry.bytes, entry.size}, entry.place.frame, entry.digest);
+  if (options().sabotage.truncate_before_commit && entry.kind != LogKind::kLock) {
+    entry.log->make_certain(entry.place.frame);
+    entry.placed = false;
+  }
   if (log.writer.wants_reclaim()) log.reclaim();
+}
+
+/// The deliberate fault: no backup takes these values from its log, whose reader after a loss would.
+void Transaction::garble_log_entry(LogEntry& entry) {
+  const std::span<const std::byte> body(entry.bytes + kLogFrameBytes, entry.size - 2 * kLogFrameBytes);
+  for_each_logged(log_writes(body), [&](const LogRecord& logged, std::span<const std::byte> value) {
+    const auto partition = static_cast<int>(RecordId{logged.record}.partition());
+    if (store().layout().rank_of(entry.node, partition) > 0) return;
+    std::memset(entry.bytes + (value.data() - entry.bytes), 0xEE, value.size());
+  });
+  take_digest(entry);
 }
 
 void Transaction::write_log_entry(LogEntry& entry, WaitGroup& group) {

@@ -82,10 +82,11 @@ struct OccOptions {
     bool skip_version_bump = false;
     bool unlock_first = false;  // WRITEs of the commit the other way round
     bool skip_log = false;
+    bool garble_log = false;  // logs hold other values of what their node does not back up
     bool accept_torn = false;
     bool skip_backup_update = false;      // coordinator logs: backups of its own records keep theirs
     bool read_backup = false;             // a record read alone comes from the copy that this node backs up
-    bool truncate_before_commit = false;  // log space is given back before the transaction is certain
+    bool truncate_before_commit = false;  // logs are applied before the transaction is certain
     bool commit_before_logged = false;    // primaries install what no backup has yet
   } sabotage;
 

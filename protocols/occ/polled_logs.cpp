@@ -1,7 +1,7 @@
 // The receiver's side of FaRM's log records (SOSP 2015, section 4): each worker polls the rings that its
 // peers of the same index WRITE into, locks what a LOCK record asks for and answers it, installs or forgets
-// at COMMIT-PRIMARY and ABORT, and truncates as far as any record says. COMMIT-BACKUP records cost it nothing
-// but the look: they are applied when they are truncated.
+// at COMMIT-PRIMARY and ABORT, and then, when the answers are on their way, truncates as far as any record
+// says. COMMIT-BACKUP records cost it nothing but the look: they are applied when they are truncated.
 //
 // A record counts when its frames agree and its digest is right, in whatever order its bytes land. An answer
 // is a single word WRITTEN into the coordinator's memory, where the coordinator polls for it.
@@ -29,6 +29,7 @@ bool OccEngine::poll_memory() {
     if (records + answers == 0) continue;
     any = true;
     worker_.ring(true);  // before the next peer's records: this one's locks wait for the answers
+    if (records > 0) truncate(node, polled_logs_[static_cast<std::size_t>(node)].certain);
   }
   return any;
 }
@@ -43,26 +44,23 @@ bool OccEngine::take_record(int node) {
   const LogHead head = log_head(log_entry_body(entry->data()));
   if (head.kind == LogKind::kLock) {
     cpu_.charge(Cost::kRpcReceive);
-    const std::uint64_t truncated = truncate(node, head.certain);
-    answer_lock_record(node, lock_entry(entry->data(), head.about), truncated);
-    return true;
-  }
-  if (head.kind == LogKind::kCommitPrimary || head.kind == LogKind::kAbort) {
+    answer_lock_record(node, lock_entry(entry->data(), head.about));
+  } else if (head.kind == LogKind::kCommitPrimary || head.kind == LogKind::kAbort) {
     cpu_.charge(Cost::kRpcReceive);
     close_entry(store_.ring(node, thread).at(head.lock_offset), head.about,
                 head.kind == LogKind::kCommitPrimary);
   }
-  truncate(node, head.certain);
+  log.certain = head.certain;
   return true;
 }
 
-void OccEngine::answer_lock_record(int node, Verdict verdict, std::uint64_t head) {
+void OccEngine::answer_lock_record(int node, Verdict verdict) {
   PolledLog& log = polled_logs_[static_cast<std::size_t>(node)];
   const std::uint32_t answers = store_.layout().log().answers;
   // A peer has at most `answers` LOCK records that wait, so that neither place is in use.
   log.answer_words.resize(answers);
   const std::size_t place = log.answers++ % answers;
-  log.answer_words[place] = lock_answer(static_cast<std::uint16_t>(log.answers), verdict, head);
+  log.answer_words[place] = lock_answer(static_cast<std::uint16_t>(log.answers), verdict, log.truncated);
   cpu_.charge(Cost::kRpcSend);
   Channel& channel = channel_for(node, worker_.nic(), log.answers);
   SendWr write;
@@ -96,9 +94,9 @@ bool OccEngine::take_answer(int node) {
 /// Applies what is certain of a peer's log, as far as it has been read here: room that were given back before
 /// would be written over unread. Returns how far the log is truncated.
 std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
-  if (!polled_logs_.empty() && node != store_.node()) {
-    certain = std::min(certain, polled_logs_[static_cast<std::size_t>(node)].reader.head());
-  }
+  PolledLog* const polled =
+      polled_logs_.empty() || node == store_.node() ? nullptr : &polled_logs_[static_cast<std::size_t>(node)];
+  if (polled != nullptr) certain = std::min(certain, polled->reader.head());
   const int sender_thread = worker_.port().thread();
   NodeStore::Reclaimed done = store_.reclaim(node, sender_thread, certain);
   const LogSpec& spec = store_.layout().log();
@@ -115,6 +113,7 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
   cpu_.charge(Cost::kMemoryMiss, 2 * done.applied);
   charge_backup_update(done.records);
   cpu_.charge(Cost::kCopyBlock, done.lines);
+  if (polled != nullptr) polled->truncated = done.head;
   return done.head;
 }
 

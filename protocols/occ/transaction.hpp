@@ -239,6 +239,7 @@ class Transaction final : public WorkedOn {
   bool judge_lock_record(LogEntry& entry);
   void close_lock_record(LogEntry& entry, bool commit, WaitGroup* waits);
   void truncate_lock_records();
+  void garble_log_entry(LogEntry& entry);
   void release_log_records();
 
   // logging.cpp

@@ -171,6 +171,28 @@ std::uint64_t committed_after_a_wait(bool truncate_before_commit) {
   return load_word(db.record(slow) + kRecordHeaderBytes);
 }
 
+/// TRUNCATE is lazy (SOSP 2015, section 4): who waits for locks does not wait for backups to be updated.
+TEST(LockRecords, AreAnsweredBeforeTheLogIsTruncated) {
+  Database db(preset("farm"));
+  const RecordId before = RecordId::make(kSmall, 2, 1), locked = RecordId::make(kSmall, 3, 1);
+  Attempt first{.reads = {}, .writes = {before}, .seen = {}},
+      second{.reads = {}, .writes = {locked}, .seen = {}};
+  db.node(0).worker.spawn(attempt(db.transaction(0), first));
+  db.run();
+  const auto applied = [&] { return load_word(db.record(before, 1) + 8); };  // at node 3
+  EXPECT_EQ(applied(), 0U);
+  std::vector<std::uint64_t> at_answer;
+  db.fabric().on_post = [&](const SendWr& wr) {
+    if (wr.opcode == Opcode::kRdmaWrite && wr.sge.length == sizeof(std::uint64_t))
+      at_answer.push_back(applied());
+  };
+  db.node(0).worker.spawn(attempt(db.transaction(0), second));
+  db.run();
+  ASSERT_TRUE(second.committed);
+  EXPECT_EQ(at_answer, std::vector<std::uint64_t>{0});
+  EXPECT_EQ(applied(), 1U) << "the LOCK record said that it may be";
+}
+
 TEST(LockRecords, KeepTheirRoomUntilCommitPrimary) {
   EXPECT_EQ(committed_after_a_wait(false), 1001U + 5);
 }

@@ -61,14 +61,11 @@ struct LocationCache::Shard {
     std::uint32_t next = 0, previous = 0;
   };
 
-  static constexpr std::uint32_t kEvicted = 0;
-
   std::mutex mutex;
   tsl::robin_map<std::uint64_t, std::uint32_t, RecordHash> index;
   std::vector<Entry> entries{1};  // entry 0 holds the list's ends
   std::uint64_t capacity = 0;
-  bool warm = false;           // CacheStart::kWarm
-  std::uint64_t unseen = 0;    // warm entries that nobody has looked up yet
+  std::uint64_t unseen = 0;    // warm entries that nobody has looked up yet: the first to go, for good
   double age = 0;              // of the oldest of them
   double older_per_entry = 0;  // by how much that falls when one goes
 
@@ -97,12 +94,7 @@ struct LocationCache::Shard {
       at = entries[0].previous;
       if (at == 0) return;  // no room for a single entry
       unlink(at);
-      if (warm) {
-        index[entries[at].record] =
-            kEvicted;  // else it would count as a warm entry that nobody has looked up
-      } else {
-        index.erase(entries[at].record);
-      }
+      index.erase(entries[at].record);
     }
     entries[at].record = record;
     entries[at].slot = slot;
@@ -123,7 +115,6 @@ LocationCache::LocationCache(std::uint64_t bytes, CacheStart start, const Popula
   for (auto& shard : shards_) {
     shard = std::make_unique<Shard>();
     shard->capacity = capacity / kShards;
-    shard->warm = start_ == CacheStart::kWarm;
     shard->unseen = static_cast<std::uint64_t>(warm.held) / kShards;
     shard->age = warm.age;
     shard->older_per_entry = warm.older_per_entry * kShards;
@@ -149,7 +140,6 @@ std::optional<std::uint64_t> LocationCache::find(RecordId record, std::uint64_t 
   Shard& shard = shard_of(record);
   const std::scoped_lock guard(shard.mutex);
   const auto found = shard.index.find(record.packed);
-  if (found != shard.index.end() && found->second == Shard::kEvicted) return std::nullopt;
   if (found != shard.index.end()) {
     shard.unlink(found->second);
     shard.link_front(found->second);
@@ -168,11 +158,20 @@ void LocationCache::put(RecordId record, std::uint64_t slot) {
   Shard& shard = shard_of(record);
   const std::scoped_lock guard(shard.mutex);
   const auto found = shard.index.find(record.packed);
-  if (found != shard.index.end() && found->second != Shard::kEvicted) {
+  if (found != shard.index.end()) {
     shard.entries[found->second].slot = slot;
     return;
   }
   shard.insert(record.packed, slot, false);
+}
+
+std::size_t LocationCache::seen() const {
+  std::size_t sum = 0;
+  for (const auto& shard : shards_) {
+    const std::scoped_lock guard(shard->mutex);
+    sum += shard->index.size();
+  }
+  return sum;
 }
 
 }  // namespace verbtwin::protocols

@@ -40,6 +40,8 @@ class LocationCache {
   /// The record's slot at its primary, if cached; `initial_slot` is where it was from the start.
   std::optional<std::uint64_t> find(RecordId record, std::uint64_t initial_slot);
   void put(RecordId record, std::uint64_t slot);
+  /// How many records it has entries of, those of a warm start that nobody has looked up aside.
+  std::size_t seen() const;
 
  private:
   static constexpr std::size_t kShards = 16;

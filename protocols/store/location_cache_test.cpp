@@ -211,6 +211,18 @@ TEST_P(WarmLocationCache, NeverHoldsMoreThanFits) {
   EXPECT_GE(static_cast<double>(held), static_cast<double>(std::min(capacity, records)) * 0.98);
 }
 
+TEST_P(WarmLocationCache, RemembersNothingOfWhatItEvicted) {
+  const auto& [capacity, popular, records] = GetParam();
+  const KeyPopularity popularity(popular, records);
+  LocationCache cache(bytes_for(capacity), CacheStart::kWarm, popularity, kNodes);
+  const std::uint64_t asked = 5 * std::max(capacity, records);
+  for (std::uint64_t k = 0; k < asked; ++k) {
+    if (!cache.find(key(k), k)) cache.put(key(k), k);
+    ASSERT_LE(cache.seen(), capacity) << k;
+  }
+  EXPECT_EQ(cache.seen(), capacity / kShards * kShards);
+}
+
 TEST_P(WarmLocationCache, WhatIsNotThereDoesNotComeBack) {
   const auto& [capacity, popular, records] = GetParam();
   const KeyPopularity popularity(popular, records);

@@ -72,10 +72,9 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
   if (keep_logged_ != KeepLogged::kNothing) {
     const std::scoped_lock guard(logged_mutex_);
     for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
-      const RecordId record{logged.record};
-      if (keep_logged_ == KeepLogged::kBackedUp && rank_of(record) <= 0) return;
-      logged_.push_back({{record, writes_of(logged.version), written_digest(logged.version, value)},
-                         static_cast<std::uint32_t>(node_)});
+      logged_.push_back(
+          {{RecordId{logged.record}, writes_of(logged.version), written_digest(logged.version, value)},
+           static_cast<std::uint32_t>(node_)});
     });
   }
   if (log_writes_ == LogWrites::kAreKept) return 0;

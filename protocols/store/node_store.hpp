@@ -19,8 +19,8 @@
 
 namespace verbtwin::protocols {
 
-/// What a node remembers of what its logs held, for the checks: of the records that it backs up, or of all.
-enum class KeepLogged : std::uint8_t { kNothing, kBackedUp, kAll };
+/// What a node remembers of what its logs held, for the checks.
+enum class KeepLogged : std::uint8_t { kNothing, kAll };
 
 /// What becomes of a log's writes: those of records that the log's node backs up are applied there, or it is
 /// a coordinator's log, whose records' backups are brought up to date by themselves.

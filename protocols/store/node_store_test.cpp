@@ -57,7 +57,7 @@ class NodeStoreTest : public testing::Test {
 
   StoreLayout layout{{{"table", 8, 16}}, {1024, 512}, 3, 1, 2, 4096};
   FakeCluster cluster{ClusterShape{.nodes = 3}, layout.total_bytes()};
-  NodeStore store{layout, 1, 1, cluster.memory(1), LogWrites::kAreApplied, KeepLogged::kBackedUp};
+  NodeStore store{layout, 1, 1, cluster.memory(1), LogWrites::kAreApplied, KeepLogged::kAll};
   LogWriter writer{layout.log()};
 };
 
@@ -101,7 +101,7 @@ TEST_F(NodeStoreTest, ABackupFindsARecordInItsOwnIndex) {
   EXPECT_EQ(value(), 77U);
 }
 
-/// Entries hold whole transactions; a backup takes its records from them, and the checks hear of these.
+/// Entries hold whole transactions; a backup takes its records from them, and the checks hear of all.
 TEST_F(NodeStoreTest, AnEntryIsAppliedToWhatIsBackedUpHere) {
   append(LogKind::kBackup, {kOwn, kBackedUp, kElsewhere});
   const NodeStore::Reclaimed done = store.reclaim(0, 0, writer.certain());
@@ -111,9 +111,10 @@ TEST_F(NodeStoreTest, AnEntryIsAppliedToWhatIsBackedUpHere) {
   EXPECT_EQ(done.lines, 2U) << "96 B of body";
   EXPECT_EQ(version(), 1U);
   EXPECT_EQ(value(), 77U);
-  ASSERT_EQ(store.logged().size(), 1U);
-  EXPECT_EQ(store.logged()[0].write.record, kBackedUp);
-  EXPECT_EQ(store.logged()[0].backup, 1U);
+  ASSERT_EQ(store.logged().size(), 3U);
+  EXPECT_EQ(store.logged()[0].write.record, kOwn);
+  EXPECT_EQ(store.logged()[1].write.record, kBackedUp);
+  EXPECT_EQ(store.logged()[1].backup, 1U);
 }
 
 TEST_F(NodeStoreTest, WhatTellsAPrimaryIsPassedOver) {

@@ -14,10 +14,10 @@ namespace {
 enum Table : std::uint32_t { kCustomer, kAccount, kHolding, kLastTrade };
 constexpr std::array<std::string_view, 1> kNames = {"customer_position"};
 
-// Clause 2.6.1: 685 securities for 1,000 customers; accounts of a customer by its tier; a trading account
-// holds about ten securities. The figures are cut to what one transaction's records hold.
+// Clause 2.6.1: 685 securities for 1,000 customers; accounts of a customer by its tier, five on average; an
+// account holds ten securities on average. EGen's most are 18; how it spreads them is taken as uniform here.
 constexpr std::uint32_t kAccountsMax = 10;
-constexpr std::uint32_t kHoldingsMax = 10;  // of an account
+constexpr std::uint32_t kHoldingsMin = 2, kHoldingsMax = 18;  // of an account
 constexpr std::uint32_t kSecuritiesPerThousand = 685;
 
 struct Customer {
@@ -130,8 +130,9 @@ bool Tpce::initial_value(RecordId record, std::span<std::byte> value) const {
       return put(Customer{record.key(), tier, kLow[tier] + spread_b % (kHigh[tier] - kLow[tier] + 1)});
     }
     case kAccount:
-      return put(Account{static_cast<std::int64_t>(drawn % 10'000'000),
-                         static_cast<std::uint32_t>(1 + (drawn >> 32) % kHoldingsMax), 0});
+      return put(Account{
+          static_cast<std::int64_t>(drawn % 10'000'000),
+          static_cast<std::uint32_t>(kHoldingsMin + (drawn >> 32) % (kHoldingsMax - kHoldingsMin + 1)), 0});
     case kHolding:
       return put(Holding{static_cast<std::uint32_t>((drawn >> 16) % (securities_per_node_ * nodes_)),
                          static_cast<std::uint32_t>(1 + drawn % 800)});

@@ -10,6 +10,7 @@
 #include "protocols/workloads/popularity_for_test.hpp"
 #include "protocols/workloads/smallbank.hpp"
 #include "protocols/workloads/tatp.hpp"
+#include "protocols/workloads/tpce.hpp"
 #include "protocols/workloads/workload_run_for_test.hpp"
 #include "protocols/workloads/ycsb.hpp"
 
@@ -205,6 +206,29 @@ TEST_F(YcsbTransactions, TheLatestAreTheOwnInsertsThenWhatWasLoaded) {
   }
   EXPECT_EQ(own, inserted);
   EXPECT_TRUE(loaded.contains(0)) << "the last of them";
+}
+
+/// A customer has five accounts on average, an account ten holdings; each security's price is read once.
+TEST(TpceTransactions, ReadACustomersAccountsHoldingsAndPrices) {
+  enum : std::uint32_t { kCustomer, kAccount, kHolding, kLastTrade };
+  const std::unique_ptr<Workload> workload = make_tpce({{"customers_per_node", 5000}}, 1, 1);
+  WorkloadRun run(*workload);
+  pcg32 random(1);
+  constexpr std::size_t kTransactions = 2000;
+  std::array<double, 4> reads{};
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < kTransactions; ++i) {
+    ASSERT_EQ(run.run(*workload, workload->draw(random, {0, 0})), Outcome::kCommitted);
+    const auto all = run.history()[i].reads;
+    for (const Access& read : all) ++reads[read.record.table()];
+    most = std::max(most, all.size());
+  }
+  EXPECT_LE(most, workload->records_max());
+  EXPECT_EQ(reads[kCustomer], kTransactions);
+  EXPECT_NEAR(reads[kAccount] / reads[kCustomer], 5, 0.2);
+  EXPECT_NEAR(reads[kHolding] / reads[kAccount], 10, 0.25);
+  // Of 3,425 securities some are held in two accounts.
+  EXPECT_NEAR(reads[kLastTrade] / reads[kHolding], 0.99, 0.01);
 }
 
 TEST(ObjectStoreTransactions, ReadAndUpdateAsManyObjectsAsAskedFor) {

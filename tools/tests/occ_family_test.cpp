@@ -86,7 +86,8 @@ const std::vector<Load>& loads() {
       {"tatp", {R"(workload={"name":"tatp","subscribers_per_node":10})"}},
       {"ycsb_a", {R"(workload={"name":"ycsb","mix":"A","records_per_node":20,"value_b":100})"}},
       {"tpce",
-       {R"(workload={"name":"tpce_customer_position","customers_per_node":20})", "protocol.log.ring_kib=64"},
+       {R"(workload={"name":"tpce_customer_position","customers_per_node":20})", "protocol.log.ring_kib=64",
+        "run.measure_us=600"},
        true},
       {"ycsb_b", {R"(workload={"name":"ycsb","mix":"B","records_per_node":20,"value_b":100})"}},
       {"ycsb_c", {R"(workload={"name":"ycsb","mix":"C","records_per_node":20,"value_b":100})"}, true},
@@ -175,6 +176,18 @@ TEST_P(FamilyFaults, VersionsNotBumpedAreCaught) {
 
 TEST_P(FamilyFaults, LogsLeftOutAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::skip_log, "backup_logs"));
+}
+
+/// Of records that the log's node does not back up: no backup's copy shows it.
+TEST_P(FamilyFaults, WrongValuesInLogsAreCaught) {
+  EXPECT_TRUE(caught(&Sabotage::garble_log, "backup_logs"));
+}
+
+/// A log is applied, or passed, while another has not got its entry yet: one log after another leaves time.
+TEST_P(FamilyFaults, LogsAppliedBeforeTheCommitIsCertainAreCaught) {
+  Overrides in_turn = loads()[0].overrides;
+  in_turn.push_back("protocol.phases.logging.outstanding=false");
+  EXPECT_TRUE(caught(&Sabotage::truncate_before_commit, "backup_logs", in_turn, 100));
 }
 
 TEST_P(FamilyFaults, CommitsBeforeTheyAreLoggedAreCaught) {
@@ -391,6 +404,17 @@ TEST(Tatp, TransactionsSucceedAsOftenAsItsRulesSay) {
   EXPECT_NEAR(share("get_new_destination"), 0.20, 0.015);
   EXPECT_NEAR(share("insert_call_forwarding"), 0.3125, 0.06);
   EXPECT_NEAR(share("delete_call_forwarding"), 0.3125, 0.06);
+}
+
+/// Five accounts of ten holdings, two thirds of whose prices are another node's: a READ each, and one to
+/// check.
+TEST(Tpce, ReadsAndChecksThePricesOfOtherNodes) {
+  const json result =
+      run(kContended,
+          {R"(workload={"name":"tpce_customer_position","customers_per_node":5000})", "protocol.name=drtmr",
+           "protocol.location_cache.start=full", "protocol.log.ring_kib=64", "run.measure_us=2000"});
+  const double reads = result.at("verbs").at("read").at("count").get<double>();
+  EXPECT_NEAR(reads / result.at("committed").get<double>(), 2 * 50 * 2.0 / 3, 4);
 }
 
 /// Of the latest that its worker has inserted: some of these are still on their way.
