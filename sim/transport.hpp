@@ -172,7 +172,7 @@ class Transport final : public EventHandler {
   void arrive_in_order(std::uint32_t index);
   static std::uint64_t sequence_key(const Flight& f);
   void try_again(std::uint32_t index);
-  void send_again(Flight& f);
+  void send_again(Flight& f, std::int64_t& last_answer_ps);
   models::Packets again_of(const Flight& f, models::Packets packets) const;
   void probe(std::uint32_t index, std::int64_t at_ps);
 

@@ -236,12 +236,13 @@ void Transport::resend_unheard(const Flight& timer) {
   ++gap.unheard_round;
   FlightList list = std::exchange(gap.unheard, {});
   gap.went_back = false;
+  std::int64_t last_answer_ps = 0;
   while (!list.empty()) {
     const std::uint32_t index = take(list);
     Flight& f = flight(index);
     f.path = origin->to_peer_;
     f.stage = Stage::kTouch;
-    send_again(f);
+    send_again(f, last_answer_ps);
     touch(index);
   }
 }

@@ -206,8 +206,9 @@ void Transport::try_again(std::uint32_t index) {
   SimQueuePair* target = find(flight(index).target);
   if (target != nullptr) target->holding_ = false;
   flight(index).stage = Stage::kTouch;
+  std::int64_t last_answer_ps = 0;
   for (;;) {
-    send_again(flight(index));
+    send_again(flight(index), last_answer_ps);
     touch(index);
     if (target == nullptr || target->holding_ || !target->has_held()) return;
     index = take(target->rare().held);
@@ -217,7 +218,8 @@ void Transport::try_again(std::uint32_t index) {
 /// The second and every further time takes engines and links as long as the first (or again_of() it); how
 /// long that is for the request itself is in the time before it (go_back_ps). What a WRITE takes behind the
 /// receive engine it has taken already, the lost part with it. A READ's data are fetched from now on.
-void Transport::send_again(Flight& f) {
+/// `last_answer_ps`: of those sent again before it; answers leave in order.
+void Transport::send_again(Flight& f, std::int64_t& last_answer_ps) {
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) return;
   const std::uint32_t payload_b = again_of(f, request_packets(f)).bytes;
@@ -230,10 +232,12 @@ void Transport::send_again(Flight& f) {
   const models::Moment in = nic.receive(target->context_, now(), payload_b);
   if (f.opcode == Opcode::kRdmaRead) {
     const models::Packets again = again_of(f, answer_packets(f));
-    f.done_ps = calendar_.now_ps() + nic.pcie().read_latency_ps() / 2 + nic.pcie().raw_ps(again.bytes);
+    const std::int64_t packet_ps = nic.pcie().raw_ps(std::min(again.bytes, again.mtu_b));
+    f.done_ps = std::max(f.done_ps, calendar_.now_ps() + nic.pcie().read_latency_ps() / 2 + packet_ps);
     if (f.executed) nic.pcie().dma_read(nic.serve_read(in, again.bytes), again.bytes, again);
   }
-  f.done_ps = origin->last_answer_ps_ = std::max(origin->last_answer_ps_, f.done_ps);
+  f.done_ps = last_answer_ps = std::max(last_answer_ps, f.done_ps);
+  origin->last_answer_ps_ = std::max(origin->last_answer_ps_, f.done_ps);
 }
 
 /// Nobody is there to answer: its origin looks again when a NAK to an earlier request would have come back.
