@@ -133,8 +133,10 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     if (longer - std::min(name.size(), candidate.size()) > close_enough) continue;
     const std::size_t distance = edit_distance(name, candidate);
     if (distance > close_enough || distance > best_distance) continue;
-    // Of two as near the longer: a letter is left out more often than another is put in its place.
-    if (distance == best_distance && candidate.size() <= best.size()) continue;
+    // Of two as near the one of another length: a letter is left out, or is one too many, more often than
+    // another is in its place.
+    if (distance == best_distance && (candidate.size() == name.size() || best.size() != name.size()))
+      continue;
     best = candidate;
     best_distance = distance;
   }

@@ -56,6 +56,7 @@ OutputDirectory::OutputDirectory(const fs::path& directory, const std::vector<st
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);
   if (fs::exists(status) && !fs::is_directory(status)) refuse("a file of that name is in the way");
+  if (directory.empty()) refuse("cannot create it (it has no name)");
   std::vector<fs::path> absent;
   for (fs::path path = fs::absolute(directory, error); !path.empty() && !fs::exists(path, error);
        path = path.parent_path())
