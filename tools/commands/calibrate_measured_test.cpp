@@ -112,11 +112,12 @@ std::vector<PrimitivePoint> some_points() {
   }
   points.push_back({"compare_swap", "rc"});
   points.push_back({"send", "ud", 64, 16});
-  // One thread does not fill the engines.
+  // One thread does not fill the engines, nor does what takes a DMA read each.
   for (const char* verb : {"read", "write"}) {
     PrimitivePoint full{verb, "rc", 8, 128, 16};
     full.threads = 8;
     full.signal_interval = 100;
+    full.is_inline = full.verb == "write";
     points.push_back(full);
   }
   return points;
