@@ -12,9 +12,9 @@
 
 namespace verbtwin::sim {
 
-/// Whether it has neither an inline payload nor none: only some NICs are given such a one by BlueFlame
-/// (NicProfile::blueflame_pointers). Nor an atomic, whose operands are in the WQE: mlx4_post_send counts
-/// nothing but inline payloads and READs as inline (rdma-core, providers/mlx4/qp.c).
+/// Whether its WQE names a payload that the NIC has to fetch, or is an atomic's: mlx4_post_send copies
+/// neither to the device, only inline payloads and READs (rdma-core, providers/mlx4/qp.c; blueflame_pointers
+/// of a profile).
 inline bool is_by_pointer(const SendWr& wr) {
   if (is_atomic(wr.opcode)) return true;
   return !returns_data(wr.opcode) && (wr.flags & kInline) == 0 && wr.sge.length > 0;
