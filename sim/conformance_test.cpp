@@ -168,6 +168,17 @@ TEST(SimulatedLatency, OfAnInlineWriteIsTheSumOfItsParts) {
             kBlueFlameNs + kSendNs + kRequestNs + kReceiveNs + kWriteNs + kAckNs + (160 + 4) + kCqeNs);
 }
 
+/// An ACK that would be back before the payload is visible, which is when it is worked out.
+TEST(SimulatedLatency, OfAWriteThatIsVisibleLateCountsNoNegativeTime) {
+  sim::ClusterParameters parameters = round_numbers();
+  parameters.nic.dma_write_ns = 9000;
+  Timed timed(parameters);
+  timed.near.fill(0, 8, 1);
+  timed.when_complete = [&] { EXPECT_TRUE(timed.far.holds(0, 8, 1)); };
+  const SendWr wr = write(1, timed.near.sge(0, 8), timed.far, 0, kSignaled | kInline);
+  EXPECT_GE(timed.complete_ps({wr}), 2 * parameters.nic.dma_write_ns * 1000) << "of the payload, of the CQE";
+}
+
 TEST(SimulatedLatency, DoesNotDependOnWhoCarriesTheMessages) {
   const auto latency_ps = [](bool message_per_communication, std::size_t bytes) {
     sim::ClusterParameters parameters = three_nodes();

@@ -220,6 +220,7 @@ class Transport final : public EventHandler {
 
   void respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
+  std::int64_t earliest_answer_ps(Path path) const;
   void acknowledge(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   void acknowledge_quietly(const Flight& f, SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);

@@ -398,11 +398,18 @@ std::uint32_t Transport::answer_bytes(const Flight& f) const {
   return models::message_bytes(data_b, models::kAethBytes, mtu_b_, packet_extra_b_) + last_b;
 }
 
+/// The ACK of a WRITE leaves before its payload is visible, which is when it is told of: not so long before
+/// that it would be at its origin by then. SimGrid takes nothing that has left already.
+std::int64_t Transport::earliest_answer_ps(Path path) const {
+  return calendar_.now_ps() - (message_clock_ == nullptr ? fabric_.latency_ps(path) : 0);
+}
+
 void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
   models::Nic& nic = target.port_.nic;
   const bool with_data = f.answer_has_data();
-  const models::Moment out = nic.send_answer(ready);
+  models::Moment out = nic.send_answer(ready);
+  if (out.at() < calendar_.now_ps()) out = out.not_before(earliest_answer_ps(target.to_peer_));
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {
     send_message(index, target.to_peer_, answer_bytes(f), out.at(), target.last_response_ps_);
