@@ -95,6 +95,11 @@ bool CsvTable::has_column(const std::string& column) const {
   return std::find(columns_.begin(), columns_.end(), column) != columns_.end();
 }
 
+bool CsvTable::is_numeric(const std::string& column) const {
+  const std::size_t i = index_of(column);
+  return std::ranges::all_of(rows_, [i](const CsvRow& row) { return number_of(row.cells[i]).has_value(); });
+}
+
 std::size_t CsvTable::index_of(const std::string& column) const {
   const auto found = std::find(columns_.begin(), columns_.end(), column);
   if (found == columns_.end()) {

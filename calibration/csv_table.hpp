@@ -39,6 +39,8 @@ class CsvTable {
   const std::vector<CsvRow>& rows() const { return rows_; }
 
   bool has_column(const std::string& column) const;
+  /// Whether all its cells are numbers.
+  bool is_numeric(const std::string& column) const;
   const std::string& cell(const CsvRow& row, const std::string& column) const;
   /// The number in a cell; of "1.5 / 2.5" its part 0 or 1.
   double number(const CsvRow& row, const std::string& column, std::size_t part = 0) const;

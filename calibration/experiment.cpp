@@ -26,8 +26,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kLeftOutFile = "left-out.json";
 
-/// By row ("x.csv:7") that has been met: which of its numbers nothing accounts for so far.
-using Unaccounted = std::map<std::string, std::set<std::size_t>>;
+/// What experiments and left-out.json account for.
+struct Accounts {
+  /// By row ("x.csv:7") that has been met: which numbers of the value's cell are not accounted for so far.
+  std::map<std::string, std::set<std::size_t>> rows;
+  /// By file: the columns that are.
+  std::map<std::string, std::set<std::string>> columns;
+};
 
 json map_of(json values) {
   return {{"type", "object"}, {"additionalProperties", std::move(values)}};
@@ -123,6 +128,15 @@ bool set_path(json& scenario, std::string_view path, json value) {
   return true;
 }
 
+/// Every key and every text in a document: its columns are among them.
+void add_words(const json& document, std::set<std::string>& words) {
+  for (const auto& [key, value] : document.items()) {
+    if (document.is_object()) words.insert(key);
+    if (value.is_string()) words.insert(value.get<std::string>());
+    if (value.is_structured()) add_words(value, words);
+  }
+}
+
 class Reader {
  public:
   Reader(Document document, const fs::path& published, const scenarios::Catalog& catalog)
@@ -138,7 +152,7 @@ class Reader {
     table_ = CsvTable::read(published / data);
   }
 
-  Experiment read(Unaccounted& unaccounted) {
+  Experiment read(Accounts& accounts) {
     Experiment e;
     e.name = root_.at("name");
     e.description = root_.at("description");
@@ -155,9 +169,12 @@ class Reader {
     for (const CsvRow& row : table_.rows()) {
       if (!matches(table_, row, root_.value("rows", json::object()))) continue;
       e.points.push_back(point(row, part));
-      account(row, part, unaccounted);
+      account(row, part, accounts);
     }
     if (e.points.empty()) refuse(document_, "/rows", "no row of " + e.data + " is meant");
+    json of_data = root_;
+    of_data.erase("scenario");  // whose fields columns are often called after
+    add_words(of_data, accounts.columns[e.data]);
     return e;
   }
 
@@ -175,8 +192,8 @@ class Reader {
     }
   }
 
-  void account(const CsvRow& row, std::size_t part, Unaccounted& unaccounted) const {
-    const auto [entry, met_first] = unaccounted.try_emplace(table_.place(row));
+  void account(const CsvRow& row, std::size_t part, Accounts& accounts) const {
+    const auto [entry, met_first] = accounts.rows.try_emplace(table_.place(row));
     if (met_first) {
       for (std::size_t i = 0; i < table_.parts(row, root_.at("value").at("column")); ++i) {
         entry->second.insert(i);
@@ -238,22 +255,36 @@ class Reader {
 };
 
 /// Rows by what they are left out for: [{"data": "x.csv", "rows": WHERE, "reason": "..."}]; with "part", one
-/// number of rows whose others are run.
-std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published,
-                                   Unaccounted& unaccounted) {
+/// number of rows whose others are run; with "column" and no rows, a column.
+std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& published, Accounts& accounts) {
   using namespace scenarios::json_schema;
-  const json schema =
-      list_of(object({{"data", text()}, {"rows", where_schema()}, {"part", whole(0)}, {"reason", text()}},
-                     {"data", "rows", "reason"}));
+  const json schema = list_of(object({{"data", text()},
+                                      {"rows", where_schema()},
+                                      {"part", whole(0)},
+                                      {"column", text()},
+                                      {"reason", text()}},
+                                     {"data", "reason"}));
+  const Document document = Document::read(file);
+  const json entries = scenarios::require(document, schema);
   std::vector<LeftOut> all;
-  for (const json& entry : scenarios::require(Document::read(file), schema)) {
+  for (const auto& [number, entry] : entries.items()) {
+    if (entry.contains("rows") == entry.contains("column")) {
+      refuse(document, "/" + number, "allowed: \"rows\", or \"column\"");
+    }
     const std::string data = entry.at("data");
     const CsvTable table = CsvTable::read(published / fs::path(data).filename());
+    if (entry.contains("column")) {
+      const std::string column = entry.at("column");
+      table.is_numeric(column);  // there is one
+      accounts.columns[data].insert(column);
+      all.push_back({data, "column " + column, entry.at("reason")});
+      continue;
+    }
     for (const CsvRow& row : table.rows()) {
       if (!matches(table, row, entry.at("rows"))) continue;
       if (!entry.contains("part")) {
-        unaccounted[table.place(row)].clear();
-      } else if (const auto met = unaccounted.find(table.place(row)); met != unaccounted.end()) {
+        accounts.rows[table.place(row)].clear();
+      } else if (const auto met = accounts.rows.find(table.place(row)); met != accounts.rows.end()) {
         met->second.erase(entry.at("part").get<std::size_t>());
       }
       std::string what;
@@ -265,16 +296,28 @@ std::vector<LeftOut> read_left_out(const fs::path& file, const fs::path& publish
   return all;
 }
 
-void require_every_number(const fs::path& published, const Unaccounted& unaccounted) {
+/// A measured quantity beside the one that is fitted has a column of its own.
+void require_every_column(const CsvTable& table, const std::set<std::string>& accounted) {
+  for (const std::string& column : table.columns()) {
+    if (accounted.contains(column) || !table.is_numeric(column)) continue;
+    throw UserError("", fmt::format("{}: no experiment uses column {} and {} does not name it", table.name(),
+                                    scenarios::in_quotes(column), kLeftOutFile));
+  }
+}
+
+void require_every_number(const fs::path& published, const Accounts& accounts) {
   for (const fs::path& file : scenarios::files_in(published, ".csv")) {
     const CsvTable table = CsvTable::read(file);
     for (const CsvRow& row : table.rows()) {
-      const auto met = unaccounted.find(table.place(row));
-      if (met != unaccounted.end() && met->second.empty()) continue;
+      const auto met = accounts.rows.find(table.place(row));
+      if (met != accounts.rows.end() && met->second.empty()) continue;
       const std::string what =
-          met == unaccounted.end() ? "this row" : fmt::format("part {} of this row", *met->second.begin());
+          met == accounts.rows.end() ? "this row" : fmt::format("part {} of this row", *met->second.begin());
       throw UserError("", fmt::format("{}: no experiment runs {} and {} does not name it", table.place(row),
                                       what, kLeftOutFile));
+    }
+    if (const auto columns = accounts.columns.find(table.name()); columns != accounts.columns.end()) {
+      require_every_column(table, columns->second);
     }
   }
 }
@@ -284,19 +327,19 @@ void require_every_number(const fs::path& published, const Unaccounted& unaccoun
 ExperimentSet load_experiments(const fs::path& experiments, const fs::path& published,
                                const scenarios::Catalog& catalog) {
   ExperimentSet set;
-  Unaccounted unaccounted;
+  Accounts accounts;
   for (const fs::path& file : scenarios::files_in(experiments, ".json")) {
     if (file.filename() == kLeftOutFile) continue;
     Reader reader(Document::read(file), published, catalog);
-    Experiment read = reader.read(unaccounted);
+    Experiment read = reader.read(accounts);
     if (std::ranges::find(set.experiments, read.name, &Experiment::name) != set.experiments.end()) {
       throw UserError("", fmt::format("{}: {} is another file's name; allowed: one of its own",
                                       reader.place("/name"), scenarios::in_quotes(read.name)));
     }
     set.experiments.push_back(std::move(read));
   }
-  set.left_out = read_left_out(experiments / kLeftOutFile, published, unaccounted);
-  require_every_number(published, unaccounted);
+  set.left_out = read_left_out(experiments / kLeftOutFile, published, accounts);
+  require_every_number(published, accounts);
   return set;
 }
 

@@ -55,7 +55,7 @@ struct Experiment {
   std::vector<Point> points;
 };
 
-/// A row that no experiment runs, and why.
+/// A row, or a measured column, that no experiment runs, and why.
 struct LeftOut {
   std::string place;
   std::string what;
@@ -67,8 +67,9 @@ struct ExperimentSet {
   std::vector<LeftOut> left_out;
 };
 
-/// Reads every experiment of `experiments` over the data in `published`; each row must belong to an
-/// experiment or to left-out.json. `catalog` must know the NICs and hosts that the experiments name.
+/// Reads every experiment of `experiments` over the data in `published`; each row, and each
+/// column of numbers, must belong to an experiment or to left-out.json. `catalog` must know the NICs and
+/// hosts that the experiments name.
 ExperimentSet load_experiments(const std::filesystem::path& experiments,
                                const std::filesystem::path& published, const scenarios::Catalog& catalog);
 

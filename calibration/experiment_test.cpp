@@ -135,6 +135,23 @@ TEST_F(Experiments, EveryRowIsRunOrNamed) {
   EXPECT_EQ(set.left_out[0].reason, "a test");
 }
 
+TEST_F(Experiments, EveryMeasuredColumnIsRunOrNamed) {
+  write("published/train/raw.csv",
+        "# source: a paper\nverb,payload_b,mops,latency_us,note\nread,8,10,2.5,3 or so\nwrite,8,20,1.5,4\n");
+  EXPECT_THAT(refusal(), HasSubstr("raw.csv: no experiment uses column \"latency_us\""));
+  const auto leave_out = [](const char* column) {
+    return json::array({{{"data", "raw.csv"}, {"column", column}, {"reason", "a test"}}}).dump();
+  };
+  write("experiments/left-out.json", leave_out("latency"));
+  EXPECT_THAT(refusal(), HasSubstr("no column \"latency\""));
+  write("experiments/left-out.json", leave_out("latency_us"));
+  const ExperimentSet set = load();
+  ASSERT_THAT(set.left_out, SizeIs(1));
+  EXPECT_EQ(set.left_out[0].what, "column latency_us");
+  write("experiments/left-out.json", R"([{"data": "raw.csv", "reason": "neither"}])");
+  EXPECT_THAT(refusal(), HasSubstr("left-out.json:1:"));
+}
+
 TEST_F(Experiments, APublishedRateIsAboveZero) {
   write("published/train/raw.csv", "# source: a paper\nverb,payload_b,mops\nread,8,10\nwrite,8,-1\n");
   EXPECT_THAT(refusal(), HasSubstr("raw.csv:4: column \"mops\": -1; allowed: more than 0"));

@@ -71,11 +71,11 @@ class Nic {
   Moment serve_read(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return send_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
+    return serve_first(ready, service_ps, bytes);
   }
   /// The same of a WRITE or SEND, whether it asks for an ACK or not.
   Moment serve_request(Moment ready, std::uint32_t bytes) {
-    return send_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
+    return serve_first(ready, serve_request_ps_, bytes);
   }
   /// What a packet takes in one NIC and in another of this kind on its way between them, engines left out.
   std::int64_t pipelines_ps() const { return send_pipeline_ps_ + recv_pipeline_ps_; }
@@ -168,6 +168,12 @@ class Nic {
   const Server& recv_engine() const { return recv_engine_; }
 
  private:
+  /// What is served does not wait for requests that have yet to leave; they wait for it.
+  Moment serve_first(Moment ready, std::int64_t service_ps, std::uint32_t bytes) {
+    send_engine_.owe(service_ps);
+    return served_.serve(ready, service_ps, Packets{bytes, mtu_b_});
+  }
+
   struct Miss {
     std::int64_t occupancy_ps = 0, latency_ps = 0;
   };
@@ -221,6 +227,7 @@ class Nic {
   LruCache contexts_, receive_queues_;
   TranslationCache translations_;
   Server context_fetches_, send_engine_, recv_engine_;
+  Server served_;  // the part of send_engine_'s work that passes before the rest
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
   bool blueflame_points_;

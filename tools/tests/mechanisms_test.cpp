@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibration/profile_file.hpp"
@@ -92,11 +91,10 @@ TEST(Mechanism, MoreReadsOutstandingAreSlowerBecauseOfTheWqeCache) {
   };
   NicProfile cx3 = nic("connectx-3");
   EXPECT_LT(gained(cx3, 3), 0.7);
-  EXPECT_GT(gained(cx3, 1), 1.2 * gained(cx3, 3))
+  EXPECT_GT(gained(cx3, 1), 0.97)
       << "most wait for places in the windows of their queue pairs, and take none here";
-  // What is served stands behind what waits to leave: long queues of both cost some of the rate.
   cx3.wqe_cache_entries = kNever;
-  EXPECT_GT(gained(cx3, 3), 0.8);
+  EXPECT_GT(gained(cx3, 3), 0.9);
 }
 
 /// A SEND's ACK too finds that the WQE is gone, however long its payload waits on its way to memory.
@@ -274,7 +272,6 @@ TEST(Mechanism, NoSlotCarriesMoreThanItsCapacity) {
 }
 
 /// Each direction of a cable is its own: who is also sent to sends as much, ACKs and completions among it.
-/// Over RC what is served stands behind what waits to leave: who waits for all of a window loses some.
 TEST(Mechanism, BothWaysAtOnceAreAsFastAsOneWay) {
   for (const char* transport : {"rc", "uc"}) {
     const auto sends = [&](const char* pattern) {
@@ -284,8 +281,7 @@ TEST(Mechanism, BothWaysAtOnceAreAsFastAsOneWay) {
                    "workload.verb=send", "workload.payload_b=2048", "workload.mode=synchronous",
                    "workload.signal_interval=4", "run.warmup_us=100", "run.measure_us=200"});
     };
-    const double kept = std::string_view(transport) == "uc" ? 0.93 : 0.55;
-    EXPECT_GT(sends("symmetric"), kept * sends("one_to_many")) << transport;
+    EXPECT_GT(sends("symmetric"), 0.93 * sends("one_to_many")) << transport;
   }
 }
 

@@ -183,10 +183,13 @@ TEST_P(FamilyFaults, WrongValuesInLogsAreCaught) {
   EXPECT_TRUE(caught(&Sabotage::garble_log, "backup_logs"));
 }
 
-/// A log is applied, or passed, while another has not got its entry yet: one log after another leaves time.
+/// A log is applied, or passed, while another has not got its entry yet: one log after another leaves time,
+/// and long entries have logs reclaimed often.
 TEST_P(FamilyFaults, LogsAppliedBeforeTheCommitIsCertainAreCaught) {
-  Overrides in_turn = loads()[0].overrides;
-  in_turn.push_back("protocol.phases.logging.outstanding=false");
+  const Overrides in_turn = {
+      R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":400})",
+      "cluster.threads=6", "cluster.coroutines=8", "run.measure_us=500",
+      "protocol.phases.logging.outstanding=false"};
   EXPECT_TRUE(caught(&Sabotage::truncate_before_commit, "backup_logs", in_turn, 100));
 }
 
