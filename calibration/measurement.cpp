@@ -243,17 +243,17 @@ MachineGroup add_machines(Machines& machines, const Measurement& m, const std::s
       {"mtu_b", fixed(m.mtu_b, "B", source)},
       {"wire_header_b", fixed(m.ethernet ? 56 : 0, "B", m.ethernet ? "RoCEv2" : "InfiniBand")}};
   // Of every generation that is known, between a twentieth and twenty times; latencies differ by less.
-  wanted["factors"] = {
-      factor("engines",
-             {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns", "serve_request_ns",
-              "send_fetch_ns", "recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns",
-              "queue_pair_gap_ns", "atomic_engine_ns"},
-             0.05, 20),
-      factor("streams",
-             {"send_response_block_ns", "send_fetch_block_ns", "recv_tlp_ns", "recv_scatter_block_ns"}, 0.05,
-             20),
-      factor("pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, 0.1, 10),
-      factor("PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, 0.2, 5)};
+  wanted["factors"] = {factor("engines",
+                              {"send_doorbell_ns", "send_wqe_ns", "send_wqe_block_ns", "send_response_ns",
+                               "serve_request_ns", "send_fetch_ns", "recv_packet_ns", "recv_ack_ns",
+                               "recv_wqe_ns", "recv_imm_ns", "queue_pair_gap_ns", "atomic_engine_ns"},
+                              0.05, 20),
+                       factor("streams",
+                              {"send_response_block_ns", "send_fetch_block_ns", "recv_block_ns",
+                               "recv_tlp_ns", "recv_scatter_block_ns"},
+                              0.05, 20),
+                       factor("pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, 0.1, 10),
+                       factor("PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, 0.2, 5)};
   machines.add(wanted, m.file);
   json cores = machine("host", host, base_host, m);
   cores["factors"] = json::array({factor("core time", {"ns"}, 0.1, 10)});  // {json}: a copy for Clang

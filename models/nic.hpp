@@ -42,9 +42,25 @@ class Nic {
     if (takes_blueflame(requests, blocks, points)) return pcie_.store(posted, blocks * kWqeBlockBytes);
     return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
+  /// The number (it wraps) of a request that the NIC is told of.
+  std::uint32_t number_told() { return ++requests_told_; }
   /// The number (it wraps) of the WQE of a request that leaves. One that waits, for the READ window or the
-  /// port, has none yet: its queue pair is not scheduled, and it takes no place from those under way.
+  /// port, has none yet: it takes no place from those under way. They are kept until a number of later ones
+  /// have left: a WQE is used once more, when the answer comes, so that first in, first out is also least
+  /// recently used.
   std::uint32_t number_wqe() { return ++wqes_started_; }
+
+  /// The turn has come of the request with number `told`, which has not waited for the READ window: what is
+  /// prefetched of send queues pushes one another out when it is more than the NIC keeps, and is fetched
+  /// again then. That takes the engine's time.
+  void fetch_again_if_gone(std::uint32_t told, std::uint32_t blocks) {
+    if (requests_told_ - told < wqe_cache_entries_) return;
+    const std::uint32_t wqe_b = blocks * kWqeBlockBytes;
+    if (contexts_.size() * (wqe_prefetch_b_ / wqe_b) < wqe_cache_entries_) return;
+    send_engine_.owe(wqe_miss_send_ps_);
+    send_misses_.wqes_ps += wqe_miss_send_ps_;
+    pcie_.prefetch(wqe_b, 1);
+  }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
   /// wire. `last_ready_ps` is the queue pair's own: its requests leave in order, none before one whose
@@ -93,7 +109,7 @@ class Nic {
   /// wait for the engine, or for the way to host memory: lossless links hold it back then.
   std::int64_t held_out_ps(Moment arrived, std::uint32_t wire_b) const {
     const std::int64_t room = kCreditBlocks / ((wire_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
-    return std::max({std::int64_t{0}, receive_wait_ps(arrived) - room * recv_packet_ps_,
+    return std::max({std::int64_t{0}, receive_wait_ps(arrived) - room * payload_ps(std::min(wire_b, mtu_b_)),
                      pcie_.up().wait_ps(arrived) - pcie_.raw_ps(kCreditBlocks * kCreditBlockBytes)});
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
@@ -114,24 +130,25 @@ class Nic {
   }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t bytes, std::uint32_t wqe) {
-    return pass_receive_engine(context, arrived, bytes,
-                               payload_ps(bytes) + fetch_again_ps(wqe, wqe_miss_response_ps_));
+    std::int64_t service_ps = payload_ps(bytes);
+    if (wqes_started_ - wqe >= wqe_cache_entries_) {
+      service_ps += wqe_miss_response_ps_;
+      recv_misses_.wqes_ps += wqe_miss_response_ps_;
+    }
+    return pass_receive_engine(context, arrived, bytes, service_ps);
   }
-  Moment receive_ack(std::uint32_t context, Moment arrived, std::uint32_t wqe) {
-    return pass_receive_engine(context, arrived, 0, recv_ack_ps_ + fetch_again_ps(wqe, wqe_miss_ack_ps_));
+  Moment receive_ack(std::uint32_t context, Moment arrived) {
+    return pass_receive_engine(context, arrived, 0, recv_ack_ps_);
   }
 
   /// Whether a WRITE or SEND that is to complete unsignalled asks for an ACK: its place in the send queue
   /// decides.
   bool asks_for_ack(std::uint32_t position) const { return (position + 1) % ack_request_interval_ == 0; }
   /// The ACK of a request whose requester waits for none: it takes its time of the engine, no more.
-  void receive_ack_quietly(std::uint32_t context, std::uint32_t wqe) {
+  void receive_ack_quietly(std::uint32_t context) {
     const Miss miss = touch(context, recv_misses_);
-    recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps + fetch_again_ps(wqe, wqe_miss_ack_ps_));
+    recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps);
   }
-
-  /// One that asked for none: a later ACK tells of it, and then its WQE is needed as well.
-  void retire_quietly(std::uint32_t wqe) { recv_engine_.owe(fetch_again_ps(wqe, wqe_miss_ack_ps_)); }
 
   /// A request that has passed the receive engine names host memory at `offset`: when its address is known.
   Moment translate(Moment ready, std::uint64_t offset) {
@@ -187,14 +204,6 @@ class Nic {
     return {occupancy_ps, qp_miss_ps_ - occupancy_ps};
   }
 
-  /// The NIC keeps a request's WQE until a number of later ones have been started: it is used once more, when
-  /// the answer comes, so that first in, first out is also least recently used.
-  std::int64_t fetch_again_ps(std::uint32_t wqe, std::int64_t miss_ps) {
-    if (wqes_started_ - wqe < wqe_cache_entries_) return 0;
-    recv_misses_.wqes_ps += miss_ps;
-    return miss_ps;
-  }
-
   /// RECV WQEs are fetched by the cache line, which serves the next ones of the queue as well, unless others
   /// have been used since: then the queue's state is fetched too.
   std::int64_t take_recv_ps(std::uint32_t context) {
@@ -209,7 +218,8 @@ class Nic {
   }
 
   std::int64_t payload_ps(std::uint32_t bytes) const {
-    return packets_of(bytes, mtu_b_) * recv_packet_ps_ + more_tlps(bytes) * recv_tlp_ps_;
+    return packets_of(bytes, mtu_b_) * recv_packet_ps_ + bytes * recv_block_ps_ / kWqeBlockBytes +
+           more_tlps(bytes) * recv_tlp_ps_;
   }
   std::uint32_t more_tlps(std::uint32_t bytes) const {
     return bytes <= tlp_payload_b_ ? 0 : (bytes - 1) / tlp_payload_b_;
@@ -237,10 +247,10 @@ class Nic {
   std::int64_t recv_packet_ps_, recv_ack_ps_, recv_wqe_ps_, recv_imm_ps_, recv_queue_miss_ps_,
       recv_pipeline_ps_;
   std::uint32_t mtu_b_, tlp_payload_b_;
-  std::int64_t recv_tlp_ps_, recv_scatter_block_ps_;
+  std::int64_t recv_block_ps_, recv_tlp_ps_, recv_scatter_block_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
-  std::uint32_t wqe_cache_entries_, wqes_started_ = 0;
-  std::int64_t wqe_miss_response_ps_, wqe_miss_ack_ps_;
+  std::uint32_t wqe_prefetch_b_, wqe_cache_entries_, requests_told_ = 0, wqes_started_ = 0;
+  std::int64_t wqe_miss_send_ps_, wqe_miss_response_ps_;
   std::uint32_t ack_request_interval_;
   std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;
 };

@@ -220,7 +220,7 @@ TEST(Nic, ReceivingUsesContextsToo) {
   profile.qp_cache_entries = 1;
   Sender sender(profile);
   EXPECT_EQ(ns(sender.nic.receive(1, kStart, 0)), 7 + 160);
-  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart, 0)), 7 + 4 + 160 + 300);
+  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart)), 7 + 4 + 160 + 300);
   EXPECT_EQ(ns(sender.nic.receive(0, kStart, 0)), 7 + 15 + 7 + 160);
 }
 
@@ -235,7 +235,7 @@ TEST(Nic, EnoughEntriesNeverMiss) {
 TEST(Nic, EveryPacketOccupiesTheReceiveEngine) {
   constexpr std::uint32_t kThreePackets = 3 * 4096;
   EXPECT_EQ(ns(Sender(round_nic()).nic.receive(0, kStart, kThreePackets)), 3 * 7 + 160);
-  EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart, 0)), 4 + 160);
+  EXPECT_EQ(ns(Sender(round_nic()).nic.receive_ack(0, kStart)), 4 + 160);
   Sender receiver(round_nic());
   receiver.nic.receive(0, kStart, kThreePackets);
   EXPECT_EQ(ns(receiver.nic.receive(1, kStart, 0)), 4 * 7 + 160);
@@ -270,6 +270,17 @@ TEST(Nic, EachFurtherTlpOfAPayloadCostsReceiveEngineTime) {
   EXPECT_EQ(busy_ns(513), 7 + 80);
 }
 
+TEST(Nic, PayloadsThatArriveCostReceiveEngineTimeByTheByte) {
+  NicProfile profile = round_nic();
+  profile.recv_block_ns = 4;
+  const auto busy_ns = [](Sender receiver) { return receiver.nic.recv_engine().busy_ps() / kNs; };
+  Sender asked(profile), answered(profile);
+  asked.nic.receive(0, kStart, 96);
+  EXPECT_EQ(busy_ns(asked), 7 + 6);
+  answered.nic.receive_response(0, kStart, 3 * 4096, 0);
+  EXPECT_EQ(busy_ns(answered), 3 * (7 + 64 * 4));
+}
+
 TEST(Nic, PayloadsThatARecvScattersCostReceiveEngineTimeByTheByte) {
   NicProfile profile = round_nic();
   const auto busy_ns = [&profile](std::uint32_t bytes, bool takes_recv) {
@@ -285,6 +296,9 @@ TEST(Nic, PayloadsThatARecvScattersCostReceiveEngineTimeByTheByte) {
   profile.recv_scatter_block_ns = 10;
   EXPECT_EQ(busy_ns(192, true), send_ns + 30);
   EXPECT_EQ(busy_ns(96, true), send_ns + 15);
+  profile.recv_block_ns = 1;
+  EXPECT_EQ(busy_ns(192, true), send_ns + 30 + 3) << "beside what takes any payload";
+  profile.recv_block_ns = 0;
   EXPECT_EQ(busy_ns(192, false), write_ns) << "a WRITE says itself where its payload goes";
 }
 
@@ -309,7 +323,6 @@ TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
   NicProfile profile = round_nic();
   profile.wqe_cache_entries = 16;
   profile.wqe_miss_response_ns = 130;
-  profile.wqe_miss_ack_ns = 30;
   Sender sender(profile);
   for (std::uint32_t i = 1; i <= 17; ++i) EXPECT_EQ(sender.nic.number_wqe(), i);
   const auto response_ns = [&sender](std::uint32_t wqe) {
@@ -320,11 +333,33 @@ TEST(Nic, AnAnswerToARequestThatLeftTheCacheCostsAFetch) {
   EXPECT_EQ(response_ns(17), 7);
   EXPECT_EQ(response_ns(2), 7) << "the sixteenth from the end";
   EXPECT_EQ(response_ns(1), 7 + 130);
-  const std::int64_t before_ps = sender.nic.recv_engine().busy_ps();
-  sender.nic.receive_ack(0, kStart, 1);
-  EXPECT_EQ((sender.nic.recv_engine().busy_ps() - before_ps) / kNs, 4 + 30);
-  sender.nic.receive_ack_quietly(0, 17);
-  EXPECT_EQ((sender.nic.recv_engine().busy_ps() - before_ps) / kNs, 4 + 30 + 4);
+}
+
+/// Of 2 KiB, 32 WQEs of one block, of each of two send queues, the NIC keeps 50 WQEs.
+TEST(Nic, ARequestThatWaitsForItsTurnLosesWhatWasPrefetched) {
+  NicProfile profile = round_nic();
+  profile.wqe_prefetch_b = 2048;
+  profile.wqe_cache_entries = 50;
+  profile.wqe_miss_send_ns = 30;
+  Sender sender(profile, 2), prefetches_less(profile, 1);
+  profile.wqe_prefetch_b = 0;
+  Sender prefetches_nothing(profile, 2);
+  const auto cost_ns = [](Sender& of, std::uint32_t told, std::uint32_t blocks) {
+    const std::int64_t before_ps = of.nic.send_engine().busy_ps();
+    of.nic.fetch_again_if_gone(told, blocks);
+    return (of.nic.send_engine().busy_ps() - before_ps) / kNs;
+  };
+  for (std::uint32_t i = 1; i <= 51; ++i) EXPECT_EQ(sender.nic.number_told(), i);
+  EXPECT_EQ(cost_ns(sender, 51, 1), 0);
+  EXPECT_EQ(cost_ns(sender, 2, 1), 0) << "the fiftieth from the end";
+  EXPECT_EQ(sender.nic.pcie().down().busy_ps(), 0);
+  EXPECT_EQ(cost_ns(sender, 1, 1), 30);
+  EXPECT_EQ(sender.nic.pcie().down().busy_ps(), (64 + 20) * kNs);
+  EXPECT_EQ(cost_ns(sender, 1, 2), 0) << "16 WQEs of two blocks of each";
+  for (Sender* other : {&prefetches_less, &prefetches_nothing}) {
+    for (int i = 0; i < 51; ++i) other->nic.number_told();
+    EXPECT_EQ(cost_ns(*other, 1, 1), 0);
+  }
 }
 
 TEST(Nic, ATranslationMissDelaysItsRequestAndOccupiesTheEngine) {
@@ -344,16 +379,10 @@ TEST(Nic, ATranslationMissDelaysItsRequestAndOccupiesTheEngine) {
 TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
-  profile.wqe_cache_entries = 1;
-  profile.wqe_miss_ack_ns = 30;
   Sender loud(profile), quiet(profile);  // hold context 1, the last one made
-  for (Sender* sender : {&loud, &quiet}) {
-    sender->nic.number_wqe();
-    sender->nic.number_wqe();
-  }
-  loud.nic.receive_ack(0, kStart, 1);
-  quiet.nic.receive_ack_quietly(0, 1);
-  EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11 + 30) * kNs) << "its context and its WQE are gone";
+  loud.nic.receive_ack(0, kStart);
+  quiet.nic.receive_ack_quietly(0);
+  EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11) * kNs) << "its context is gone";
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), loud.nic.recv_engine().busy_ps());
   EXPECT_EQ(quiet.nic.contexts().misses(), 1U);
 }
@@ -389,20 +418,6 @@ TEST(Nic, ALineOfRecvsThatIsNotHeldIsFetchedForOne) {
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), ((64 + 20) + (64 + 20) / 4) * kNs);
 }
 
-/// A later ACK tells of it.
-TEST(Nic, WhatAsksForNoAckNeedsItsWqeOnceMore) {
-  NicProfile profile = round_nic();
-  profile.wqe_cache_entries = 1;
-  profile.wqe_miss_ack_ns = 30;
-  Sender sender(profile);
-  sender.nic.number_wqe();
-  sender.nic.number_wqe();
-  sender.nic.retire_quietly(2);
-  EXPECT_EQ(sender.nic.recv_engine().busy_ps(), 0);
-  sender.nic.retire_quietly(1);
-  EXPECT_EQ(sender.nic.recv_engine().busy_ps(), 30 * kNs);
-}
-
 /// 128 KiB of a port, in blocks of 64 B.
 TEST(Nic, WhatAFullPortHasNoRoomForIsHeldOut) {
   Sender receiver(round_nic());
@@ -410,6 +425,12 @@ TEST(Nic, WhatAFullPortHasNoRoomForIsHeldOut) {
   for (int i = 0; i < 2000; ++i) receiver.nic.receive(0, kStart, 0);
   EXPECT_EQ(receiver.nic.held_out_ps(kStart, 64), 0) << "2,048 of one block, 7 ns each";
   EXPECT_EQ(receiver.nic.held_out_ps(kStart, 65), (2000 - 1024) * 7 * kNs) << "of two blocks";
+  NicProfile profile = round_nic();
+  profile.recv_block_ns = 4;
+  Sender streaming(profile);
+  for (int i = 0; i < 100; ++i) streaming.nic.receive(0, kStart, 4096);
+  EXPECT_EQ(streaming.nic.held_out_ps(kStart, 4096), (100 - 32) * (7 + 64 * 4) * kNs) << "of 64 blocks";
+  EXPECT_EQ(streaming.nic.held_out_ps(kStart, 4126), (100 - 31) * (7 + 64 * 4) * kNs) << "and a header's";
   Nic behind(round_nic());
   behind.pcie().dma_write_quietly(100'000);
   EXPECT_EQ(behind.held_out_ps(kStart, 64), 0);
@@ -426,6 +447,8 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   profile.qp_cache_entries = 1;
   profile.wqe_cache_entries = 1;
   profile.wqe_miss_response_ns = 130;
+  profile.wqe_prefetch_b = 2048;
+  profile.wqe_miss_send_ns = 30;
   profile.translation_miss_occupancy_ns = 9;
   Sender sender(profile);
   sender.send_ns(0);
@@ -438,6 +461,11 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   sender.nic.number_wqe();
   sender.nic.receive_response(1, kStart, 0, 1);
   EXPECT_EQ(sender.nic.recv_misses().wqes_ps, 130 * kNs);
+  EXPECT_EQ(sender.nic.send_misses().wqes_ps, 0);
+  const std::uint32_t told = sender.nic.number_told();
+  sender.nic.number_told();
+  sender.nic.fetch_again_if_gone(told, 1);
+  EXPECT_EQ(sender.nic.send_misses().wqes_ps, 30 * kNs);
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);
   sender.nic.translate(kStart, 0);

@@ -65,6 +65,7 @@ struct NicProfile {
   double recv_imm_ns = 0;
   double recv_queue_cache_entries = 0;
   double recv_queue_miss_ns = 0;
+  double recv_block_ns = 0;
   double recv_tlp_ns = 0;
   double recv_scatter_block_ns = 0;
   double recv_pipeline_ns = 0;
@@ -74,9 +75,10 @@ struct NicProfile {
   double qp_miss_ns = 0;
   double qp_miss_occupancy_ns = 0;
   double qp_miss_growth_ns = 0;
+  double wqe_prefetch_b = 0;
   double wqe_cache_entries = 0;
+  double wqe_miss_send_ns = 0;
   double wqe_miss_response_ns = 0;
-  double wqe_miss_ack_ns = 0;
   double translation_cache_entries = 0;
   double translation_page_b = 0;
   double translation_miss_ns = 0;

@@ -332,6 +332,7 @@ Usage Cluster::usage() const {
   usage.parts = {
       {"qp_cache", "nic_contexts", of_nics([](const Nic& nic) { return nic.send_misses().contexts_ps; })},
       {"qp_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().contexts_ps; })},
+      {"wqe_cache", "nic_send", of_nics([](const Nic& nic) { return nic.send_misses().wqes_ps; })},
       {"wqe_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().wqes_ps; })},
       {"rq_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().recv_queues_ps; })},
       {"mtt_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().translations_ps; })},

@@ -253,16 +253,6 @@ TEST(MessageCosts, AWriteWithImmediateTakesARecv) {
   EXPECT_EQ(e.busy_ns("pcie_down")[1], (64 + 20) / 4);
 }
 
-/// Who asks for no ACK is told of by a later one, and then its WQE is needed.
-TEST(MessageCosts, AWqeThatIsGoneIsFetchedForARequestThatNobodyAnswers) {
-  ClusterParameters p = two_nodes();
-  p.nic.ack_request_interval = 2;
-  p.nic.wqe_cache_entries = 0;
-  p.nic.wqe_miss_ack_ns = 30;
-  const Exchange e(p, QpType::kRc, [](Exchange& x) { return write_of(x, 64, 0); });
-  EXPECT_EQ(e.busy_ns("nic_recv")[0], 30);
-}
-
 TEST(MessageCosts, TheRequestOfALongReadIsOnePacket) {
   const Exchange e(two_nodes(), QpType::kRc, [](Exchange& x) { return read_of(x, std::size_t{3} * 4096); });
   EXPECT_THAT(e.busy_ns("nic_recv"), ElementsAre(3 * 7, 7));

@@ -168,7 +168,7 @@ void Transport::arrive_in_order(std::uint32_t index) {
 
 /// Whether the NIC at the far end is to hear of it when its time has nearly come, `last_ps` being when it
 /// hears of the one before it on this queue pair. It may wait in a queue, or have waited before its way
-/// began: the ACK of a SEND that waited for the receiver's engine finds its WQE in no cache any more.
+/// began.
 bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps) {
   const std::int64_t now_ps = calendar_.now_ps();
   const std::int64_t near_ps =
@@ -356,7 +356,7 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const
     if (lost_below_ > 0 && origin.has_unheard()) finish_those_before(f, origin, done);
     finish(index, origin, done, f.length);
   } else {
-    const models::Moment done = nic.receive_ack(origin.context_, tail, f.wqe);
+    const models::Moment done = nic.receive_ack(origin.context_, tail);
     if (returns_data(f.opcode)) read_done(f, origin, done.at());
     if (lost_below_ > 0 && origin.has_unheard()) finish_those_before(f, origin, done);
     finish(index, origin, done, 0);

@@ -116,7 +116,6 @@ void Transport::finish_those_before(const Flight& f, SimQueuePair& origin, const
   FlightList& unheard = origin.rare().unheard;
   while (!unheard.empty() && is_before(flight(unheard.first).position, f.position)) {
     const std::uint32_t acknowledged = take(unheard);
-    origin.port_.nic.retire_quietly(flight(acknowledged).wqe);
     finish(acknowledged, origin, done.whole(), 0);
   }
 }

@@ -114,6 +114,7 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
   for (std::uint32_t index = rung.first, next = kNoFlight; index != kNoFlight; index = next) {
     Flight& f = flight(index);
     next = f.next;
+    f.wqe = qp.port_.nic.number_told();
     f.done_ps = fetched.at();  // for one that has to wait
     Outbound& out = qp.port_.outbound;
     // Behind those of its queue pair that wait for the port it may not get to the window before them.
@@ -135,6 +136,7 @@ void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Momen
     append(index, qp.waiting_);
     wake_first_waiting(qp);
   } else {
+    qp.port_.nic.fetch_again_if_gone(flight(index).wqe, flight(index).blocks);
     launch(index, qp, fetched);
   }
 }

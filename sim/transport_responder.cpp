@@ -357,8 +357,6 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
     if (target.peer_port_->nic.asks_for_ack(f.position)) {
       if (message_clock_ != nullptr) return respond(index, target, ready);
       acknowledge_quietly(f, target);
-    } else {
-      target.peer_port_->nic.retire_quietly(f.wqe);
     }
   }
   release(index);
@@ -368,7 +366,7 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
 /// origin nothing that a later completion does not.
 void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
-  target.peer_port_->nic.receive_ack_quietly(target.peer_context_, f.wqe);
+  target.peer_port_->nic.receive_ack_quietly(target.peer_context_);
 }
 
 /// What carries data waits for its port where that has much to send, and so do all that come behind it on its

@@ -218,7 +218,7 @@ TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
   std::map<std::string, std::size_t> parameters;
   for (const auto& v : machines.variables("mine")) parameters[v.name] = v.parameters.size();
   EXPECT_EQ(parameters, (std::map<std::string, std::size_t>{
-                            {"engines", 12}, {"streams", 4}, {"pipelines", 2}, {"PCIe latency", 3}}));
+                            {"engines", 12}, {"streams", 5}, {"pipelines", 2}, {"PCIe latency", 3}}));
   const auto nic = machines.profiles().nics.at("mine");
   EXPECT_EQ(nic.link_gbps, 25);
   EXPECT_EQ(nic.mtu_b, 1024);

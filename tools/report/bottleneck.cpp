@@ -51,7 +51,7 @@ constexpr Limit kLimits[] = {
     {"qp_cache", "The NICs' queue pair caches are the limit",
      "use fewer connections per NIC: fewer threads, one queue pair per peer, or datagrams instead"},
     {"wqe_cache", "The NICs' caches of outstanding requests are the limit",
-     "keep fewer requests in flight: a smaller window or fewer coroutines"},
+     "keep fewer requests in flight: a smaller window, fewer coroutines or fewer queue pairs"},
     {"rq_cache", "The NICs' caches of receive queues are the limit",
      "use fewer queue pairs that receive per NIC: fewer threads, or WRITEs instead of SENDs"},
     {"mtt_cache", "The NICs' address translation caches are the limit",

@@ -180,7 +180,7 @@ std::span<const Part> parts() {
                "queue_pair_gap_ns", "send_response_ns", "send_response_block_ns", "send_response_tlp_ns",
                "serve_request_ns"}},
       {.name = "receive engines",
-       .nic = {"recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns", "recv_tlp_ns",
+       .nic = {"recv_packet_ns", "recv_ack_ns", "recv_wqe_ns", "recv_imm_ns", "recv_block_ns", "recv_tlp_ns",
                "recv_scatter_block_ns"}},
       {.name = "NIC pipelines", .nic = {"send_pipeline_ns", "recv_pipeline_ns"}},
       {.name = "queue pair cache", .nic = {"qp_cache_entries"}},
