@@ -167,8 +167,7 @@ void Transport::arrive_in_order(std::uint32_t index) {
 }
 
 /// Whether the NIC at the far end is to hear of it when its time has nearly come, `last_ps` being when it
-/// hears of the one before it on this queue pair. It may wait in a queue, or have waited before its way
-/// began.
+/// hears of the one before it on this queue pair. It may wait in a queue, or have waited before it left.
 bool Transport::arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps) {
   const std::int64_t now_ps = calendar_.now_ps();
   const std::int64_t near_ps =
