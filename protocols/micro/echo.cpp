@@ -300,9 +300,9 @@ RegistryEntry echo_entry() {
       1, 1, 1024,
       "calls that a coroutine puts into one message, and the server their replies (a batch, a multi-get): "
       "payload_b, reply_b and process_ns are of each");
-  p["payload_b"] = number(32, 1, kMessageMax_b, "bytes of a request; ud_send: up to 4080");
+  p["payload_b"] = number(32, 1, kMessageMax_b, "bytes of a request; ud_send: up to 4088");
   p["reply_b"] = number(0, 0, kMessageMax_b,
-                        "bytes of a reply; 0: as many as a request; ud_send: up to 4080, herd: 4096");
+                        "bytes of a reply; 0: as many as a request; ud_send: up to 4088, herd: 4096");
   p["process_ns"] =
       number(0, 0, kProcessMax_ps / 1000, "what a server's handler takes of its core for each call");
   p["doorbell_batching"] = flag(true,

@@ -287,7 +287,7 @@ RegistryEntry multi_object_entry() {
   json p;
   p["access"] = choice("read", kWrites, "what each of a group's accesses does");
   p["primitive"] = choice("one_sided", kTwoSided, "READ and WRITE, or RPC over UD");
-  p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4080, or 4072 of a write");
+  p["payload_b"] = number(64, 8, 65536, "bytes of a record; two_sided: up to 4088, or 4080 of a write");
   p["payload_b"]["multipleOf"] = 8;
   p["objects"] =
       number(10, 1, 256, "accesses of one group, each to a random record of a random other machine");

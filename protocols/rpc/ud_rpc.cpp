@@ -15,23 +15,33 @@ namespace verbtwin::protocols {
 
 namespace {
 
-constexpr std::uint8_t kResponseFlag = 1;
-constexpr std::uint8_t kPassiveFlag = 2;
+constexpr std::uint8_t kHandlerMask = 0x0F;
+constexpr std::uint8_t kResponseFlag = 0x10;
+constexpr std::uint8_t kPassiveFlag = 0x20;
+constexpr std::uint8_t kNothingFlag = 0x40;  // no message: the packet only acknowledges
 
-struct PacketHeader {
-  std::uint16_t source_node;
-  std::uint16_t messages;
-  std::uint16_t served;  // passive calls of the receiver that the sender has served since its last packet
-  std::uint16_t bytes;   // header included
-};
-
+/// In front of each message of a packet. A word: what is sent is paid for on PCIe at both ends.
 struct MessageHeader {
-  std::uint8_t handler;
-  std::uint8_t flags;
+  std::uint16_t source_node;  // of the packet, in its first header
+  std::uint8_t served;        // likewise: passive calls of the receiver served since the packet before
+  std::uint8_t kind;          // handler and flags
   std::uint16_t slot;
   std::uint16_t bytes;  // of the body
-  std::uint16_t padding;
 };
+
+/// Calls what(header, body) for each message of a packet, as far as what has come makes sense.
+template <typename What>
+void for_each_message(std::span<const std::byte> packet, const What& what) {
+  while (packet.size() >= sizeof(MessageHeader)) {
+    MessageHeader header;
+    std::memcpy(&header, packet.data(), sizeof header);
+    packet = packet.subspan(sizeof header);
+    const std::size_t body_b = whole_words(header.bytes);
+    if (body_b > packet.size()) return;
+    if ((header.kind & kNothingFlag) == 0) what(header, packet.first(header.bytes));
+    packet = packet.subspan(body_b);
+  }
+}
 
 /// Peers that may have something on its way to a worker.
 std::uint32_t peers_of(const ClusterShape& shape) {
@@ -87,16 +97,15 @@ std::size_t UdRpc::memory_bytes(const ClusterShape& shape, int coroutines, const
 }
 
 std::uint32_t UdRpc::packet_bytes(std::size_t bytes) {
-  return static_cast<std::uint32_t>(sizeof(PacketHeader) + sizeof(MessageHeader) + whole_words(bytes));
+  return static_cast<std::uint32_t>(sizeof(MessageHeader) + whole_words(bytes));
 }
 
 std::uint32_t UdRpc::packets_for(std::size_t packet_b, std::size_t messages, std::size_t longest_b,
                                  std::size_t all_b) {
-  const std::size_t room_b = packet_b - sizeof(PacketHeader);
   // Each but the last holds as many of the longest as fit, and any two in a row more than one would.
-  const std::size_t each = room_b / (sizeof(MessageHeader) + whole_words(longest_b));
+  const std::size_t each = packet_b / (sizeof(MessageHeader) + whole_words(longest_b));
   const std::size_t by_number = (messages + each - 1) / each;
-  const std::size_t by_bytes = 2 * (all_b + messages * (sizeof(MessageHeader) + 7)) / room_b + 1;
+  const std::size_t by_bytes = 2 * (all_b + messages * (sizeof(MessageHeader) + 7)) / packet_b + 1;
   return static_cast<std::uint32_t>(std::min(by_number, by_bytes));
 }
 
@@ -176,8 +185,7 @@ std::int32_t UdRpc::open_packet(int node, std::uint64_t batch) {
   }
   const std::int32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  slots_[static_cast<std::size_t>(slot)] = {sizeof(PacketHeader), node, false, batch};
-  new (slot_at(slot)) PacketHeader{static_cast<std::uint16_t>(worker_.port().node()), 0, 0, 0};
+  slots_[static_cast<std::size_t>(slot)] = {0, node, false, batch};
   open_.push_back(slot);
   peer(node).open_slot = slot;
   return slot;
@@ -189,21 +197,19 @@ bool UdRpc::may_join(const Slot& packet, std::uint64_t batch, std::size_t bytes)
   return options_.coalescing == Shared::kByRound || packet.batch == batch;
 }
 
-std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t call,
-                                   std::size_t bytes) {
+std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint16_t call, std::size_t bytes) {
   const std::size_t need = sizeof(MessageHeader) + whole_words(bytes);
   assert(bytes <= payload_max_b());
-  const std::uint64_t batch = (flags & kResponseFlag) != 0 ? response_batch() : request_batch();
+  const std::uint64_t batch = (kind & kResponseFlag) != 0 ? response_batch() : request_batch();
   std::int32_t slot = peer(node).open_slot;
   if (slot < 0 || !may_join(slots_[static_cast<std::size_t>(slot)], batch, need)) {
     slot = open_packet(node, batch);
   }
   Slot& packet = slots_[static_cast<std::size_t>(slot)];
   std::byte* at = slot_at(slot) + packet.used_b;
-  new (at) MessageHeader{kind, flags, call, static_cast<std::uint16_t>(bytes), 0};
+  new (at) MessageHeader{0, 0, kind, call, static_cast<std::uint16_t>(bytes)};
   packet.used_b += static_cast<std::uint32_t>(need);
-  packet.has_reply = packet.has_reply || (flags & kResponseFlag) != 0;
-  ++reinterpret_cast<PacketHeader*>(slot_at(slot))->messages;
+  packet.has_reply = packet.has_reply || (kind & kResponseFlag) != 0;
   cpu_.charge(Cost::kRpcSend);
   cpu_.charge(Cost::kCopyBlock, bytes / kCacheLineBytes);
   return {at + sizeof(MessageHeader), bytes};
@@ -211,17 +217,17 @@ std::span<std::byte> UdRpc::append(int node, std::uint8_t kind, std::uint8_t fla
 
 std::span<std::byte> UdRpc::call(int node, std::uint8_t handler, std::size_t bytes, ReplyTarget& reply) {
   const std::uint16_t slot = calls_.add(node, reply);
-  return append(node, handler, 0, slot, bytes);
+  return append(node, handler, slot, bytes);
 }
 
 std::span<std::byte> UdRpc::call_passive(int node, std::uint8_t handler, std::size_t bytes) {
   assert(has_credit(node));
   ++peer(node).unacknowledged;
-  return append(node, handler, kPassiveFlag, 0, bytes);
+  return append(node, handler | kPassiveFlag, 0, bytes);
 }
 
 std::span<std::byte> UdRpc::reply(const RpcOrigin& origin, std::size_t bytes) {
-  return append(origin.node, 0, kResponseFlag, origin.slot, bytes);
+  return append(origin.node, kResponseFlag, origin.slot, bytes);
 }
 
 bool UdRpc::flush() {
@@ -271,13 +277,17 @@ std::size_t UdRpc::doorbell(std::span<const std::int32_t> slots, std::size_t fir
 
 SendWr UdRpc::to_send(std::int32_t slot) {
   posted_.push_back(slot);
-  const Slot& packet = slots_[static_cast<std::size_t>(slot)];
+  Slot& packet = slots_[static_cast<std::size_t>(slot)];
   Peer& to = peer(packet.node);
   if (to.open_slot == slot) to.open_slot = -1;
-  auto* header = reinterpret_cast<PacketHeader*>(slot_at(slot));
-  header->bytes = static_cast<std::uint16_t>(packet.used_b);
-  header->served = static_cast<std::uint16_t>(to.owed);
-  to.owed = 0;
+  if (packet.used_b == 0) {
+    new (slot_at(slot)) MessageHeader{0, 0, kNothingFlag, 0, 0};
+    packet.used_b = sizeof(MessageHeader);
+  }
+  auto* header = reinterpret_cast<MessageHeader*>(slot_at(slot));
+  header->source_node = static_cast<std::uint16_t>(worker_.port().node());
+  header->served = static_cast<std::uint8_t>(std::min<std::uint32_t>(to.owed, UINT8_MAX));
+  to.owed -= header->served;
   if (!to.ah) meet(packet.node, to);
 
   SendWr wr;
@@ -314,21 +324,22 @@ void UdRpc::on_sent(const WorkCompletion&) {
 
 void UdRpc::on_recv(const WorkCompletion& wc) {
   const auto recv = static_cast<std::uint32_t>(wc.wr_id >> 3);
-  if (!is_packet(recv, wc.byte_len)) {
+  const Packet packet{recv, wc.byte_len > kGrhBytes ? wc.byte_len - kGrhBytes : 0};
+  if (!is_packet(packet)) {
     consume(recv);
-  } else if (waiting_recvs_.empty() && has_room_to_answer(recv)) {
-    take_packet(recv);
+  } else if (waiting_.empty() && has_room_to_answer(packet)) {
+    take_packet(packet);
   } else {
-    waiting_recvs_.push_back(recv);
+    waiting_.push_back(packet);
   }
 }
 
 /// Not what somebody else has sent to this queue pair. What it says is bounded by what has come.
-bool UdRpc::is_packet(std::uint32_t recv, std::uint32_t received_b) const {
-  PacketHeader header;
-  std::memcpy(&header, received(recv), sizeof header);
-  return header.bytes + kGrhBytes <= received_b && header.source_node < nodes_ &&
-         sizeof header + header.messages * sizeof(MessageHeader) <= header.bytes;
+bool UdRpc::is_packet(const Packet& packet) const {
+  MessageHeader header;
+  if (packet.bytes < sizeof header) return false;
+  std::memcpy(&header, received(packet.recv), sizeof header);
+  return header.source_node < nodes_;
 }
 
 void UdRpc::consume(std::uint32_t recv) {
@@ -338,60 +349,53 @@ void UdRpc::consume(std::uint32_t recv) {
 
 /// Each message may be answered in a packet of its own, and an acknowledgement may take one. Slots become
 /// free as the NIC sends, which needs nobody else: what waits is taken in the end.
-bool UdRpc::has_room_to_answer(std::uint32_t recv) const {
-  PacketHeader header;
-  std::memcpy(&header, received(recv), sizeof header);
-  return free_slots() >= own_slots_ + header.messages + 1;
+bool UdRpc::has_room_to_answer(const Packet& packet) const {
+  std::size_t messages = 0;
+  for_each_message({received(packet.recv), packet.bytes},
+                   [&](const MessageHeader&, std::span<const std::byte>) { ++messages; });
+  return free_slots() >= own_slots_ + messages + 1;
 }
 
 /// True if it took any.
 bool UdRpc::take_waiting() {
   bool any = false;
-  for (; !waiting_recvs_.empty() && has_room_to_answer(waiting_recvs_.front()); any = true) {
-    const std::uint32_t recv = waiting_recvs_.front();
-    waiting_recvs_.pop_front();
-    take_packet(recv);
+  for (; !waiting_.empty() && has_room_to_answer(waiting_.front()); any = true) {
+    const Packet packet = waiting_.front();
+    waiting_.pop_front();
+    take_packet(packet);
   }
   return any;
 }
 
-void UdRpc::take_packet(std::uint32_t recv) {
+void UdRpc::take_packet(const Packet& packet) {
   ++packets_taken_;
-  const std::byte* packet = received(recv);
-  PacketHeader header;
-  std::memcpy(&header, packet, sizeof header);
-  Peer& from = peer(header.source_node);
-  from.unacknowledged -= std::min<std::uint32_t>(from.unacknowledged, header.served);
-
-  const std::byte *at = packet + sizeof header, *const end = packet + header.bytes;
-  for (std::uint16_t i = 0; i < header.messages; ++i) {
-    MessageHeader message;
-    if (end - at < static_cast<std::ptrdiff_t>(sizeof message)) break;
-    std::memcpy(&message, at, sizeof message);
-    at += sizeof message;
-    if (end - at < static_cast<std::ptrdiff_t>(whole_words(message.bytes))) break;
-    serve(header.source_node, message.handler, message.flags, message.slot, {at, message.bytes});
-    at += whole_words(message.bytes);
-  }
-  consume(recv);
+  MessageHeader first;
+  std::memcpy(&first, received(packet.recv), sizeof first);
+  Peer& from = peer(first.source_node);
+  from.unacknowledged -= std::min<std::uint32_t>(from.unacknowledged, first.served);
+  for_each_message({received(packet.recv), packet.bytes},
+                   [&](const MessageHeader& header, std::span<const std::byte> body) {
+                     serve(first.source_node, header.kind, header.slot, body);
+                   });
+  consume(packet.recv);
   // A peer that only ever sends passive calls must still learn that they were served.
   if (from.owed >= (passive_credit_ + 1) / 2 && from.owed > 0 && from.open_slot < 0)
-    open_packet(header.source_node, response_batch());
+    open_packet(first.source_node, response_batch());
 }
 
-void UdRpc::serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
-                  std::span<const std::byte> body) {
-  const bool is_reply = (flags & kResponseFlag) != 0;
-  if (is_reply ? !calls_.awaits(slot, source) : !has_handler(kind)) return;
+void UdRpc::serve(int source, std::uint8_t kind, std::uint16_t slot, std::span<const std::byte> body) {
+  const bool is_reply = (kind & kResponseFlag) != 0;
+  const std::uint8_t handler = kind & kHandlerMask;
+  if (is_reply ? !calls_.awaits(slot, source) : !has_handler(handler)) return;
   cpu_.charge(Cost::kRpcReceive);
   cpu_.charge(Cost::kCopyBlock, body.size() / kCacheLineBytes);
   if (is_reply) {
     calls_.take(slot).on_reply(body);
     return;
   }
-  const bool passive = (flags & kPassiveFlag) != 0;
+  const bool passive = (kind & kPassiveFlag) != 0;
   if (passive) ++peer(source).owed;
-  handlers_[kind](RpcCall({source, slot}, body, passive));
+  handlers_[handler](RpcCall({source, slot}, body, passive));
   if (!options_.response_batching) post_open();
 }
 

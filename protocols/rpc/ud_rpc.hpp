@@ -109,8 +109,13 @@ class UdRpc final : public MessageLayer, public Rpc {
   };
 
   static QpInitAttributes queue_pair_attributes(std::uint32_t recvs, const DeviceAttributes& device);
-  std::span<std::byte> append(int node, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
-                              std::size_t bytes);
+  /// A datagram that has come: where, and how long without its GRH.
+  struct Packet {
+    std::uint32_t recv = 0;
+    std::uint32_t bytes = 0;
+  };
+
+  std::span<std::byte> append(int node, std::uint8_t kind, std::uint16_t slot, std::size_t bytes);
   bool may_join(const Slot& packet, std::uint64_t batch, std::size_t bytes) const;
   std::int32_t open_packet(int node, std::uint64_t batch);
   /// What is written now belongs together: a coroutine's requests, or the answers to a packet.
@@ -121,10 +126,10 @@ class UdRpc final : public MessageLayer, public Rpc {
   const std::byte* received(std::uint32_t recv) const {
     return recv_memory_ + recv * (kGrhBytes + std::size_t{options_.packet_b}) + kGrhBytes;
   }
-  bool is_packet(std::uint32_t recv, std::uint32_t received_b) const;
+  bool is_packet(const Packet& packet) const;
   void consume(std::uint32_t recv);
-  bool has_room_to_answer(std::uint32_t recv) const;
-  void take_packet(std::uint32_t recv);
+  bool has_room_to_answer(const Packet& packet) const;
+  void take_packet(const Packet& packet);
   bool take_waiting();
   std::byte* slot_at(std::int32_t slot) {
     return send_memory_ + static_cast<std::size_t>(slot) * options_.packet_b;
@@ -135,8 +140,7 @@ class UdRpc final : public MessageLayer, public Rpc {
     return *peer;
   }
   void meet(int node, Peer& peer);
-  void serve(int source, std::uint8_t kind, std::uint8_t flags, std::uint16_t slot,
-             std::span<const std::byte> body);
+  void serve(int source, std::uint8_t kind, std::uint16_t slot, std::span<const std::byte> body);
   void post_open();
   void post_packets(std::size_t count);
   SendWr to_send(std::int32_t slot);
@@ -166,7 +170,7 @@ class UdRpc final : public MessageLayer, public Rpc {
   std::uint32_t since_signal_ = 0;
 
   CallSlots calls_;
-  std::deque<std::uint32_t> waiting_recvs_;  // packets not taken for want of slots, oldest first
+  std::deque<Packet> waiting_;  // packets not taken for want of slots, oldest first
   std::vector<std::uint32_t> consumed_recvs_;
   std::uint64_t packets_taken_ = 0;
   std::vector<std::int32_t> sending_;

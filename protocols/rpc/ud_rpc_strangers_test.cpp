@@ -47,12 +47,13 @@ struct Node {
 
 /// As UdRpc writes it.
 struct Packet {
-  std::uint16_t source = 0, messages = 1, served = 0, bytes = 24;
-  std::uint8_t handler = kEcho, flags = 0;
-  std::uint16_t slot = 0, body_b = 8, padding = 0;
+  std::uint16_t source = 0;
+  std::uint8_t served = 0, kind = kEcho;
+  std::uint16_t slot = 0, body_b = 8;
   std::array<std::byte, 8> body{};
 };
-static_assert(sizeof(Packet) == 24);
+static_assert(sizeof(Packet) == 16);
+constexpr std::uint8_t kAnswer = 0x10, kNothing = 0x40;
 
 class UdRpcStrangers : public testing::Test {
  protected:
@@ -102,20 +103,16 @@ class UdRpcStrangers : public testing::Test {
 
 TEST_F(UdRpcStrangers, WhatIsNoPacketIsPassedOver) {
   const std::vector<Packet> strange = {
-      {.handler = 200},
-      {.handler = 9},  // nobody's
+      {.kind = 15},  // nobody's
+      {.kind = 9},
+      {.kind = kNothing | kEcho},
       {.source = kNodes},
       {.source = 0xFFFF},
-      {.messages = 0xFFFF},
-      {.messages = 3},
-      {.bytes = 0},
-      {.bytes = 4},
-      {.bytes = 0xFFFF},
-      {.bytes = 512},  // more than has come
-      {.body_b = 9},
+      {.served = 255, .kind = 9},
+      {.body_b = 9},  // more than has come
       {.body_b = 0xFFFF},
-      {.flags = 1, .slot = 0},  // an answer to nothing
-      {.flags = 1, .slot = 0xFFFF},
+      {.kind = kAnswer, .slot = 0},  // an answer to nothing
+      {.kind = kAnswer, .slot = 0xFFFF},
   };
   for (const Packet& packet : strange) {
     SCOPED_TRACE(&packet - strange.data());
@@ -126,6 +123,8 @@ TEST_F(UdRpcStrangers, WhatIsNoPacketIsPassedOver) {
   }
   send({}, 0);
   send({}, 7);
+  send({}, 12);
+  EXPECT_EQ(nodes_[1]->served, 0);
   expect_service();
 }
 
@@ -133,7 +132,7 @@ TEST_F(UdRpcStrangers, OnlyWhoWasCalledAnswers) {
   nodes_[1]->call(2, 'b');
   nodes_[1]->worker.step();
   for (const std::uint16_t source : {std::uint16_t{0}, std::uint16_t{1}})
-    send({.source = source, .flags = 1, .slot = 0});
+    send({.source = source, .kind = kAnswer, .slot = 0});
   EXPECT_EQ(nodes_[1]->answers.count, 0);
   run();
   EXPECT_EQ(nodes_[1]->answers.bytes, "b");

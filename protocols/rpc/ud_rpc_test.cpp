@@ -482,8 +482,8 @@ TEST(UdRpc, AClusterTooLargeForTheDevicesQueuesIsRefused) {
 
 TEST(UdRpc, PacketsAreReckonedByWhatFitsThem) {
   EXPECT_EQ(UdRpc::packets_for(512, 1, 8, 8), 1U);
-  EXPECT_EQ(UdRpc::packets_for(512, 31, 8, 31 * 8), 1U);
-  EXPECT_EQ(UdRpc::packets_for(512, 32, 8, 32 * 8), 2U);
+  EXPECT_EQ(UdRpc::packets_for(512, 32, 8, 32 * 8), 1U);
+  EXPECT_EQ(UdRpc::packets_for(512, 33, 8, 33 * 8), 2U);
   EXPECT_EQ(UdRpc::packets_for(512, 10, 400, 10 * 400), 10U);
   EXPECT_LE(UdRpc::packets_for(512, 10, 400, 400 + 9 * 8), 3U) << "one is long";
 }

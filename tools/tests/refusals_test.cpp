@@ -302,7 +302,7 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
   const std::string ring = "protocol.log.ring_kib=64", ycsb = R"(workload={"name":"ycsb","value_b":3000})";
   EXPECT_THAT(refused(smallbank, {one_k, fasst, R"(workload={"name":"tpcc"})", ring}),
               says("/protocol/phases/logging/primitive",
-                   "takes a datagram of 2008 B, and this device's hold 1024 B: allowed are "));
+                   "takes a datagram of 2000 B, and this device's hold 1024 B: allowed are "));
   EXPECT_THAT(refused(smallbank, {one_k, ycsb, ring}), says("/workload", "hold 1024 B: allowed are "));
   EXPECT_THAT(refused(smallbank, {two_k, fasst, ycsb, ring}),
               says("/protocol/phases/logging/primitive", "hold 2048 B: allowed are "));
@@ -318,13 +318,13 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
   EXPECT_THAT(refused(write("ramp.json", ramp), {}),
               says("/workload/value_b", "allowed with \"send_recv\" are up to [0-9]+ B"));
   EXPECT_THAT(refused(micro + "echo-ud.json", {two_k, "workload.payload_b=4000"}),
-              says("/workload/payload_b", "hold 2048 B: up to 2032 B are allowed"));
+              says("/workload/payload_b", "hold 2048 B: up to 2040 B are allowed"));
   EXPECT_THAT(refused(micro + "echo-herd.json", {two_k, "workload.payload_b=4000"}),
               says("/workload/payload_b", "hold 2048 B: up to 2048 B are allowed"));
   EXPECT_THAT(refused(micro + "echo-herd.json", {"cluster.coroutines=1024"}),
               says("/cluster/coroutines", "32768 requests: fewer coroutines or nodes are allowed"));
-  EXPECT_THAT(refused(micro + "echo-ud.json", {"workload.payload_b=4088"}),
-              says("/workload/payload_b", "hold 4096 B: up to 4080 B are allowed"));
+  EXPECT_THAT(refused(micro + "echo-ud.json", {"workload.payload_b=4096"}),
+              says("/workload/payload_b", "hold 4096 B: up to 4088 B are allowed"));
   const std::string shared = "cluster.threads_per_queue_pair=2";
   EXPECT_THAT(refused(micro + "echo-rc-send.json", {shared}),
               says("/cluster/threads_per_queue_pair", "receives at its connected queue pairs"));
@@ -332,7 +332,7 @@ TEST_F(Refusals, CheckAndRunRefuseWhatADeviceCannotCarry) {
                       {shared, R"(workload={"name":"primitive","verb":"send","transport":"rc"})"}),
               says("/cluster/threads_per_queue_pair", "receives at its connected queue pairs"));
   EXPECT_THAT(refused(micro + "multi-object-rpc-read.json", {two_k, "workload.payload_b=4000"}),
-              says("/workload/payload_b", "hold 2048 B: two_sided allows up to 2032 B"));
+              says("/workload/payload_b", "hold 2048 B: two_sided allows up to 2040 B"));
   EXPECT_THAT(
       refused(micro + "multi-object-rpc-read.json", {"workload.objects=256", "cluster.coroutines=1024"}),
       says("/cluster/coroutines", "16 nodes with 1024 coroutines may send one worker "));
@@ -388,13 +388,13 @@ TEST_F(Refusals, WhatADeviceJustCarriesRuns) {
     const Ended ended = verbtwin(arguments);
     EXPECT_EQ(ended.exit_code, 0) << scenario << ": " << ended.err;
   };
-  const std::string two_k = "cluster.nic=connectx-2", longest = "workload.payload_b=2032";
+  const std::string two_k = "cluster.nic=connectx-2", longest = "workload.payload_b=2040";
   runs("echo-ud.json", {two_k, longest});
   runs("echo-ud.json", {two_k, "workload.payload_b=2000", "workload.coalescing=true"});
   runs("echo-herd.json", {two_k, "workload.payload_b=2048"});
   runs("echo-herd.json", {two_k, "workload.payload_b=8000", "workload.reply_b=64"});  // a WRITE
   runs("multi-object-rpc-read.json", {two_k, longest});
-  runs("multi-object-rpc-write.json", {two_k, "workload.payload_b=2024"});
+  runs("multi-object-rpc-write.json", {two_k, "workload.payload_b=2032"});
   // One-sided: no datagram is ever sent.
   runs("multi-object-read.json", {"cluster.coroutines=300", "workload.payload_b=8000"});
 }
