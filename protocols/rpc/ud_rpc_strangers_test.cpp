@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -126,6 +127,22 @@ TEST_F(UdRpcStrangers, WhatIsNoPacketIsPassedOver) {
   send({}, 12);
   EXPECT_EQ(nodes_[1]->served, 0);
   expect_service();
+}
+
+TEST_F(UdRpcStrangers, AMessageThatIsCutOffIsPassedOverBehindAWholeOne) {
+  std::array<Packet, 2> two;
+  two[1].body_b = 9;
+  SendWr wr;
+  wr.opcode = Opcode::kSend;
+  wr.sge = {reinterpret_cast<std::byte*>(two.data()), sizeof two, 1};
+  wr.remote_qpn = 2;
+  queue_pair_->post_send({&wr, 1});
+  run();
+  EXPECT_EQ(nodes_[1]->served, 1);
+  two[1].body_b = 8;
+  queue_pair_->post_send({&wr, 1});
+  run();
+  EXPECT_EQ(nodes_[1]->served, 3);
 }
 
 TEST_F(UdRpcStrangers, OnlyWhoWasCalledAnswers) {
