@@ -27,8 +27,9 @@ TransactionMaxima maxima_of(const Workload& workload, std::span<const TableSpec>
     most.image_b = std::max<std::size_t>(most.image_b, RecordLayout(table.value_b).image_b);
   }
   most.replicas = static_cast<std::size_t>(parameters.replicas);
-  most.backups = std::min(workload.partitions_written_max() * (most.replicas - 1),
-                          static_cast<std::size_t>(parameters.shape.nodes));
+  std::size_t partitions = workload.partitions_written_max();
+  if (parameters.options.logging.placement == LogPlacement::kBackupsAndOwn) ++partitions;
+  most.backups = std::min(partitions * (most.replicas - 1), static_cast<std::size_t>(parameters.shape.nodes));
   return most;
 }
 
@@ -68,6 +69,7 @@ void System::plan_messages(std::span<const TableSpec> tables, const TransactionM
   const bool logs = options.logging.primitive == Primitive::kRpc;
   const bool installs = options.commit.primitive == Primitive::kRpc;
   const bool updates = options.logging.placement == LogPlacement::kCoordinator;
+  const bool tells = options.reclaim == Reclaim::kEach;
 
   // A packet holds the largest message that there could be, whichever of them the options send: a record's
   // image, or a log entry, with their headers. So how much shares a packet is no matter of how a phase is
@@ -77,6 +79,7 @@ void System::plan_messages(std::span<const TableSpec> tables, const TransactionM
   packet_min_b_ = rpc.packet_b;
   rpc.packet_b = std::max(rpc.packet_b, static_cast<std::uint32_t>(whole_lines(message_b)));
   if (logs) entry_packet_b_ = UdRpc::packet_bytes(sizeof(LogRequest) + log.entry_max_b);
+  if (tells) entry_packet_b_ = UdRpc::packet_bytes(sizeof(ReclaimRequest) + log.entry_max_b);
   if (fetches) record_packet_b_ = UdRpc::packet_bytes(sizeof(FetchReply) + most.image_b);
   if (installs || updates)
     record_packet_b_ = std::max(record_packet_b_, UdRpc::packet_bytes(sizeof(CommitRequest) + most.value_b));
@@ -96,17 +99,19 @@ void System::plan_messages(std::span<const TableSpec> tables, const TransactionM
   if (options.validation.lock == LockKind::kRpc) phase_of(most.writes, sizeof(LockRequest));
   if (options.validation.check == Primitive::kRpc || options.validation.check_rpc_above > 0)
     phase_of(most.records, sizeof(CheckRequest));
-  if (logs) {
-    const std::size_t entry_b = sizeof(LogRequest) + log.entry_max_b;
+  const auto log_phase = [&](std::size_t head_b) {
+    const std::size_t entry_b = head_b + log.entry_max_b;
     phase(entries_max_, entries_max_ * most.backups, entry_b, entries_max_ * entry_b);
-  }
+  };
+  if (logs) log_phase(sizeof(LogRequest));
+  if (tells) log_phase(sizeof(ReclaimRequest));
   const std::size_t written_b = most.writes * sizeof(CommitRequest) + most.written_b;
   const std::size_t longest_b = sizeof(CommitRequest) + most.value_b;
   if (updates) phase(most.writes, most.writes * (most.replicas - 1), longest_b, written_b);
   if (installs) phase(most.writes, most.writes, longest_b, written_b);
   rpc.packets_per_call = packets;
   rpc.calls_max = static_cast<std::uint32_t>(calls);
-  rpc.passive_calls = installs;
+  rpc.passive_calls = installs || tells;
 }
 
 void System::check_device(const DeviceAttributes& device) const {
@@ -115,8 +120,11 @@ void System::check_device(const DeviceAttributes& device) const {
                                  " B, and this device's hold " + std::to_string(device.mtu) +
                                  " B: allowed are " + instead + " or a NIC with a larger MTU");
   };
-  if (entry_packet_b_ > device.mtu)
-    refuse("/protocol/phases/logging/primitive", "a log entry sent by RPC", entry_packet_b_, "\"one_sided\"");
+  if (entry_packet_b_ > device.mtu) {
+    const bool tells = parameters_.options.reclaim == Reclaim::kEach;
+    refuse(tells ? "/protocol/log/reclaim" : "/protocol/phases/logging/primitive", "a log entry sent by RPC",
+           entry_packet_b_, tells ? "\"few\"" : "\"one_sided\"");
+  }
   if (record_packet_b_ > device.mtu) {
     refuse("/workload", "a record sent by RPC", record_packet_b_,
            "smaller records, phases that are one_sided,");
@@ -156,7 +164,8 @@ LogSpec System::log_spec(const TransactionMaxima& most) {
   constexpr std::size_t kRingB = 16 << 10;  // where that is enough
   LogSpec log;
   log.ring_b = parameters_.options.log_ring_b;
-  log.reclaim_entries = parameters_.options.reclaim_entries;
+  log.reclaim_entries =
+      parameters_.options.reclaim == Reclaim::kEach ? 0 : parameters_.options.reclaim_entries;
   const bool lock_records = parameters_.options.validation.lock == LockKind::kLogRecord;
   const std::size_t head_b = lock_records ? sizeof(LogHead) : 0;
   const std::size_t all_b = whole_lines(log_entry_bytes(most.writes, most.written_b) + head_b);

@@ -118,13 +118,14 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
       [&](std::span<const RecordId> records, std::span<RecordCopy> copies) { data.read(records, copies); });
   reports.push_back(std::move(final_state.final_state));
   if (backed_up) {
-    CoordinatorOf coordinator_of;
-    if (p.options.logging.placement == LogPlacement::kCoordinator) {
-      coordinator_of = [&](std::size_t worker) {
+    const LogPlacement placement = p.options.logging.placement;
+    LoggedBehind behind{.records = placement != LogPlacement::kCoordinator};
+    if (placement != LogPlacement::kBackups) {
+      behind.coordinator_of = [&](std::size_t worker) {
         return static_cast<std::uint32_t>(worker / static_cast<std::size_t>(p.shape.threads));
       };
     }
-    reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, coordinator_of));
+    reports.push_back(check_logs(histories, logged, p.replicas, p.shape.nodes, behind));
     reports.push_back(std::move(final_state.backups));
   }
   reports.push_back(system.workload().check_invariant(

@@ -31,25 +31,28 @@ Bag bag_of(const Access& write) {
 /// The replicas of a cluster, and where they log.
 struct Logging {
   std::uint32_t replicas, nodes;
-  const CoordinatorOf& coordinator_of;
+  const LoggedBehind& behind;
 };
 
 /// Calls visit(writes, backups) for what each committed transaction wrote, and the nodes that log all of it.
 template <typename Visit>
 void for_each_committed(Histories histories, const Logging& logging, const Visit& visit) {
   std::vector<std::uint32_t> backups;
+  const auto add_backups_of = [&](std::uint32_t home) {
+    for (std::uint32_t rank = 1; rank < logging.replicas; ++rank) {
+      const std::uint32_t backup = (home + rank) % logging.nodes;
+      if (std::ranges::find(backups, backup) == backups.end()) backups.push_back(backup);
+    }
+  };
+  const LoggedBehind& behind = logging.behind;
   for (std::size_t worker = 0; worker < histories.size(); ++worker) {
     const History& history = *histories[worker];
-    const std::uint32_t coordinator = logging.coordinator_of ? logging.coordinator_of(worker) : 0;
     for (std::size_t i = 0; i < history.size(); ++i) {
       const std::span<const Access> writes = history[i].writes;
       backups.clear();
-      for (const Access& write : writes) {
-        const std::uint32_t home = logging.coordinator_of ? coordinator : write.record.partition();
-        for (std::uint32_t rank = 1; rank < logging.replicas; ++rank) {
-          const std::uint32_t backup = (home + rank) % logging.nodes;
-          if (std::ranges::find(backups, backup) == backups.end()) backups.push_back(backup);
-        }
+      if (behind.coordinator_of && !writes.empty()) add_backups_of(behind.coordinator_of(worker));
+      if (behind.records) {
+        for (const Access& write : writes) add_backups_of(write.record.partition());
       }
       visit(writes, std::span<const std::uint32_t>(backups));
     }
@@ -152,10 +155,9 @@ void compare(std::vector<Entry> entries, Findings& findings) {
 }  // namespace
 
 CheckReport check_logs(Histories histories, LoggedParts logged, int replicas, int nodes,
-                       const CoordinatorOf& coordinator_of) {
+                       const LoggedBehind& behind) {
   assert(replicas >= 1 && replicas <= nodes);
-  const Logging logging{static_cast<std::uint32_t>(replicas), static_cast<std::uint32_t>(nodes),
-                        coordinator_of};
+  const Logging logging{static_cast<std::uint32_t>(replicas), static_cast<std::uint32_t>(nodes), behind};
   Findings findings;
   if (!all_logged(histories, logged, logging)) compare(gather(histories, logged, logging), findings);
   return findings.report(kLogsCheck, TransactionNumbers(histories).count());

@@ -49,6 +49,19 @@ TEST_F(Logs, WithoutBackupsNothingIsLogged) {
   EXPECT_EQ(check(1).violations, 8u);
 }
 
+/// Worker 0 is at node 0 and worker 1 at node 3: behind them are nodes 1 and 2, 0 and 1.
+TEST_F(Logs, AreThoseBehindTheCoordinatorTooWhereItSaysSo) {
+  const LoggedBehind both{.coordinator_of = [](std::size_t worker) { return worker == 0 ? 0U : 3U; }};
+  const auto violations = [&] {
+    const std::span<const LoggedWrite> parts[] = {logged_};
+    return check_logs(histories_.view(), parts, kReplicas, kNodes, both).violations;
+  };
+  EXPECT_EQ(violations(), 4u);
+  logged_.insert(logged_.end(), {{at(kX, 1), 1}, {at(kY, 1), 1}, {at(kX, 2), 0}, {at(kX, 2), 1}});
+  EXPECT_EQ(violations(), 0u);
+  EXPECT_GT(check().violations, 0u);
+}
+
 TEST_F(Logs, FindsAMissingEntry) {
   logged_.erase(logged_.begin() + 3);
   const CheckReport report = check();

@@ -14,6 +14,38 @@ void Transaction::make_log_certain() {
   }
 }
 
+/// Every backup is told that its entry may be applied, by a call that repeats it. Where nobody waits for the
+/// answer, a log that is half full asks how far it is (RemoteLog::reclaim).
+Task<bool> Transaction::tell_backups() {
+  make_log_certain();
+  RequestBatch batch(engine_.worker_, options().commit, this);
+  for (LogEntry& entry : log_entries_) {
+    if (!entry.placed) continue;
+    LogWriter& log = entry.log->writer;
+    if (entry.node == store().node()) {
+      log.reclaimed(engine_.truncate(entry.node, log.ask()));
+      continue;
+    }
+    entry.head = take(sizeof(ReclaimReply));
+    store_word(entry.head, 0);
+    const std::span<std::byte> arguments =
+        call_or_pass(entry.node, kReclaim, sizeof(ReclaimRequest) + entry.size, options().commit.passive_ack,
+                     entry.reply, {entry.head, sizeof(ReclaimReply)}, batch.group());
+    new (arguments.data())
+        ReclaimRequest{log.ask(), static_cast<std::uint64_t>(engine_.worker_.port().thread())};
+    std::memcpy(arguments.data() + sizeof(ReclaimRequest), entry.bytes, entry.size);
+    engine_.cpu_.charge(Cost::kCopyBlock, entry.size / kCacheLineBytes);
+    auto sent = batch.next();
+    co_await sent;
+  }
+  auto rest = batch.rest();
+  co_await rest;
+  for (const LogEntry& entry : log_entries_) {
+    if (entry.head != nullptr) entry.log->reclaimed(load_word(entry.head));
+  }
+  co_return !verb_failed(batch.status());
+}
+
 /// Before anything is made of the values, so that what spoils them on their way shows.
 void Transaction::take_written_digests() {
   if (engine_.history_ == nullptr) return;

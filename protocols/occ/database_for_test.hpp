@@ -86,8 +86,10 @@ class Database {
  public:
   explicit Database(const OccOptions& options, const DatabaseSpec& spec = {})
       : options_(options),
-        layout_(spec.tables, {spec.log_ring_b, 512, log_answers(options), spec.reclaim_entries}, kNodes,
-                spec.shape.threads, 2, worker_bytes(options, spec)),
+        layout_(spec.tables,
+                {spec.log_ring_b, 512, log_answers(options),
+                 options.reclaim == Reclaim::kEach ? 0 : spec.reclaim_entries},
+                kNodes, spec.shape.threads, 2, worker_bytes(options, spec)),
         cluster_(spec.shape, layout_.total_bytes()) {
     for (int node = 0; node < kNodes; ++node) {
       nodes_.push_back(std::make_unique<Node>(cluster_, node, layout_, options_, initial_, kArenaB,

@@ -134,6 +134,7 @@ void OccEngine::serve_reclaim(const RpcCall& call) {
   const auto reclaim = argument<ReclaimRequest>(call);
   cpu_.charge_cycles(node_.cycles.logging);
   const std::uint64_t head = truncate(call.origin().node, reclaim.certain);
+  if (call.passive()) return;
   const std::span<std::byte> reply = rpc_.reply(call.origin(), sizeof(ReclaimReply));
   new (reply.data()) ReclaimReply{head};
 }

@@ -34,18 +34,23 @@ Task<bool> Transaction::log_to_backups() {
   co_return !verb_failed(batch.status());
 }
 
-/// Every node that backs up something that is written, once: their logs get the same entries.
+/// Every node whose log is to hold the transaction, once: they get the same entries.
 void Transaction::find_log_nodes() {
   const StoreLayout& layout = store().layout();
-  const bool coordinators = options().logging.placement == LogPlacement::kCoordinator;
+  const LogPlacement placement = options().logging.placement;
   std::vector<int>& nodes = engine_.log_nodes_;
   nodes.clear();
-  for (const Item& item : items()) {
-    if (!item.is_write) continue;
+  if (!writes_) return;
+  const auto add_backups_of = [&](int partition) {
     for (int rank = 1; rank < layout.replicas(); ++rank) {
-      const int node = layout.backup_node(coordinators ? store().node() : item.node, rank);
+      const int node = layout.backup_node(partition, rank);
       if (std::ranges::find(nodes, node) == nodes.end()) nodes.push_back(node);
     }
+  };
+  if (placement != LogPlacement::kBackups) add_backups_of(store().node());
+  if (placement == LogPlacement::kCoordinator) return;
+  for (const Item& item : items()) {
+    if (item.is_write) add_backups_of(item.node);
   }
 }
 

@@ -62,7 +62,7 @@ struct UnlockRequest {
   std::uint64_t slot;
 };
 
-struct ReclaimRequest {
+struct ReclaimRequest {  // the entry follows where each transaction calls (Reclaim::kEach)
   std::uint64_t certain;
   std::uint64_t sender_thread;
 };

@@ -25,8 +25,16 @@ enum class Primitive : std::uint8_t { kOneSided, kRpc, kHybrid, kLogRecord };
 enum class LockKind : std::uint8_t { kCas, kRpc, kLogRecord };
 
 /// Whose log holds a transaction: the backups of each record's partition, or the log replicas of the
-/// coordinator, after which the backups are updated by RPC (FaSST, OSDI 2016, section 5).
-enum class LogPlacement : std::uint8_t { kBackups, kCoordinator };
+/// coordinator, after which the backups are updated by RPC (FaSST, OSDI 2016, section 5); or the backups of
+/// each record's partition and those of the coordinator's own, whether it writes there or not (the program of
+/// Wei et al., OSDI 2018: log_remote() of src/rtx/occ.cc in SJTU-IPADS/drtmh).
+enum class LogPlacement : std::uint8_t { kBackups, kCoordinator, kBackupsAndOwn };
+
+/// Who tells backups that they may apply what their logs hold: a worker, of several transactions at once when
+/// a log holds a few entries; or every transaction as soon as it is logged, before its Commit, by a call to
+/// each backup that repeats the entry and is waited for where those of Commit are (the program of Wei et al.,
+/// OSDI 2018: log_remote() of src/rtx/occ.cc and log_ack() of logger.hpp in SJTU-IPADS/drtmh).
+enum class Reclaim : std::uint8_t { kFew, kEach };
 
 /// Where a transaction ends, to study phases in isolation. It counts as committed and leaves no lock behind.
 enum class TruncateAfter : std::uint8_t { kNone, kExecution, kValidation, kCommitWithoutLogging };
@@ -62,6 +70,7 @@ struct OccOptions {
   std::uint64_t location_cache_b = 300ULL << 20;
   CacheStart location_cache_start = CacheStart::kWarm;
   std::uint32_t log_ring_b = 16384;
+  Reclaim reclaim = Reclaim::kFew;
   TruncateAfter truncate_after = TruncateAfter::kNone;
 
   /// What published artifacts do and papers do not say: to compare with their curves. The third of the four

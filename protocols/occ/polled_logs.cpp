@@ -107,9 +107,11 @@ std::uint64_t OccEngine::truncate(int node, std::uint64_t certain) {
     for (std::uint64_t* work : {&done.entries, &done.applied, &done.records, &done.lines})
       *work = *work * as_if / entries;
   }
-  // An entry is taken apart, and its records at a backup are in no cache: nobody reads them there. They are
-  // fetched together, their buckets before them, and updated one by one.
-  cpu_.charge(Cost::kRpcReceive, done.entries);
+  // An entry is taken apart, as a call is: one whose transaction calls for it has been paid for with the
+  // call. Its records at a backup are in no cache: nobody reads them there. They are fetched together, their
+  // buckets before them, and updated one by one.
+  const bool called_for = spec.reclaim_entries == 0 && node != store_.node();
+  cpu_.charge(Cost::kRpcReceive, done.entries - (called_for && done.entries > 0 ? 1 : 0));
   cpu_.charge(Cost::kMemoryMiss, 2 * done.applied);
   charge_backup_update(done.records);
   cpu_.charge(Cost::kCopyBlock, done.lines);

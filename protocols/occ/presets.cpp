@@ -27,14 +27,17 @@ constexpr auto kLock = std::to_array<Word<LockKind>>(
     {{"cas", LockKind::kCas}, {"rpc", LockKind::kRpc}, {"log_record", LockKind::kLogRecord}});
 constexpr auto kCheckOrLogging =
     std::to_array<Word<Primitive>>({{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}});
-constexpr auto kPlacement = std::to_array<Word<LogPlacement>>(
-    {{"backups", LogPlacement::kBackups}, {"coordinator", LogPlacement::kCoordinator}});
+constexpr auto kPlacement =
+    std::to_array<Word<LogPlacement>>({{"backups", LogPlacement::kBackups},
+                                       {"coordinator", LogPlacement::kCoordinator},
+                                       {"backups_and_own", LogPlacement::kBackupsAndOwn}});
 constexpr auto kCommit = std::to_array<Word<Primitive>>(
     {{"one_sided", Primitive::kOneSided}, {"rpc", Primitive::kRpc}, {"log_record", Primitive::kLogRecord}});
 constexpr auto kShared = std::to_array<Word<Shared>>(
     {{"none", Shared::kByNone}, {"coroutine", Shared::kByCoroutine}, {"round", Shared::kByRound}});
 constexpr auto kCacheStart = std::to_array<Word<CacheStart>>(
     {{"cold", CacheStart::kCold}, {"warm", CacheStart::kWarm}, {"full", CacheStart::kFull}});
+constexpr auto kReclaim = std::to_array<Word<Reclaim>>({{"few", Reclaim::kFew}, {"each", Reclaim::kEach}});
 constexpr auto kTruncateAfter =
     std::to_array<Word<TruncateAfter>>({{"none", TruncateAfter::kNone},
                                         {"execution", TruncateAfter::kExecution},
@@ -88,8 +91,9 @@ json phases_schema(const Preset& preset) {
       group("write the updates to the logs",
             {{"primitive", choice(preset.logging, kCheckOrLogging, "WRITE into the log, or RPC")},
              {"placement", choice(preset.placement, kPlacement,
-                                  "in the logs of each record's backups, or of the coordinator's, the "
-                                  "backups being updated by RPC before the commit")},
+                                  "in the logs of each record's backups; of the coordinator's, the backups "
+                                  "being updated by RPC before the commit; or of each record's backups and "
+                                  "of the coordinator's, whether it writes there or not")},
              {"outstanding", flag(true, outstanding)},
              {"doorbell_batching", flag(false, doorbell)}});
   phases["commit"] = group(
@@ -128,7 +132,11 @@ json options_schema(const Preset& preset) {
   json log = group("ring logs, one at each node for each worker of the cluster",
                    {{"ring_kib", number(0, 0, 1 << 16,
                                         "size of one sender's log at one node; 0: 16, or twice what an entry "
-                                        "of each coroutine takes where that is more")}});
+                                        "of each coroutine takes where that is more")},
+                    {"reclaim", choice("few", kReclaim,
+                                       "who has backups apply what is logged: a worker, a few transactions' "
+                                       "entries by one call; or each transaction, by a call that repeats "
+                                       "its entry before its Commit, waited for as those of Commit are")}});
   json artifact = group(
       "what published artifacts do and papers do not say, to compare with their curves; runs with these fail "
       "the isolation checks, as they should",
@@ -211,6 +219,13 @@ void refuse_wrong_combinations(const OccOptions& o) {
   if (o.execution.lock && o.validation.lock == LockKind::kLogRecord) {
     refuse("validation/lock", "LOCK records lock what execution.lock has locked already; allowed: \"rpc\"");
   }
+  const auto refuse_each = [&](const char* reason) {
+    if (o.reclaim == Reclaim::kEach) throw UserError("/protocol/log/reclaim", reason);
+  };
+  if (o.validation.lock == LockKind::kLogRecord)
+    refuse_each("every record in these logs says how far its log may be applied; allowed: \"few\"");
+  if (o.logging.placement == LogPlacement::kCoordinator)
+    refuse_each("the coordinator's log is kept, not applied: backups are updated by calls; allowed: \"few\"");
   const bool locks_by_record = o.validation.lock == LockKind::kLogRecord;
   const bool commits_by_record = o.commit.primitive == Primitive::kLogRecord;
   if (locks_by_record && !commits_by_record) {
@@ -256,7 +271,9 @@ OccOptions OccOptions::from_json(const json& protocol) {
   const json& cache = protocol.at("location_cache");
   o.location_cache_b = cache.at("mib").get<std::uint64_t>() << 20;
   o.location_cache_start = value_of(kCacheStart, cache.at("start"));
-  o.log_ring_b = protocol.at("log").at("ring_kib").get<std::uint32_t>() << 10;
+  const json& log = protocol.at("log");
+  o.log_ring_b = log.at("ring_kib").get<std::uint32_t>() << 10;
+  o.reclaim = value_of(kReclaim, log.at("reclaim"));
   o.truncate_after = value_of(kTruncateAfter, protocol.at("truncate_after"));
   const json& artifact = protocol.at("artifact");
   o.artifact = {.conflicts_commit = artifact.at("conflicts_commit"),

@@ -109,7 +109,7 @@ std::size_t Transaction::arena_bytes(const TransactionMaxima& most, bool lock_re
   static_assert(ClusterHash::kBucketBytes + sizeof(FetchReply) + kValidationBytes <= kRecordBytes);
   // Of an entry of a log, beside what is written: frames, heads, what closes a LOCK record, the answer.
   constexpr std::size_t kEntryBytes = 48, kLockingEntryBytes = 96;
-  static_assert(2 * kLogFrameBytes + sizeof(VerdictReply) <= kEntryBytes);
+  static_assert(2 * kLogFrameBytes + sizeof(VerdictReply) + sizeof(ReclaimReply) <= kEntryBytes);
   static_assert(2 * kLogFrameBytes + sizeof(LogHead) + kCloseBytes + sizeof(VerdictReply) <=
                 kLockingEntryBytes);
   // All that is written is in the log of every backup, and once more in LOCK records.
@@ -272,8 +272,13 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   end_phase(Phase::kLogging);
 
   const bool logs_at_coordinator = options().logging.placement == LogPlacement::kCoordinator;
-  if (!logs_at_coordinator && !logs_late) make_log_certain();
+  const bool tells_backups = options().reclaim == Reclaim::kEach;
+  if (!logs_at_coordinator && !logs_late && !tells_backups) make_log_certain();
   record_history(effect);
+  if (!logs_at_coordinator && !logs_late && tells_backups) {
+    auto telling = tell_backups();
+    if (!co_await telling) co_return false;
+  }
   if (logs_at_coordinator && truncate_after == TruncateAfter::kNone) {
     auto updating = update_backups();
     if (!co_await updating) co_return false;

@@ -50,7 +50,7 @@ struct TransactionMaxima {
   std::size_t value_b = 0, image_b = 0;  // of a record
   std::size_t written_b = 0;             // of the values that it writes, each padded to 8
   std::size_t replicas = 1;              // of a record
-  std::size_t backups = 0;               // nodes that back up something that it writes
+  std::size_t backups = 0;               // nodes whose logs hold it
   std::size_t log_entries = 1;           // that hold all of it, in each of their logs
 };
 
@@ -149,6 +149,7 @@ class Transaction final : public WorkedOn {
     std::uint64_t digest = 0;  // for its frames
     LogWriter::Place place{};
     Reply reply;
+    std::byte* head = nullptr;  // what answers that it may be applied: how far its log is
     // LOCK records:
     bool locks = false;  // the primary holds the locks, and the record open
     Verdict verdict = Verdict::kPassed;
@@ -267,6 +268,7 @@ class Transaction final : public WorkedOn {
   void record_history(std::int64_t effect);
   void record_abort();
   void make_log_certain();
+  Task<bool> tell_backups();
   Task<bool> update_backups();
   void update_backup(const Item& item, int backup, Acknowledgements& acknowledgements);
   Task<void> install_and_unlock();

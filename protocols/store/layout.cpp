@@ -27,7 +27,7 @@ void refuse_above(std::uint64_t most, std::uint64_t wanted, const char* what) {
 
 std::uint32_t LogSpec::held_at_start(int sender_node, int sender_thread, int node) const {
   constexpr std::uint32_t kMost = 8;  // however rarely a test has its logs reclaimed
-  if (answers > 0) return 0;
+  if (answers > 0 || reclaim_entries == 0) return 0;
   const auto number = static_cast<std::uint64_t>(sender_node) << 40 |
                       static_cast<std::uint64_t>(sender_thread) << 20 | static_cast<std::uint64_t>(node);
   return 1 + static_cast<std::uint32_t>(spread_bits(number + 1) % std::min(kMost, reclaim_entries));

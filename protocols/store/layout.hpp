@@ -35,14 +35,16 @@ struct LogSpec {
   std::uint32_t entry_max_b = 1024;  // no entry is longer
   /// FaRM: words behind a ring for what its owner's LOCK records are answered; 0: it writes none.
   std::uint32_t answers = 0;
-  /// Of more than so many the backup is asked to reclaim some; or when the ring is half full.
+  /// Of more than so many the backup is asked to reclaim some; or when the ring is half full. 0: each
+  /// transaction tells the backups itself (Reclaim::kEach).
   std::uint32_t reclaim_entries = 8;
   /// Rings lie in segments of so much, the first ones of all rings together, then the second ones: a large
   /// cluster's first entries fill pages, not one of their own each. Divides ring_b. 0: rings lie whole.
   std::uint32_t segment_b = 0;
 
   /// A log begins as one of a cluster long in use: as though it held so many entries more, in some logs few,
-  /// in others as many as are reclaimed at a time. 0 with LOCK records, whose logs are emptied as they fill.
+  /// in others as many as are reclaimed at a time. 0 where logs are emptied as they fill: with LOCK records,
+  /// and where each transaction sees to its own entries.
   std::uint32_t held_at_start(int sender_node, int sender_thread, int node) const;
 
   /// No entry reaches from one into the next.

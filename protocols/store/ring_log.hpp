@@ -106,7 +106,8 @@ class LogWriter {
   /// the handler applies all of them before it serves anybody else; or the ring is half full. (With LOCK
   /// records every record says how far its log may be applied, and only the room has to be asked for.)
   bool wants_reclaim() const {
-    const bool many = spec_.answers == 0 && entries_ + held_ - asked_entries_ > spec_.reclaim_entries;
+    const bool counts = spec_.answers == 0 && spec_.reclaim_entries > 0;
+    const bool many = counts && entries_ + held_ - asked_entries_ > spec_.reclaim_entries;
     return (many || tail_ - head_ > spec_.ring_b / 2) && can_reclaim();
   }
   /// Up to where a backup is asked to apply entries now: certain().

@@ -323,6 +323,50 @@ TEST(Truncation, FillsNoLog) {
   }
 }
 
+/// Logs as the program behind OSDI 2018 keeps them, and FaRM as it emulates it.
+Overrides as_their_program(const std::string& protocol, int seed, bool passive_ack, std::size_t load = 0) {
+  Overrides overrides = with(loads()[load].overrides, protocol, seed);
+  overrides.insert(overrides.end(),
+                   {"protocol.log.reclaim=each", "protocol.phases.logging.placement=backups_and_own",
+                    fmt::format("protocol.phases.commit.passive_ack={}", passive_ack), "cluster.nodes=4",
+                    "cluster.replicas=2"});
+  if (protocol == "farm") {
+    overrides.insert(overrides.end(),
+                     {"protocol.phases.validation.lock=rpc", "protocol.phases.commit.primitive=rpc"});
+  }
+  return overrides;
+}
+
+TEST(ToldBackups, AreSoundUnderContention) {
+  const auto whole = static_cast<std::size_t>(
+      std::ranges::find(loads(), std::string("tpcc_full"), &Load::name) - loads().begin());
+  for (const char* protocol : {"drtmh", "drtmr", "farm", "fasst-occ"}) {
+    for (int seed = 1; seed <= 20; ++seed) {
+      SCOPED_TRACE(fmt::format("{} seed {}", protocol, seed));
+      expect_sound(try_run(kContended, as_their_program(protocol, seed, seed % 2 == 0)), false);
+      if (seed <= 4)
+        expect_sound(try_run(kContended, as_their_program(protocol, seed, seed % 2 == 0, whole)), false);
+    }
+  }
+}
+
+TEST(ToldBackups, FaultsOfLogsAreCaught) {
+  for (const char* protocol : {"drtmh", "fasst-occ"}) {
+    for (const auto fault : {&Sabotage::skip_log, &Sabotage::garble_log, &Sabotage::commit_before_logged}) {
+      RunControl control;
+      control.sabotage.*fault = true;
+      std::uint64_t found = 0;
+      for (int seed = 1; seed <= 10; ++seed) {
+        const json result = run(kContended, as_their_program(protocol, seed, seed % 2 == 0), control);
+        for (const json& check : result.at("checks")) {
+          if (check.at("name") == "backup_logs") found += check.at("violations").get<std::uint64_t>();
+        }
+      }
+      EXPECT_GT(found, 0U) << protocol;
+    }
+  }
+}
+
 TEST(Artifact, ConflictsThatCommitAreFoundWrong) {
   for (const std::string& protocol : family()) {
     Overrides overrides = with(loads()[0].overrides, protocol, 1);
