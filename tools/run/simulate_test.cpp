@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 
 #include "backend/user_error.hpp"
-#include "calibration/profile_file.hpp"
 #include "tools/tests/runs_for_test.hpp"
 
 namespace verbtwin::tools {
@@ -165,27 +164,6 @@ TEST_P(EachProtocol, IsSerializableWithEveryOption) {
       expect_sound(try_run(kContended, overrides));
     }
   }
-}
-
-/// What a larger cluster's queue pairs do to a NIC's cache, without the larger cluster.
-TEST(Emulation, NicsHoldTheQueuePairsOfTheEmulatedCluster) {
-  models::NicProfile nic = calibration::load_nic_profile("connectx-4");
-  nic.qp_cache_entries = 64;
-  RunControl control;
-  control.nic = &nic;
-  const auto hit_ratio = [&control](const Overrides& overrides) {
-    const json result = run(kContended, overrides, control);
-    EXPECT_EQ(violations(result), 0U) << findings(result);
-    for (const json& resource : result.at("resources")) {
-      if (resource.at("name") == "qp_cache") return resource.at("hit_ratio").get<double>();
-    }
-    return -1.0;
-  };
-  Overrides few = {"protocol.name=drtmh", "workload.accounts_per_thread=5000", "run.measure_us=400"};
-  Overrides emulated = few;
-  emulated.push_back("cluster.emulate_nodes=1536");
-  EXPECT_GT(hit_ratio(few), 0.999) << "all fit";
-  EXPECT_LT(hit_ratio(emulated), hit_ratio(few) - 0.01);
 }
 
 TEST_P(EachProtocol, RunsOnOneNode) {
