@@ -17,7 +17,6 @@ void Transaction::make_log_certain() {
 /// Every backup is told that its entry may be applied, by a call that repeats it. Where nobody waits for the
 /// answer, a log that is half full asks how far it is (RemoteLog::reclaim).
 Task<bool> Transaction::tell_backups() {
-  make_log_certain();
   RequestBatch batch(engine_.worker_, options().commit, this);
   for (LogEntry& entry : log_entries_) {
     if (!entry.placed) continue;

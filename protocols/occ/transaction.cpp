@@ -272,10 +272,9 @@ Task<bool> Transaction::commit(std::int64_t effect) {
   end_phase(Phase::kLogging);
 
   const bool logs_at_coordinator = options().logging.placement == LogPlacement::kCoordinator;
-  const bool tells_backups = options().reclaim == Reclaim::kEach;
-  if (!logs_at_coordinator && !logs_late && !tells_backups) make_log_certain();
+  if (!logs_at_coordinator && !logs_late) make_log_certain();
   record_history(effect);
-  if (!logs_at_coordinator && !logs_late && tells_backups) {
+  if (options().reclaim == Reclaim::kEach && !logs_late) {
     auto telling = tell_backups();
     if (!co_await telling) co_return false;
   }
