@@ -10,16 +10,23 @@ namespace verbtwin::protocols {
 namespace {
 
 // A frame: number 16 bits, size 16 bits, hash of the body 32 bits. What the number has no room for is XORed
-// into the hash: a ring may hold entries of 65,536 numbers ago, and of one body with those to come.
+// into the hash: a ring may hold entries of 65,536 numbers ago, and of one body with those to come. So is a
+// hash of the 32 bits beside it: else an entry of an earlier lap would pass for a later one where nothing but
+// the bytes of its number had been written over at both ends.
 constexpr std::uint64_t kHashMask = 0xFFFFFFFF;
 
+std::uint64_t hash_of_head(std::uint64_t frame) {
+  return (frame >> 32) * 0x9E3779B97F4A7C15 >> 32;
+}
+
 std::uint64_t frame_word(std::uint64_t number, std::size_t bytes) {
-  return number << 48 | static_cast<std::uint64_t>(bytes) << 32 | (number >> 16 & kHashMask);
+  const std::uint64_t head = number << 48 | static_cast<std::uint64_t>(bytes) << 32;
+  return head | ((number >> 16 ^ hash_of_head(head)) & kHashMask);
 }
 
 /// The number that a frame was made of.
 std::uint64_t number_of(std::uint64_t frame) {
-  return (frame & kHashMask) << 16 | frame >> 48;
+  return ((frame ^ hash_of_head(frame)) & kHashMask) << 16 | frame >> 48;
 }
 
 std::span<const std::byte> body_of(std::span<const std::byte> entry) {
