@@ -12,14 +12,8 @@
 namespace verbtwin::protocols {
 namespace {
 
-RecordId small(std::uint32_t partition, std::uint64_t key) {
-  return RecordId::make(kSmall, partition, key);
-}
 RecordId large(std::uint32_t partition, std::uint64_t key) {
   return RecordId::make(kLarge, partition, key);
-}
-Attempt writing(std::vector<RecordId> records) {
-  return {.reads = {}, .writes = std::move(records), .seen = {}};
 }
 
 /// Whether a FaRM transaction of node 0 is over while nothing that it has sent to node `slow` since its

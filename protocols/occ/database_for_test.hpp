@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "protocols/fake_backend_for_test.hpp"
@@ -156,6 +157,13 @@ struct Attempt {
   AbortReason reason = AbortReason::kNone;
   std::vector<std::uint64_t> seen;  // reads, then writes
 };
+
+inline RecordId small(std::uint32_t partition, std::uint64_t key) {
+  return RecordId::make(kSmall, partition, key);
+}
+inline Attempt writing(std::vector<RecordId> records) {
+  return {.reads = {}, .writes = std::move(records), .seen = {}};
+}
 
 /// One attempt; `interfere` runs between Execution and Validation.
 inline Task<void> attempt(Transaction& tx, Attempt& a, std::function<void()> interfere = {}) {

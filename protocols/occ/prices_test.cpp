@@ -38,14 +38,8 @@ struct Bill {
   }
 };
 
-RecordId small(std::uint32_t partition, std::uint64_t key) {
-  return RecordId::make(kSmall, partition, key);
-}
 Attempt reading(std::vector<RecordId> records) {
   return {.reads = std::move(records), .writes = {}, .seen = {}};
-}
-Attempt writing(std::vector<RecordId> records) {
-  return {.reads = {}, .writes = std::move(records), .seen = {}};
 }
 
 /// Caches that hold nothing: a look-up waits for the bucket, then for the record.

@@ -1,6 +1,5 @@
 // Logs as the program of Wei et al. (OSDI 2018) keeps them: each transaction tells the backups that its entry
 // may be applied, and its entry also goes to the backups of the coordinator's own partition.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -13,13 +12,6 @@
 
 namespace verbtwin::protocols {
 namespace {
-
-RecordId small(std::uint32_t partition, std::uint64_t key) {
-  return RecordId::make(kSmall, partition, key);
-}
-Attempt writing(std::vector<RecordId> records) {
-  return {.reads = {}, .writes = std::move(records), .seen = {}};
-}
 
 OccOptions telling(const char* protocol, bool passive_ack, LogPlacement placement = LogPlacement::kBackups) {
   OccOptions options = preset(protocol);
@@ -112,8 +104,7 @@ TEST(ToldBackups, GiveTheRoomInTheirLogsBack) {
 }
 
 TEST(ToldBackups, TakeAnEntryApartOnce) {
-  OccOptions options = telling("drtmh", true);
-  Database db(options);
+  Database db(telling("drtmh", true));
   CpuPrices prices;
   prices.cost_ps[static_cast<std::size_t>(Cost::kRpcReceive)] = 1;
   db.cpu(3).prices() = prices;
