@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/prefetch.hpp"
 #include "protocols/checks/final_state.hpp"
 #include "protocols/checks/logs.hpp"
 #include "protocols/checks/losses.hpp"
@@ -81,7 +82,7 @@ class FinalData {
       const auto found = std::ranges::lower_bound(claimed_.first(primaries_.size()), record);
       next = static_cast<std::size_t>(found - claimed_.begin());
     }
-    if (next + kAhead < primaries_.size()) __builtin_prefetch(primaries_[next + kAhead].value.data());
+    if (next + kAhead < primaries_.size()) prefetch_line(primaries_[next + kAhead].value.data());
     if (next < primaries_.size() && claimed_[next] == record) return primaries_[next++];
     FinalRecord last;
     find_(std::span(&record, 1), std::span(&last, 1));
@@ -135,34 +136,48 @@ std::vector<CheckReport> run_checks(const System& system, std::span<const Histor
 
 namespace {
 
-/// The nodes' records where they lie. All places first and the records on their way, then their contents:
-/// each is a miss of the caches.
+/// The nodes' records where they lie. A few at a time, and of these all places first and the records on their
+/// way, then their contents: each is a miss of the caches.
 class RecordsInPlace {
  public:
   RecordsInPlace(const StoreLayout& layout, const std::vector<std::unique_ptr<NodeProgram>>& nodes)
       : layout_(layout), nodes_(nodes) {}
 
   void operator()(std::span<const RecordId> records, std::span<FinalRecord> copies) {
+    constexpr std::size_t kFew = 32;
     const std::size_t each = copies.size() / records.size();
-    slots_.clear();
-    places_.clear();
-    for (const RecordId record : records) {
-      slots_.push_back(nodes_[record.partition()]->store().find_slot(record.table(), record.key()));
-    }
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      const RecordId record = records[i / each];
-      const auto rank = static_cast<int>(i % each);
-      const int holder = layout_.backup_node(static_cast<int>(record.partition()), rank);
-      places_.push_back(nodes_[static_cast<std::size_t>(holder)]->store().record_copy(record.table(), rank,
-                                                                                      slots_[i / each]));
-      prefetch(places_.back());
-    }
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      copies[i] = final_record_at(layout_, records[i / each], places_[i]);
+    for (std::size_t at = 0; at < records.size(); at += kFew) {
+      const auto few = records.subspan(at, std::min(kFew, records.size() - at));
+      read_few(few, copies.subspan(at * each, few.size() * each));
     }
   }
 
  private:
+  void read_few(std::span<const RecordId> records, std::span<FinalRecord> copies) {
+    const std::size_t each = copies.size() / records.size();
+    const auto for_each_copy = [&](const auto& visit) {  // visit(store, record, rank, copy)
+      for (std::size_t i = 0; i < copies.size(); ++i) {
+        const auto rank = static_cast<int>(i % each);
+        const int holder = layout_.backup_node(static_cast<int>(records[i / each].partition()), rank);
+        visit(nodes_[static_cast<std::size_t>(holder)]->store(), records[i / each], rank, i);
+      }
+    };
+    slots_.clear();
+    places_.clear();
+    for (const RecordId record : records) nodes_[record.partition()]->store().prefetch_slot(record);
+    for (const RecordId record : records)
+      slots_.push_back(nodes_[record.partition()]->store().find_slot(record.table(), record.key()));
+    for_each_copy([&](const NodeStore& store, RecordId record, int rank, std::size_t i) {
+      store.prefetch_copy(record.table(), rank, slots_[i / each]);
+    });
+    for_each_copy([&](const NodeStore& store, RecordId record, int rank, std::size_t i) {
+      places_.push_back(store.record_copy(record.table(), rank, slots_[i / each]));
+      prefetch(places_.back());
+    });
+    for (std::size_t i = 0; i < copies.size(); ++i)
+      copies[i] = final_record_at(layout_, records[i / each], places_[i]);
+  }
+
   const StoreLayout& layout_;
   const std::vector<std::unique_ptr<NodeProgram>>& nodes_;
   std::vector<std::uint64_t> slots_;

@@ -88,8 +88,9 @@ class Calendar {
   static constexpr int kBucketShift = 8;        // 256 ps
   static constexpr int kEpochShift = 8;         // 256 buckets, 66 ns
   static constexpr std::int64_t kEpochs = 128;  // 8.4 us
-  static constexpr std::int64_t kBuckets = std::int64_t{2} << kEpochShift;
-  static constexpr std::int64_t kLookBuckets = 3;  // between two steps of prefetching
+  static constexpr std::size_t kBuckets = std::size_t{2} << kEpochShift;
+  // Steps of prefetching, and the buckets with events that are between two of them.
+  static constexpr int kLookSteps = 4, kLookBuckets = 1;
   static constexpr std::uint32_t kNone = ~0U;
 
   struct Event {
@@ -145,7 +146,8 @@ class Calendar {
     } else {
       free_ = nodes_[node].next;
     }
-    const auto place = static_cast<std::size_t>(bucket & (kBuckets - 1));
+    const std::size_t place = place_of(bucket);
+    if (first_[place] == kNone) ++occupied_count_;
     nodes_[node] = {event, first_[place]};
     first_[place] = node;
     occupied_[place / 64] |= std::uint64_t{1} << place % 64;
@@ -154,10 +156,9 @@ class Calendar {
 
   /// Moves on to the next bucket that holds an event. There is one, and the current bucket is empty.
   void turn_wheel() {
-    const std::int64_t from = cursor_;
     if (in_wheel_ == 0) skip_to_next_epoch();
-    cursor_ = next_occupied();
-    const auto place = static_cast<std::size_t>(cursor_ & (kBuckets - 1));
+    const std::size_t place = next_occupied(place_of(cursor_));
+    cursor_ += static_cast<std::int64_t>((place - place_of(cursor_)) % kBuckets);
     for (std::uint32_t node = first_[place]; node != kNone;) {
       put_in_current(nodes_[node].event);
       const std::uint32_t next = nodes_[node].next;
@@ -168,8 +169,9 @@ class Calendar {
     }
     first_[place] = kNone;
     occupied_[place / 64] &= ~(std::uint64_t{1} << place % 64);
+    --occupied_count_;
     while (wheel_end_ < (cursor_ >> kEpochShift) + 2) take_epoch();
-    prefetch_ahead(from);
+    prefetch_ahead();
   }
 
   /// The wheel is empty: the next epoch that holds an event goes into it.
@@ -202,18 +204,17 @@ class Calendar {
     }
   }
 
-  void prefetch_ahead(std::int64_t from) const {
-    // Where events are sparse there is nothing to hide.
-    for (std::int64_t bucket = from + 1; bucket <= cursor_ && cursor_ - from <= kLookBuckets; ++bucket) {
-      prefetch_bucket(bucket + kLookBuckets, 0);
-      prefetch_bucket(bucket + 2 * kLookBuckets, 1);
-      prefetch_bucket(bucket + 3 * kLookBuckets, 2);
-      prefetch_bucket(bucket + 4 * kLookBuckets, 3);
+  /// What comes next in the wheel. The first step of the way is for what is furthest away.
+  void prefetch_ahead() const {
+    std::size_t place = place_of(cursor_);
+    const int last = static_cast<int>(std::min<std::size_t>(occupied_count_, kLookSteps * kLookBuckets));
+    for (int ahead = 1; ahead <= last; ++ahead) {
+      place = next_occupied(place);
+      if (ahead % kLookBuckets == 0) prefetch_bucket(place, ahead / kLookBuckets - 1);
     }
   }
 
-  void prefetch_bucket(std::int64_t bucket, int steps) const {
-    const auto place = static_cast<std::size_t>(bucket & (kBuckets - 1));
+  void prefetch_bucket(std::size_t place, int steps) const {
     for (std::uint32_t node = first_[place]; node != kNone; node = nodes_[node].next) {
       prefetch(nodes_[node].event, steps);
     }
@@ -223,17 +224,18 @@ class Calendar {
     handlers_[event.what >> 28]->prefetch(event.what & kIndexMax, steps);
   }
 
-  /// The next bucket that holds an event. There is one.
-  std::int64_t next_occupied() const {
-    const auto start = static_cast<std::size_t>((cursor_ + 1) & (kBuckets - 1));
+  static std::size_t place_of(std::int64_t bucket) { return static_cast<std::size_t>(bucket) % kBuckets; }
+
+  /// The place behind `place` that holds an event. There is one.
+  std::size_t next_occupied(std::size_t place) const {
+    const std::size_t start = (place + 1) % kBuckets;
     std::size_t word = start / 64;
     std::uint64_t bits = occupied_[word] & ~std::uint64_t{0} << start % 64;
     while (bits == 0) {
       word = (word + 1) % occupied_.size();
       bits = occupied_[word];
     }
-    const auto place = static_cast<std::int64_t>(word * 64) + std::countr_zero(bits);
-    return cursor_ + 1 + ((place - static_cast<std::int64_t>(start)) & (kBuckets - 1));
+    return word * 64 + static_cast<std::size_t>(std::countr_zero(bits));
   }
 
   static constexpr auto kEmptyWheel = [] {
@@ -248,6 +250,7 @@ class Calendar {
   std::int64_t cursor_ = -1;
   std::array<std::uint32_t, kBuckets> first_ = kEmptyWheel;  // by place: a list of nodes
   std::array<std::uint64_t, kBuckets / 64> occupied_{};
+  std::size_t occupied_count_ = 0;
   std::int64_t wheel_end_ = 2;  // the first epoch that is not in the wheel; the cursor's and the next one are
   std::array<std::vector<Event>, kEpochs> epochs_;  // by place: the next ones behind those in the wheel
   std::size_t in_epochs_ = 0;

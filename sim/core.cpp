@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/prefetch.hpp"
 #include "models/pcie.hpp"
 #include "models/turbo.hpp"
 #include "sim/device.hpp"
@@ -44,9 +45,7 @@ void Core::drive(Steppable& worker) {
 
 void Core::prefetch(int steps) const {
   if (steps == 3) {
-    const auto* lines = reinterpret_cast<const std::byte*>(this);
-    __builtin_prefetch(lines);
-    __builtin_prefetch(lines + 64);
+    prefetch_lines(this, 128);
     return;
   }
   worker_->prefetch(next_wr_id_, steps);
@@ -54,9 +53,8 @@ void Core::prefetch(int steps) const {
     for (const SimCompletionQueue* cq : filled_) cq->prefetch();
   }
   if (steps != 2) return;
-  const auto* lines = reinterpret_cast<const std::byte*>(worker_);
-  for (std::size_t at = 0; at < 256; at += 64) __builtin_prefetch(lines + at);
-  for (const SimCompletionQueue* cq : filled_) __builtin_prefetch(cq);
+  prefetch_lines(worker_, 256);
+  for (const SimCompletionQueue* cq : filled_) prefetch_line(cq);
 }
 
 void Core::interrupt(std::int64_t now_ps, std::int64_t ps, std::int64_t backlog_until_ps) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/prefetch.hpp"
 #include "backend/verbs.hpp"
 #include "models/doorbell.hpp"
 #include "models/nic.hpp"
@@ -95,11 +96,11 @@ class alignas(64) SimCompletionQueue final : public CompletionQueue {
   /// A poll is near.
   void prefetch() const {
     const auto* entry = reinterpret_cast<const std::byte*>(&ring_[head_]);
-    __builtin_prefetch(entry);
-    __builtin_prefetch(entry + sizeof(Entry) - 1);
+    prefetch_line(entry);
+    prefetch_line(entry + sizeof(Entry) - 1);
     constexpr std::size_t kFew = 48;  // three lines
     for (std::size_t at = 0; at < std::min(senders_ - first_retired_.size(), kFew) && retired_; at += 16)
-      __builtin_prefetch(&retired_[at]);
+      prefetch_line(&retired_[at]);
   }
   const WorkCompletion* first() const { return count_ == 0 ? nullptr : &ring_[head_].wc; }
 
@@ -166,7 +167,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
     RecvWr pop();
     std::uint32_t size() const { return count_; }
     void prefetch() const {
-      if (count_ > 0) __builtin_prefetch(&runs_[first_]);
+      if (count_ > 0) prefetch_line(&runs_[first_]);
     }
 
    private:
@@ -187,10 +188,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   /// How many lines of it are fetched ahead: what a request needs of who answers it, of who hears of the
   /// answer, and of who posts it.
   enum class Lines : std::uint8_t { kAnswers = 1, kCompletes = 2, kPosts = 3 };
-  void prefetch(Lines wanted) const {
-    const auto* line = reinterpret_cast<const std::byte*>(this);
-    for (int left = static_cast<int>(wanted); left > 0; --left, line += 64) __builtin_prefetch(line);
-  }
+  void prefetch(Lines wanted) const { prefetch_lines(this, static_cast<std::size_t>(wanted) * 64); }
 
   /// What few queue pairs ever have.
   struct Rare {

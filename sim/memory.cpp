@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "backend/prefetch.hpp"
 #include "backend/user_error.hpp"
 #include "sim/record_memory.hpp"
 
@@ -88,12 +89,12 @@ void Memory::prefetch(std::uint32_t key, std::uint64_t addr, int steps) const {
   const Region& region = regions_[key - 1];
   const std::uint64_t offset = region.offset_of(addr);
   if (region.records == nullptr || offset >= region.length) {
-    if (steps == 1) __builtin_prefetch(reinterpret_cast<const void*>(addr));
+    if (steps == 1) prefetch_line(reinterpret_cast<const void*>(addr));
   } else if (steps == 1) {
     region.records->prefetch_find(offset);
   } else {
     const RecordMemory::Piece piece = region.records->find(offset);
-    __builtin_prefetch(piece.is_record ? piece.at : reinterpret_cast<const std::byte*>(addr));
+    prefetch_line(piece.is_record ? piece.at : reinterpret_cast<const std::byte*>(addr));
   }
 }
 

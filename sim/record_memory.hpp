@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/number_map.hpp"
+#include "backend/prefetch.hpp"
 #include "sim/memory.hpp"
 
 namespace verbtwin::sim {
@@ -77,7 +78,7 @@ class RecordMemory {
   void prefetch_find(std::uint64_t offset) const {
     const Part* part = part_behind(offset);
     if (part == nullptr || offset < part->begin) return;
-    __builtin_prefetch(units_.near(place_of(*part, offset).block));
+    prefetch_line(units_.near(place_of(*part, offset).block));
   }
 
  private:
@@ -93,10 +94,13 @@ class RecordMemory {
   };
   /// The part that holds `offset`, or else the next one.
   const Part* part_behind(std::uint64_t offset) const {
-    for (const Part& part : parts_) {
-      if (offset < part.end) return &part;
+    const Part* part = parts_.data();
+    for (std::size_t left = parts_.size(); left > 1;) {  // without a branch that nobody could foresee
+      const std::size_t half = left / 2;
+      part += part[half - 1].end <= offset ? half : 0;
+      left -= half;
     }
-    return nullptr;
+    return parts_.empty() || part->end <= offset ? nullptr : part;
   }
   static Place place_of(const Part& part, std::uint64_t offset) {
     const std::uint64_t from_begin = offset - part.begin;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/prefetch.hpp"
 #include "sim/clock.hpp"
 #include "sim/flight.hpp"
 #include "sim/shared_queue_pair.hpp"
@@ -108,8 +109,8 @@ void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes
 void Transport::prefetch(std::uint32_t index, int steps) const {
   const Flight& f = flight(index);
   if (steps == 3) {
-    __builtin_prefetch(&f);
-    __builtin_prefetch(&f.wr_id);
+    prefetch_line(&f);
+    prefetch_line(&f.wr_id);
     return;
   }
   const bool at_target = f.stage == Stage::kTouch || f.stage == Stage::kInEngine;
@@ -120,9 +121,9 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   const std::uint32_t number = at_target ? f.target : f.origin;
   if (number >= queue_pairs_.size() || f.origin >= queue_pairs_.size()) return;
   if (steps == 2) {
-    __builtin_prefetch(&queue_pairs_[number]);
-    __builtin_prefetch(&queue_pairs_[f.origin]);
-    for (std::size_t at = 0; at < f.length && at < 256; at += 64) __builtin_prefetch(f.local + at);
+    prefetch_line(&queue_pairs_[number]);
+    prefetch_line(&queue_pairs_[f.origin]);
+    prefetch_lines(f.local, std::min<std::size_t>(f.length, 256));
     return;
   }
   const SimQueuePair* qp = queue_pairs_[number];
@@ -131,7 +132,7 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (steps == 1) {
     using Lines = SimQueuePair::Lines;
     qp->prefetch(at_target ? Lines::kAnswers : Lines::kPosts);
-    if (is_send(f.opcode)) __builtin_prefetch(&qp->recv_cq_);
+    if (is_send(f.opcode)) prefetch_line(&qp->recv_cq_);
     const bool answers = at_target && f.type == QpType::kRc && (f.flags & kSignaled) != 0;
     if (answers) origin->prefetch(Lines::kCompletes);
     return;
@@ -140,10 +141,8 @@ void Transport::prefetch(std::uint32_t index, int steps) const {
   if (receives) qp->receives_.prefetch();
   if (!receives && (f.flags & kSignaled) == 0) return;
   if (!receives) qp = origin;
-  __builtin_prefetch(receives ? qp->recv_cq_ : qp->send_cq_);
-  const auto* core = reinterpret_cast<const std::byte*>(qp->core_);
-  __builtin_prefetch(core);
-  __builtin_prefetch(core + 64);
+  prefetch_line(receives ? qp->recv_cq_ : qp->send_cq_);
+  prefetch_lines(qp->core_, 128);
 }
 
 std::uint64_t Transport::sequence_key(const Flight& f) {

@@ -222,7 +222,7 @@ class Transport final : public EventHandler {
   void answer(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
   std::int64_t earliest_answer_ps(Path path) const;
   void acknowledge(std::uint32_t index, SimQueuePair& target, const models::Moment& ready);
-  void acknowledge_quietly(const Flight& f, SimQueuePair& target);
+  void acknowledge_quietly(SimQueuePair& target);
   void arrive_response(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
   void finish(std::uint32_t index, SimQueuePair& origin, const models::Moment& ready, std::uint32_t landed_b);
   void complete_when(const Flight& f, SimQueuePair& qp, const models::Moment& left);

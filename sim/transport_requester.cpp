@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backend/prefetch.hpp"
 #include "sim/flight.hpp"
 #include "sim/transport.hpp"
 
@@ -64,6 +65,7 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
 void Transport::post(SimQueuePair& qp, std::span<const SendWr> list, std::uint32_t position,
                      std::uint32_t blocks, std::int64_t rung_ps) {
   FlightList requests;
+  if (qp.read_done_ps_) prefetch_line(&(*qp.read_done_ps_)[qp.read_next_]);
   for (const SendWr& wr : list) {
     counts_.add(wr.opcode, wr.sge.length);
     const std::uint32_t index = new_flight(qp, wr, position++);

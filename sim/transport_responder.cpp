@@ -182,7 +182,7 @@ bool Transport::take_recv(std::uint32_t index, SimQueuePair& target, RecvWr& rec
   } else if (f.tries_left == 0) {
     refuse(index, target, WcStatus::kRnrRetryExcErr);
   } else {
-    acknowledge_quietly(f, target);  // the NAK
+    acknowledge_quietly(target);  // the NAK
     if (f.tries_left != kRetryForEver) --f.tries_left;
     target.holding_ = true;
     f.stage = Stage::kReceiverNotReady;
@@ -356,7 +356,7 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
     if ((f.flags & kSignaled) != 0 || returns_data(f.opcode)) return respond(index, target, ready);
     if (target.peer_port_->nic.asks_for_ack(f.position)) {
       if (message_clock_ != nullptr) return respond(index, target, ready);
-      acknowledge_quietly(f, target);
+      acknowledge_quietly(target);
     }
   }
   release(index);
@@ -364,7 +364,7 @@ void Transport::acknowledge(std::uint32_t index, SimQueuePair& target, const mod
 
 /// The ACK of an unsignalled request takes its share of the link and of its origin's NIC, but tells its
 /// origin nothing that a later completion does not.
-void Transport::acknowledge_quietly(const Flight& f, SimQueuePair& target) {
+void Transport::acknowledge_quietly(SimQueuePair& target) {
   fabric_.cross_quietly(target.to_peer_, models::kAckBytes + packet_extra_b_);
   target.peer_port_->nic.receive_ack_quietly(target.peer_context_);
 }

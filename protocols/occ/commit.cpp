@@ -169,7 +169,7 @@ void Transaction::commit_local(Item& item) {
 
 /// The value, then the unlock, on one queue pair: the second lands behind the first.
 void Transaction::commit_by_write(Item& item, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
+  Channel& channel = channel_of(item);
   SendWr write =
       record_request(item, channel, Opcode::kRdmaWrite, 8, item.image + 8, layout(item).image_b - 8);
   if (write.sge.length <= engine_.inline_max_b_) write.flags = kInline;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/prefetch.hpp"
 #include "protocols/checks/history.hpp"
 #include "protocols/occ/messages.hpp"
 #include "protocols/occ/options.hpp"
@@ -91,10 +92,7 @@ class OccEngine final : public PolledMemory {
     void make_certain(std::uint64_t frame);
     void reclaimed(std::uint64_t head);
     /// A hint: the writer is near.
-    void prefetch() const {
-      __builtin_prefetch(this);
-      __builtin_prefetch(reinterpret_cast<const std::byte*>(this) + kCacheLineBytes);
-    }
+    void prefetch() const { prefetch_lines(this, 2 * kCacheLineBytes); }
     LogWriter writer;
     WaitList waiting;                      // for room
     std::vector<Unanswered> lock_records;  // oldest first: they are answered in order
@@ -153,9 +151,18 @@ class OccEngine final : public PolledMemory {
   void close_entry(std::byte* entry, std::uint64_t frame, bool commit);
 
   RemoteLog& log_at(int node);
-  Channel& record_channel(int node, std::uint64_t slot);
+  /// A hint: the logs of all log_nodes_ are near, and the channels to them.
+  void prefetch_logs();
+  /// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
+  /// so a lock that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same
+  /// queue pair, whose order the protocol relies on. Locks that a CPU takes leave the choice free.
+  Channel& record_channel(int node, std::uint64_t slot) { return channel_for(node, record_nic(slot), slot); }
   /// The queue pair to a node's NIC that requests on `thing` take, always the same one.
-  Channel& channel_for(int node, int nic, std::uint64_t thing);
+  Channel& channel_for(int node, int nic, std::uint64_t thing) {
+    return worker_.channel(node, nic, queue_pair_for(thing));
+  }
+  int record_nic(std::uint64_t slot) const;
+  int queue_pair_for(std::uint64_t thing) const;  // of those to a peer
   const RecordLayout& record_layout(RecordId record) const {
     return store_.layout().table(record.table()).record;
   }

@@ -16,6 +16,7 @@ Task<bool> Transaction::execute() {
 
   RequestBatch batch(engine_.worker_, options, this);
   find_local();
+  prefetch_channels();
   for (std::size_t i = executed_; i < item_count_; ++i) {
     Item& item = items_[i];
     if (is_local(item)) {
@@ -111,15 +112,22 @@ Task<bool> Transaction::locate_by_buckets() {
 /// Looks this node's own records up, all of them before the first is copied: their cache misses overlap.
 void Transaction::find_local() {
   bool all_cached = true;
-  for (std::size_t i = executed_; i < item_count_; ++i) {
-    Item& item = items_[i];
-    if (!is_local(item)) continue;
+  const auto for_each_local = [this](const auto& visit) {
+    for (std::size_t i = executed_; i < item_count_; ++i) {
+      if (is_local(items_[i])) visit(items_[i]);
+    }
+  };
+  for_each_local([&](const Item& item) { store().prefetch_slot(item.record); });
+  for_each_local([&](Item& item) {
     item.slot = store().find_slot(item.record.table(), item.record.key());
+    store().prefetch_copy(item.record.table(), 0, item.slot);
+  });
+  for_each_local([&](Item& item) {
     item.local = store().primary_record(item.record.table(), item.slot);
     item.located = true;
     prefetch(item.local);
     all_cached = all_cached && engine_.is_cached(item.record);
-  }
+  });
   if (!all_cached) engine_.cpu_.charge(Cost::kMemoryMiss, 2);  // buckets, then records
 }
 

@@ -74,6 +74,7 @@ void Transaction::build_log_entries(LogKind kind) {
   if (kind != LogKind::kLock) {
     find_log_nodes();
     if (engine_.log_nodes_.empty()) return;
+    engine_.prefetch_logs();
   }
   // A LOCK record goes to the item's primary; what backups log is built for the first of them.
   const auto log_of = [&](const Item& item) {
@@ -136,7 +137,6 @@ void Transaction::copy_log_entries(std::size_t first) {
       LogEntry copy = log_entries_[i];
       copy.node = engine_.log_nodes_[n];
       copy.log = &engine_.log_at(copy.node);
-      copy.log->prefetch();
       copy.bytes = take(copy.size);
       std::memcpy(copy.bytes, log_entries_[i].bytes, copy.size);
       engine_.cpu_.charge(Cost::kCopyBlock, copy.size / kCacheLineBytes);

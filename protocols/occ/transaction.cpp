@@ -4,6 +4,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "backend/prefetch.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/messages.hpp"
 #include "protocols/store/cluster_hash.hpp"
@@ -73,22 +74,16 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
       store_.memory().subspan(layout.ring_offset(0, worker_.port().thread()), layout.rings_bytes()));
 }
 
-/// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
-/// so a lock that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same
-/// queue pair, whose order the protocol relies on. Locks that a CPU takes leave the choice free.
-Channel& OccEngine::record_channel(int node, std::uint64_t slot) {
-  int nic = worker_.nic();
-  if (options().validation.lock == LockKind::kCas) {
-    nic = static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
-  }
-  return channel_for(node, nic, slot);
+int OccEngine::record_nic(std::uint64_t slot) const {
+  if (options().validation.lock != LockKind::kCas) return worker_.nic();
+  return static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
 }
 
-Channel& OccEngine::channel_for(int node, int nic, std::uint64_t thing) {
+int OccEngine::queue_pair_for(std::uint64_t thing) const {
   const auto queue_pairs = static_cast<std::uint64_t>(worker_.port().shape().qps_per_peer);
-  if (queue_pairs == 1) return worker_.channel(node, nic);
+  if (queue_pairs == 1) return 0;
   constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // neighbours take different ones
-  return worker_.channel(node, nic, static_cast<int>((thing * kSpread >> 32) % queue_pairs));
+  return static_cast<int>((thing * kSpread >> 32) % queue_pairs);
 }
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {
@@ -99,6 +94,17 @@ OccEngine::RemoteLog& OccEngine::log_at(int node) {
     log = std::make_unique<RemoteLog>(*this, spec, held, node);
   }
   return *log;
+}
+
+void OccEngine::prefetch_logs() {
+  for (const int node : log_nodes_) {
+    prefetch_line(logs_.near(static_cast<std::uint32_t>(node)));
+    worker_.prefetch_look_up(node, worker_.nic(), 0);
+  }
+  for (const int node : log_nodes_) {
+    prefetch_lines(&log_at(node), 2 * kCacheLineBytes);
+    worker_.prefetch_channel(node, worker_.nic(), 0);
+  }
 }
 
 /// Who takes more somewhere has to add it here: every take() of an attempt is among these.
@@ -133,6 +139,7 @@ WaitGroup& Transaction::begin() {
   if (!buffers_->in_use.idle() && !spare_.arena.empty()) buffers_ = buffers_ == &first_ ? &spare_ : &first_;
   item_count_ = 0;
   executed_ = 0;
+  channel_count_ = 0;
   arena_used_ = 0;
   writes_ = false;
   reason_ = AbortReason::kNone;
@@ -212,21 +219,45 @@ SendWr Transaction::record_request(const Item& item, const Channel& channel, Opc
   return wr;
 }
 
-void Transaction::stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
+void Transaction::stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group) {
+  Channel& channel = channel_of(item);
   engine_.worker_.stage(channel, record_request(item, channel, Opcode::kRdmaRead, 0, to, bytes), &group);
 }
 
-void Transaction::prefetch_rest() const {
-  const auto fetch = [](const auto* first, std::size_t count) {
-    const auto* lines = reinterpret_cast<const std::byte*>(first);
-    for (std::size_t at = 0; at < count * sizeof *first; at += kCacheLineBytes)
-      __builtin_prefetch(lines + at);
+/// The channels of what is about to be READ, all of them before the first request: each look-up is two
+/// misses.
+void Transaction::prefetch_channels() const {
+  const auto for_each = [this](void (Worker::*visit)(int, int, int) const) {
+    for (std::size_t i = executed_; i < item_count_; ++i) {
+      const Item& item = items_[i];
+      if (!item.located || is_local(item)) continue;
+      (engine_.worker_.*visit)(item.node, engine_.record_nic(item.slot), engine_.queue_pair_for(item.slot));
+    }
   };
+  for_each(&Worker::prefetch_look_up);
+  for_each(&Worker::prefetch_channel);
+}
+
+Channel& Transaction::channel_of(Item& item) {
+  if (item.channel == nullptr) item.channel = &engine_.record_channel(item.node, item.slot);
+  Channel& channel = *item.channel;
+  const auto in_use = std::span(channels_).first(channel_count_);
+  const bool known =
+      std::ranges::any_of(in_use, [&](const InUse& other) { return other.channel == &channel; });
+  if (!known && channel_count_ < channels_.size())
+    channels_[channel_count_++] = {&channel, channel.queue_pair};
+  return channel;
+}
+
+void Transaction::prefetch_rest() const {
+  for (const InUse& in_use : std::span(channels_).first(channel_count_)) {
+    prefetch_line(in_use.channel);
+    prefetch_lines(in_use.queue_pair, 3 * kCacheLineBytes);
+  }
   constexpr std::size_t kFew = 4;
-  fetch(items_.data(), std::min(item_count_, kFew));
-  fetch(log_entries_.data(), std::min(log_entries_.size(), kFew));
-  fetch(buffers_->arena.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
+  prefetch_lines(items_.data(), std::min(item_count_, kFew) * sizeof(Item));
+  prefetch_lines(log_entries_.data(), std::min(log_entries_.size(), kFew) * sizeof(LogEntry));
+  prefetch_lines(buffers_->arena.data(), std::min<std::size_t>(arena_used_, kFew * kCacheLineBytes));
 }
 
 void Transaction::append_installed(std::vector<RecordId>& records) const {

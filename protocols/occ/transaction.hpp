@@ -127,6 +127,7 @@ class Transaction final : public WorkedOn {
     std::byte* local = nullptr;    // the record itself, if it is this node's
     std::byte* image = nullptr;    // the record as fetched, then as it will be
     std::byte* scratch = nullptr;  // results of one request: bucket, CAS and header, RPC reply
+    Channel* channel = nullptr;    // record_channel(), once it has been looked for
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
@@ -201,7 +202,9 @@ class Transaction final : public WorkedOn {
   }
   void end_phase(Phase phase);
   /// READs the first `bytes` of the item's record on its queue pair, whose order the protocol relies on.
-  void stage_read(const Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
+  void stage_read(Item& item, std::byte* to, std::uint32_t bytes, WaitGroup& group);
+  void prefetch_channels() const;
+  Channel& channel_of(Item& item);
   SendWr record_request(const Item& item, const Channel& channel, Opcode opcode, std::uint64_t offset,
                         std::byte* local, std::uint32_t bytes) const;
 
@@ -302,6 +305,13 @@ class Transaction final : public WorkedOn {
   Phase phase_ = Phase::kExecution;
   std::array<std::int64_t, kPhases> phase_ps_{};
   std::uint32_t locations_cached_ = 0, locations_missed_ = 0;
+  /// The first channels of this attempt, for prefetch_rest(): every phase comes back to them.
+  struct InUse {
+    const Channel* channel;
+    const QueuePair* queue_pair;
+  };
+  std::array<InUse, 4> channels_;
+  std::size_t channel_count_ = 0;
   std::vector<Item> items_;
   std::vector<LogEntry> log_entries_;
   Buffers first_, spare_;

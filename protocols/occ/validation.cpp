@@ -42,7 +42,7 @@ bool Transaction::judge_all(bool writes, void (Transaction::*judge)(Item&)) {
 }
 
 void Transaction::lock_by_cas(Item& item, WaitGroup& group) {
-  Channel& channel = engine_.record_channel(item.node, item.slot);
+  Channel& channel = channel_of(item);
   if (!options().sabotage.skip_lock) {
     SendWr cas = record_request(item, channel, Opcode::kAtomicCmpAndSwp, 0, item.scratch + kOldLockAt, 8);
     cas.compare_add = 0;
@@ -191,7 +191,7 @@ void Transaction::release_lock(Item& item) {
   }
   std::byte* word = item.scratch + kReplyAt;
   if (options().commit.primitive != Primitive::kRpc) {
-    Channel& channel = engine_.record_channel(item.node, item.slot);
+    Channel& channel = channel_of(item);
     store_word(word, 0);
     SendWr write = record_request(item, channel, Opcode::kRdmaWrite, 0, word, 8);
     write.flags = kInline;

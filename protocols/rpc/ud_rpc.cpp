@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "backend/prefetch.hpp"
 #include "backend/user_error.hpp"
 #include "protocols/runtime/post.hpp"
 #include "protocols/whole_lines.hpp"
@@ -311,8 +312,7 @@ void UdRpc::meet(int node, Peer& peer) {
 }
 
 void UdRpc::prefetch_recv(std::uint64_t wr_id) const {
-  const std::byte* packet = received(static_cast<std::uint32_t>(wr_id >> 3));
-  for (std::size_t at = 0; at < 256 - kGrhBytes; at += 64) __builtin_prefetch(packet + at);
+  prefetch_lines(received(static_cast<std::uint32_t>(wr_id >> 3)), 256 - kGrhBytes);
 }
 
 void UdRpc::on_sent(const WorkCompletion&) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "backend/prefetch.hpp"
 #include "protocols/runtime/post.hpp"
 
 namespace verbtwin::protocols {
@@ -95,9 +96,12 @@ void Worker::poll_awaited() {
 }
 
 void Worker::prefetch(std::uint64_t wr_id, int steps) const {
-  if (steps == 1) __builtin_prefetch(awaited_.data());
+  if (steps == 1) prefetch_line(awaited_.data());
   if (steps == 0) {
-    for (const Awaited& awaited : awaited_) __builtin_prefetch(awaited.queue);
+    for (const Awaited& awaited : awaited_) {
+      prefetch_line(awaited.queue);
+      prefetch_line(awaited.channel);
+    }
   }
   if (static_cast<WrKind>(wr_id & 7) == WrKind::kRecv && steps == 1) messages_->prefetch_recv(wr_id);
   if (static_cast<WrKind>(wr_id & 7) != WrKind::kOneSided) return;
@@ -107,8 +111,7 @@ void Worker::prefetch(std::uint64_t wr_id, int steps) const {
   if (steps == 0) group->prefetch_rest_of_owner();
   if (steps != 2) return;
   // A group lies in the frame of the coroutine that waits.
-  const auto* lines = reinterpret_cast<const std::byte*>(group);
-  for (int line = -2; line <= 2; ++line) __builtin_prefetch(lines + 64 * line);
+  prefetch_lines(reinterpret_cast<const std::byte*>(group) - 128, 320);
 }
 
 void Worker::handle(const WorkCompletion& wc) {
@@ -161,8 +164,7 @@ void Worker::stage(Channel& channel, SendWr wr, WaitGroup* group) {
     if (channel.own_send_cq != nullptr && channel.signalled != Channel::kFailed && channel.signalled++ == 0)
       awaited_.push_back({channel.own_send_cq.get(), &channel});
   }
-  const auto* lines = reinterpret_cast<const std::byte*>(channel.queue_pair);  // for ring()
-  for (std::size_t at = 0; at < 192; at += 64) __builtin_prefetch(lines + at);
+  prefetch_lines(channel.queue_pair, 192);  // for ring()
   staged_.push_back(wr);
   staged_for_.push_back(&channel);
   ++channel.staged;

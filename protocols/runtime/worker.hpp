@@ -21,6 +21,7 @@
 
 #include "backend/cluster.hpp"
 #include "backend/number_map.hpp"
+#include "backend/prefetch.hpp"
 #include "protocols/runtime/task.hpp"
 
 namespace verbtwin::protocols {
@@ -54,8 +55,7 @@ class WaitGroup {
   bool idle() const { return pending_ == 0; }
 
   void prefetch_owner() const {
-    const auto* lines = reinterpret_cast<const std::byte*>(owner_);
-    for (std::size_t at = 0; lines != nullptr && at < 512; at += 64) __builtin_prefetch(lines + at);
+    if (owner_ != nullptr) prefetch_lines(owner_, 512);
   }
   void prefetch_rest_of_owner() const {
     if (owner_ != nullptr) owner_->prefetch_rest();
@@ -180,6 +180,14 @@ class Worker final : public Steppable {
   void set_polled_memory(PolledMemory& memory) { polled_memory_ = &memory; }
 
   Channel& channel(int node, int nic, int index = 0);
+  /// Hints: channel() is going to look for it, and then for what it has found.
+  void prefetch_look_up(int node, int nic, int index) const {
+    prefetch_line(channels_.near(port_.shape().queue_pair_number(node, nic, index)));
+  }
+  void prefetch_channel(int node, int nic, int index) const {
+    const auto* found = channels_.find(port_.shape().queue_pair_number(node, nic, index));
+    if (found != nullptr) prefetch_line(found->get());
+  }
   int nic() const { return nic_; }
 
   /// Adds a request to a channel. With a group it is signalled and the group waits for it; without one it is

@@ -87,12 +87,9 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
     });
   };
   // Where each is kept is looked for before anything waits for it.
-  for_each_own([&](RecordId record, int, const LogRecord&, auto) {
-    prefetch(memory_.data() + layout_.bucket_offset(record.table(), record.key()));
-  });
+  for_each_own([&](RecordId record, int, const LogRecord&, auto) { prefetch_slot(record); });
   for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
-    const std::uint64_t slot = find_slot(record.table(), record.key());
-    node_memory_.prefetch_record(layout_.record_offset(record.table(), rank, slot));
+    prefetch_copy(record.table(), rank, find_slot(record.table(), record.key()));
   });
   for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
     prefetch(record_copy(record.table(), rank, find_slot(record.table(), record.key())));

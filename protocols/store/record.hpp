@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 
+#include "backend/prefetch.hpp"
 #include "protocols/whole_lines.hpp"
 
 namespace verbtwin::protocols {
@@ -74,8 +75,7 @@ inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
 
 /// A hint: the record is near.
 inline void prefetch(const std::byte* record) {
-  __builtin_prefetch(record);
-  __builtin_prefetch(record + kCacheLineBytes);
+  prefetch_lines(record, 2 * kCacheLineBytes);
 }
 
 /// What the tail of a record holds.
