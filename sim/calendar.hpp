@@ -89,8 +89,7 @@ class Calendar {
   static constexpr int kEpochShift = 8;         // 256 buckets, 66 ns
   static constexpr std::int64_t kEpochs = 128;  // 8.4 us
   static constexpr std::size_t kBuckets = std::size_t{2} << kEpochShift;
-  // Steps of prefetching, and the buckets with events that are between two of them.
-  static constexpr int kLookSteps = 4, kLookBuckets = 1;
+  static constexpr int kLookSteps = 4;  // of prefetching: one for each of the next buckets with events
   static constexpr std::uint32_t kNone = ~0U;
 
   struct Event {
@@ -207,10 +206,10 @@ class Calendar {
   /// What comes next in the wheel. The first step of the way is for what is furthest away.
   void prefetch_ahead() const {
     std::size_t place = place_of(cursor_);
-    const int last = static_cast<int>(std::min<std::size_t>(occupied_count_, kLookSteps * kLookBuckets));
-    for (int ahead = 1; ahead <= last; ++ahead) {
+    const int ahead = static_cast<int>(std::min<std::size_t>(occupied_count_, kLookSteps));
+    for (int steps = 0; steps < ahead; ++steps) {
       place = next_occupied(place);
-      if (ahead % kLookBuckets == 0) prefetch_bucket(place, ahead / kLookBuckets - 1);
+      prefetch_bucket(place, steps);
     }
   }
 

@@ -128,6 +128,30 @@ TEST(Calendar, EventsScheduleEventsForNowAndLater) {
 
 /// Schedules, and goals to run to, are random; every third event schedules another, at once or later. A
 /// multimap, which keeps equal keys in order of insertion, says what must happen.
+/// Writes down the steps of each event's way that it is asked to fetch ahead.
+struct Fetcher final : EventHandler {
+  explicit Fetcher(Calendar& calendar) : id(calendar.add_handler(*this)) {}
+  void handle(std::uint32_t index) override { steps[index].push_back(kHandled); }
+  void prefetch(std::uint32_t index, int steps_left) const override { steps[index].push_back(steps_left); }
+  static constexpr int kHandled = -1;
+  Calendar::HandlerId id;
+  mutable std::map<std::uint32_t, std::vector<int>> steps;
+};
+
+TEST(Calendar, AsksForWhatComesNextStepByStep) {
+  for (const std::int64_t apart_ps : {300, 5'000}) {  // a bucket apart, and with many empty ones between
+    Calendar calendar;
+    Fetcher fetcher(calendar);
+    for (std::uint32_t i = 0; i < 100; ++i) calendar.schedule(1 + i * apart_ps, fetcher.id, i);
+    calendar.run_until(1'000'000'000);
+    ASSERT_EQ(fetcher.steps.size(), 100U);
+    EXPECT_THAT(fetcher.steps[0], ElementsAre(Fetcher::kHandled));
+    EXPECT_THAT(fetcher.steps[2], ElementsAre(1, 0, Fetcher::kHandled));
+    for (std::uint32_t i = 4; i < 100; ++i)
+      EXPECT_THAT(fetcher.steps[i], ElementsAre(3, 2, 1, 0, Fetcher::kHandled)) << i << " at " << apart_ps;
+  }
+}
+
 TEST(Calendar, DoesWhatAMultimapDoes) {
   rc::check([] {
     Calendar calendar;

@@ -187,10 +187,22 @@ Problems subrange_problems(const std::string& path, const std::string& text) {
   return problems;
 }
 
+/// GCC drops calls of functions that only prefetch, unless they do it as prefetch_line() does.
+Problems prefetch_problems(const std::string& path, const std::string& text) {
+  Problems problems;
+  if (!is_cpp(path) || path == "backend/prefetch.hpp") return problems;
+  for (const Line& line : lines_of(text)) {
+    if (line.text.find("__builtin_pre"
+                       "fetch") != std::string::npos)
+      problems.push_back(at(path, line.number, "prefetch by backend/prefetch.hpp"));
+  }
+  return problems;
+}
+
 Problems problems_of(const std::string& path, const std::string& text) {
   Problems all;
-  for (const auto rule :
-       {include_problems, length_problems, opening_problems, leftover_problems, subrange_problems}) {
+  for (const auto rule : {include_problems, length_problems, opening_problems, leftover_problems,
+                          subrange_problems, prefetch_problems}) {
     for (std::string& problem : rule(path, text)) all.push_back(std::move(problem));
   }
   return all;
@@ -265,6 +277,16 @@ TEST(Tidy, SubrangesAreRefused) {
                                 "ranges::uni"
                                 "que("),
               IsEmpty());
+}
+
+TEST(Tidy, PrefetchesThatMayBeDroppedAreRefused) {
+  const std::string hint =
+      "void near() {\n__builtin_pre"
+      "fetch(at);\n}";
+  EXPECT_THAT(prefetch_problems("sim/core.cpp", hint),
+              ElementsAre("sim/core.cpp:2: prefetch by backend/prefetch.hpp"));
+  EXPECT_THAT(prefetch_problems("backend/prefetch.hpp", hint), IsEmpty());
+  EXPECT_THAT(prefetch_problems("sim/core.cpp", "prefetch_line(at);"), IsEmpty());
 }
 
 TEST(Tidy, LeftoversAreRefused) {
