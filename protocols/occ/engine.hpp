@@ -151,7 +151,7 @@ class OccEngine final : public PolledMemory {
   void close_entry(std::byte* entry, std::uint64_t frame, bool commit);
 
   RemoteLog& log_at(int node);
-  /// A hint: the logs of all log_nodes_ are near, and the channels to them.
+  /// A hint: the logs of all log_nodes_ are near, and the channels that they are written through.
   void prefetch_logs();
   /// The queue pair for a record's lock, check and commit. Two NICs of a node are not atomic with each other,
   /// so a lock that is taken by CAS has a home NIC, picked by its place; everything behind it takes the same

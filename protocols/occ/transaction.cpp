@@ -97,13 +97,14 @@ OccEngine::RemoteLog& OccEngine::log_at(int node) {
 }
 
 void OccEngine::prefetch_logs() {
+  const bool by_rpc = options().logging.primitive == Primitive::kRpc;
   for (const int node : log_nodes_) {
     prefetch_line(logs_.near(static_cast<std::uint32_t>(node)));
-    worker_.prefetch_look_up(node, worker_.nic(), 0);
+    if (!by_rpc) worker_.prefetch_look_up(node, worker_.nic(), 0);
   }
   for (const int node : log_nodes_) {
-    prefetch_lines(&log_at(node), 2 * kCacheLineBytes);
-    worker_.prefetch_channel(node, worker_.nic(), 0);
+    log_at(node).prefetch();
+    if (!by_rpc) worker_.prefetch_channel(node, worker_.nic(), 0);
   }
 }
 
