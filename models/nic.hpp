@@ -15,6 +15,7 @@
 #include "models/pcie.hpp"
 #include "models/profile.hpp"
 #include "models/server.hpp"
+#include "models/shared_engine.hpp"
 #include "models/translation_cache.hpp"
 #include "models/wqe.hpp"
 
@@ -73,7 +74,7 @@ class Nic {
     const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b);
     const Packets packets{fetch_b, mtu_b_};
     Moment out =
-        send_engine_.serve(ready, service_ps, packets).plus_delay(miss.latency_ps + send_pipeline_ps_);
+        send_engine_.send(ready, service_ps, packets).plus_delay(miss.latency_ps + send_pipeline_ps_);
     if (fetch_b > 0) out = pcie_.dma_read(out, fetch_b, packets).done;
     // The queue pair's turn comes behind the engine's queue, not in front of it: when it comes depends on
     // that queue, and who carries such a wait as a delay into it is taken to have been there all the time.
@@ -87,11 +88,11 @@ class Nic {
   Moment serve_read(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return serve_first(ready, service_ps, bytes);
+    return send_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
   }
   /// The same of a WRITE or SEND, whether it asks for an ACK or not.
   Moment serve_request(Moment ready, std::uint32_t bytes) {
-    return serve_first(ready, serve_request_ps_, bytes);
+    return send_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
   }
   /// What a packet takes in one NIC and in another of this kind on its way between them, engines left out.
   std::int64_t pipelines_ps() const { return send_pipeline_ps_ + recv_pipeline_ps_; }
@@ -181,16 +182,10 @@ class Nic {
   const LruCache& contexts() const { return contexts_; }
   /// Of contexts, for requests.
   const Server& context_fetches() const { return context_fetches_; }
-  const Server& send_engine() const { return send_engine_; }
+  const Server& send_engine() const { return send_engine_.all(); }
   const Server& recv_engine() const { return recv_engine_; }
 
  private:
-  /// What is served does not wait for requests that have yet to leave; they wait for it.
-  Moment serve_first(Moment ready, std::int64_t service_ps, std::uint32_t bytes) {
-    send_engine_.owe(service_ps);
-    return served_.serve(ready, service_ps, Packets{bytes, mtu_b_});
-  }
-
   struct Miss {
     std::int64_t occupancy_ps = 0, latency_ps = 0;
   };
@@ -236,8 +231,8 @@ class Nic {
   AtomicUnit atomic_unit_;
   LruCache contexts_, receive_queues_;
   TranslationCache translations_;
-  Server context_fetches_, send_engine_, recv_engine_;
-  Server served_;  // the part of send_engine_'s work that passes before the rest
+  SharedEngine send_engine_;
+  Server context_fetches_, recv_engine_;
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
   bool blueflame_points_;

@@ -154,8 +154,8 @@ TEST(Nic, ServingTakesTheEngineThatSends) {
   profile.send_response_block_ns = 4;
   Sender sender(profile);
   sender.send_ns(0);
-  EXPECT_EQ(ns(sender.nic.serve_request(kStart, 64)), 3) << "it goes first";
-  EXPECT_EQ(ns(sender.nic.serve_read(kStart, 64)), 3 + 6 + 4);
+  EXPECT_EQ(ns(sender.nic.serve_request(kStart, 64)), 2 * 3) << "in turn with the request";
+  EXPECT_EQ(ns(sender.nic.serve_read(kStart, 64)), 12 + 3 + 6 + 4);
   EXPECT_EQ(sender.send_ns(0), 12 + 3 + 6 + 4 + 12 + 150);
   EXPECT_EQ(sender.nic.send_engine().busy_ps(), (12 + 3 + 6 + 4 + 12) * kNs);
 }

@@ -140,6 +140,15 @@ TEST(Primitive, ASlowSlotDropsNothing) {
   }
 }
 
+/// Where serving alone fills an engine, a machine that is asked without a pause still asks others.
+TEST(Micro, WhoIsAskedWithoutAPauseAsksToo) {
+  const json result = run(kPrimitive, {"cluster.nic=connectx-3", "cluster.nics_per_node=1", "cluster.nodes=2",
+                                       "workload.payload_b=65536", "workload.outstanding=16",
+                                       "run.warmup_us=5000", "run.measure_us=10000"});
+  EXPECT_GT(used(result, "nic_send"), 0.98);
+  EXPECT_GT(used(result, "link"), 0.9);
+}
+
 /// A message costs a link the same whoever carries it.
 TEST(Micro, LinksAreInUseWithSimGridsMessagesToo) {
   const auto used_by = [](const char* model) {
