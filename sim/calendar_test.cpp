@@ -126,8 +126,6 @@ TEST(Calendar, EventsScheduleEventsForNowAndLater) {
   EXPECT_THAT(recorder.seen.back(), Pair(10, 11));
 }
 
-/// Schedules, and goals to run to, are random; every third event schedules another, at once or later. A
-/// multimap, which keeps equal keys in order of insertion, says what must happen.
 /// Writes down the steps of each event's way that it is asked to fetch ahead.
 struct Fetcher final : EventHandler {
   explicit Fetcher(Calendar& calendar) : id(calendar.add_handler(*this)) {}
@@ -152,6 +150,8 @@ TEST(Calendar, AsksForWhatComesNextStepByStep) {
   }
 }
 
+/// Schedules, and goals to run to, are random; every third event schedules another, at once or later. A
+/// multimap, which keeps equal keys in order of insertion, says what must happen.
 TEST(Calendar, DoesWhatAMultimapDoes) {
   rc::check([] {
     Calendar calendar;

@@ -1,11 +1,12 @@
 // What a part costs is paid somewhere, and a part that costs less slows nothing: for each time in the
 // profiles, on small runs that between them use every part of a NIC and of a host.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
-#include <cctype>
+#include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "calibration/profile_file.hpp"
@@ -114,57 +115,52 @@ const std::vector<double>& rates_as_they_are() {
   return kRates;
 }
 
-void expect_less_to_slow_nothing(const Prices& less) {
-  const std::vector<double> with_less = rates(less);
+/// One time of one of the two profiles.
+struct Price {
+  std::string name;
+  double NicProfile::*of_nic = nullptr;
+  double HostProfile::*of_host = nullptr;
+
+  double& in(Prices& prices) const { return of_nic != nullptr ? prices.nic.*of_nic : prices.host.*of_host; }
+};
+void PrintTo(const Price& price, std::ostream* out) {
+  *out << price.name;
+}
+
+std::vector<Price> all_prices() {
+  const auto is_time = [](const auto& parameter) { return parameter.unit == std::string_view("ns"); };
+  std::vector<Price> prices;
+  for (const auto& parameter : models::nic_parameters())
+    if (is_time(parameter)) prices.push_back({.name = parameter.name, .of_nic = parameter.value});
+  for (const auto& parameter : models::host_parameters())
+    if (is_time(parameter)) prices.push_back({.name = parameter.name, .of_host = parameter.value});
+  return prices;
+}
+
+class EachPrice : public testing::TestWithParam<Price> {
+ protected:
+  double& price() { return GetParam().in(prices_); }
+  Prices prices_;
+};
+
+TEST_P(EachPrice, LessSlowsNothing) {
+  price() /= 2;
+  const std::vector<double> with_less = rates(prices_);
   for (std::size_t i = 0; i < kRuns.size(); ++i)
     EXPECT_GT(with_less[i], rates_as_they_are()[i] * (1 - kNoise)) << kRuns[i];
 }
 
-void expect_more_to_be_felt(const Prices& more) {
-  const std::vector<double> with_more = rates(more);
+TEST_P(EachPrice, MoreIsFelt) {
+  price() = price() * 2 + 200;
+  const std::vector<double> with_more = rates(prices_);
   double slowest = 1;
   for (std::size_t i = 0; i < kRuns.size(); ++i)
     slowest = std::min(slowest, with_more[i] / rates_as_they_are()[i]);
   EXPECT_LT(slowest, 1 - kFelt) << "no run is slower";
 }
 
-template <typename Profile>
-std::vector<models::Parameter<Profile>> times(std::span<const models::Parameter<Profile>> parameters) {
-  std::vector<models::Parameter<Profile>> times;
-  for (const models::Parameter<Profile>& parameter : parameters)
-    if (parameter.unit == std::string_view("ns")) times.push_back(parameter);
-  return times;
-}
-
-constexpr auto kName = [](const auto& info) { return std::string(info.param.name); };
-
-class NicPrice : public testing::TestWithParam<models::Parameter<NicProfile>> {};
-
-TEST_P(NicPrice, LessSlowsNothing) {
-  Prices prices;
-  prices.nic.*GetParam().value /= 2;
-  expect_less_to_slow_nothing(prices);
-}
-TEST_P(NicPrice, MoreIsFelt) {
-  Prices prices;
-  prices.nic.*GetParam().value = prices.nic.*GetParam().value * 2 + 200;
-  expect_more_to_be_felt(prices);
-}
-INSTANTIATE_TEST_SUITE_P(Prices, NicPrice, testing::ValuesIn(times(models::nic_parameters())), kName);
-
-class HostPrice : public testing::TestWithParam<models::Parameter<HostProfile>> {};
-
-TEST_P(HostPrice, LessSlowsNothing) {
-  Prices prices;
-  prices.host.*GetParam().value /= 2;
-  expect_less_to_slow_nothing(prices);
-}
-TEST_P(HostPrice, MoreIsFelt) {
-  Prices prices;
-  prices.host.*GetParam().value = prices.host.*GetParam().value * 2 + 200;
-  expect_more_to_be_felt(prices);
-}
-INSTANTIATE_TEST_SUITE_P(Prices, HostPrice, testing::ValuesIn(times(models::host_parameters())), kName);
+INSTANTIATE_TEST_SUITE_P(Prices, EachPrice, testing::ValuesIn(all_prices()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace verbtwin::tools
