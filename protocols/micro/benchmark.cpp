@@ -28,9 +28,8 @@ const std::vector<Registered>& registered() {
 int issuing_threads_of(const nlohmann::json& workload, const ClusterShape& shape) {
   const int threads = workload.at("issuing_threads");
   if (threads > shape.threads) {
-    throw UserError("/workload/issuing_threads", "a machine has " + std::to_string(shape.threads) +
-                                                     " threads: 0 to " + std::to_string(shape.threads) +
-                                                     " is allowed");
+    throw UserError("/workload/issuing_threads",
+                    "more than cluster.threads: 0 to " + std::to_string(shape.threads) + " is allowed");
   }
   return threads == 0 ? shape.threads : threads;
 }
