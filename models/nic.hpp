@@ -106,10 +106,11 @@ class Nic {
   }
   /// How long what arrives has to wait for the engine.
   std::int64_t receive_wait_ps(Moment arrived) const { return recv_engine_.wait_ps(arrived); }
-  /// How long a packet of `wire_b` that arrives is not let in, as the port's buffer is full of others that
-  /// wait for the engine, or for the way to host memory: lossless links hold it back then.
+  /// How long the last packet of a message of `wire_b` is not let in, as the port's buffer is full of others
+  /// that wait for the engine, or for the way to host memory: lossless links hold it back then.
   std::int64_t held_out_ps(Moment arrived, std::uint32_t wire_b) const {
-    const std::int64_t room = kCreditBlocks / ((wire_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
+    const std::uint32_t packet_b = std::min(wire_b, mtu_b_ + 2 * kCreditBlockBytes);  // with its headers
+    const std::int64_t room = kCreditBlocks / ((packet_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
     return std::max({std::int64_t{0}, receive_wait_ps(arrived) - room * payload_ps(std::min(wire_b, mtu_b_)),
                      pcie_.up().wait_ps(arrived) - pcie_.raw_ps(kCreditBlocks * kCreditBlockBytes)});
   }

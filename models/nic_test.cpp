@@ -431,6 +431,7 @@ TEST(Nic, WhatAFullPortHasNoRoomForIsHeldOut) {
   for (int i = 0; i < 100; ++i) streaming.nic.receive(0, kStart, 4096);
   EXPECT_EQ(streaming.nic.held_out_ps(kStart, 4096), (100 - 32) * (7 + 64 * 4) * kNs) << "of 64 blocks";
   EXPECT_EQ(streaming.nic.held_out_ps(kStart, 4126), (100 - 31) * (7 + 64 * 4) * kNs) << "and a header's";
+  EXPECT_EQ(streaming.nic.held_out_ps(kStart, 16 * 4126), (100 - 31) * (7 + 64 * 4) * kNs) << "a packet's";
   Nic behind(round_nic());
   behind.pcie().dma_write_quietly(100'000);
   EXPECT_EQ(behind.held_out_ps(kStart, 64), 0);

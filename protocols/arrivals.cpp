@@ -10,7 +10,6 @@ namespace verbtwin::protocols {
 namespace {
 
 constexpr double kPsPerSecond = 1e12;
-constexpr std::int64_t kLookAtStopPs = 100'000'000'000;  // 100 ms: what a person who stops a run will wait
 
 }  // namespace
 

@@ -21,6 +21,10 @@ struct Window {
   bool contains(std::int64_t at_ps) const { return at_ps >= begin_ps && at_ps < end_ps; }
 };
 
+/// How long a coroutine sleeps at most before it looks whether the run is stopped: what a person who stops
+/// one will wait.
+inline constexpr std::int64_t kLookAtStopPs = 100'000'000'000;
+
 class Program {
  public:
   virtual ~Program() = default;

@@ -289,8 +289,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
     co_await turn;
     resumed = worker.resumed();
     const Request request = workload.draw(random, {port_.node(), port_.thread()});
-    int aborted = 0;
-    for (;;) {
+    for (Retries retries;;) {
       WaitGroup& buffers = tx.begin();
       co_await buffers;
       auto attempt = workload.run(tx, request);
@@ -314,9 +313,12 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       if (inside) ++statistics.aborts[static_cast<std::size_t>(tx.abort_reason())];
       if (tx.abort_reason() == AbortReason::kVerbFailed) co_return;  // the queue pair is gone
       // Not before the others: whoever holds the lock may be a coroutine of this very worker.
-      const std::int64_t delay_ps = retry_delay_ps(++aborted, cpu.now_ps() - tx.begin_ps(), backoff);
-      auto sleep = worker.sleep_until(cpu.now_ps() + delay_ps);
-      co_await sleep;
+      const std::int64_t end_ps = stop.load(std::memory_order_relaxed) ? 0 : window.end_ps;
+      const std::int64_t next_ps = retries.next_ps(tx.begin_ps(), cpu.now_ps(), end_ps, backoff);
+      do {
+        auto sleep = worker.sleep_until(std::min(next_ps, cpu.now_ps() + kLookAtStopPs));
+        co_await sleep;
+      } while (cpu.now_ps() < next_ps && !stop.load(std::memory_order_relaxed));
     }
   }
   if (arrivals.open()) statistics.offered = arrivals.count(window);

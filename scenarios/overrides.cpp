@@ -45,6 +45,23 @@ json typed_value(const Override& override, const json& schema) {
   return parsed ? *parsed : json(text);  // of a wrong type: check() says so in the schema's words
 }
 
+/// "cluster.nodes": where a schema has members of that name further in.
+void find_paths(const json& schema, const std::string& key, const std::string& path,
+                std::vector<std::string>& found) {
+  if (!schema.contains("properties")) return;
+  for (const auto& [name, member] : schema.at("properties").items()) {
+    if (name == key && !path.empty()) found.push_back(path + name);
+    find_paths(member, key, path + name + ".", found);
+  }
+}
+
+/// For a first key: the only place where it would be known.
+std::string path_meant(const json& schema, const std::string& key) {
+  std::vector<std::string> found;
+  find_paths(schema, key, "", found);
+  return found.size() == 1 ? "; did you mean " + in_quotes(found.front()) + "?" : "";
+}
+
 /// The schema of member `key`; an empty one where the object is open and does not know it.
 json member_schema(const Override& override, const json& schema, const std::string& pointer,
                    const std::string& key) {
@@ -54,7 +71,7 @@ json member_schema(const Override& override, const json& schema, const std::stri
     if (properties.contains(key)) return properties.at(key);
     if (closed) {
       const Finding finding = unknown_key(schema, pointer, key);
-      refuse(override, finding.pointer, finding.message);
+      refuse(override, finding.pointer, finding.message + (pointer.empty() ? path_meant(schema, key) : ""));
     }
   } else if (!fits_type(json::object(), schema)) {
     refuse(override, child_pointer(pointer, key),

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "models/server.hpp"
+#include "models/shared_engine.hpp"
 #include "models/wqe.hpp"
 #include "sim/platform.hpp"
 
@@ -87,15 +88,16 @@ class Fabric {
   /// What carries no payload (an ACK, the request of a READ) takes its time from the links and waits there
   /// for others of its kind alone: packets take turns, so that it would wait for one, not for the messages in
   /// front of it. (Behind those it also met some that come after it: they are told of up to a microsecond
-  /// before they stand there.)
+  /// before they stand there.) But of a link that is full it gets half and no more: else requests of small
+  /// READs held up the answers, and of machines that READ each other who asked most was asked least.
   Crossing slip_through(Path path, std::uint32_t bytes, models::Moment ready) {
     std::int64_t latency_ps = 0, slowest_ps = 0;
     models::Moment left = ready;
     for (std::uint32_t hop = 0; hop < path.count; ++hop) {
       Link& l = links_[path_links_[path.first + hop]];
       const std::int64_t service_ps = l.service_ps(bytes);
+      if (l.is_shared) ready.queue_ps = l.place_of_slip_ps(ready, service_ps);
       l.server.owe(service_ps);
-      if (l.is_shared) ready.queue_ps = l.slips.serve(ready.whole(), service_ps).queue_ps - service_ps;
       if (hop == 0) left = ready.plus_delay(service_ps);
       slowest_ps = std::max(slowest_ps, service_ps);
       latency_ps += l.latency_ps;
@@ -141,6 +143,7 @@ class Fabric {
  private:
   struct Link {
     models::Server server, slips;  // all that crosses it; of that, what slips through
+    models::Half slips_in_turn;
     double ps_per_byte;
     std::int64_t latency_ps;
     bool is_shared;
@@ -151,6 +154,13 @@ class Fabric {
       if (is_shared) return server.serve(head, service_ps);
       server.owe(service_ps);
       return {head.queue_ps + service_ps, head.delay_ps, head.held_ps};
+    }
+    /// When its first byte goes.
+    std::int64_t place_of_slip_ps(const models::Moment& ready, std::int64_t service_ps) {
+      const std::int64_t behind_all_ps = ready.queue_ps + server.wait_ps(ready);
+      const std::int64_t in_turn_ps = slips_in_turn.serve(ready, service_ps) - service_ps;
+      return std::max(slips.serve(ready.whole(), service_ps).queue_ps - service_ps,
+                      std::min(behind_all_ps, in_turn_ps - kAheadOfQueuesMaxPs));
     }
     std::int64_t service_ps(std::uint32_t bytes) const {
       return static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte);

@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -266,7 +271,8 @@ void refuse_values(const std::filesystem::path& file, std::string_view text, std
 }
 
 /// SimGrid looks where the program runs, and beside the XML: what stands in the one place may change.
-void check_profile(const std::filesystem::path& xml, std::ptrdiff_t line, std::string_view name) {
+void check_profile(const std::filesystem::path& xml, std::ptrdiff_t line, std::string_view name,
+                   std::set<std::filesystem::path>& profiles) {
   if (name.find('&') != name.npos)
     refuse_at(xml, line, fmt::format("'{}': allowed: a file's name without &", name));
   for (const std::filesystem::path& file : {xml.parent_path() / name, std::filesystem::path(name)}) {
@@ -275,7 +281,48 @@ void check_profile(const std::filesystem::path& xml, std::ptrdiff_t line, std::s
     if (!std::filesystem::is_regular_file(file, ignored))
       refuse_at(xml, line, fmt::format("{}: not a file", name));
     refuse_values(file, text_of(file));
+    profiles.insert(file);
   }
+}
+
+/// A host's number, as SimGrid reads it; `text` is without it then. None: it is no number, or too large.
+std::optional<int> take_number(std::string_view& text) {
+  constexpr int kMost = std::numeric_limits<int>::max() - 1;  // SimGrid counts one further
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0 || number > kMost) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+/// Of "0-3,8" 5; none: it is no list of hosts.
+std::optional<std::int64_t> hosts_in(std::string_view radical) {
+  std::int64_t hosts = 0;
+  for (;;) {
+    const std::optional<int> first = take_number(radical);
+    std::optional<int> last = first;
+    if (radical.starts_with('-')) {
+      radical.remove_prefix(1);
+      last = take_number(radical);
+    }
+    if (!first || !last || *last < *first) return std::nullopt;
+    hosts += std::int64_t{*last} - *first + 1;
+    if (radical.empty()) return hosts;
+    if (radical[0] != ',') return std::nullopt;
+    radical.remove_prefix(1);
+  }
+}
+
+/// SimGrid says only "stoi" of what it cannot read, and makes a host of each number before it looks further.
+void check_radical(const std::filesystem::path& xml, std::ptrdiff_t line, std::string_view radical) {
+  constexpr std::int64_t kHostsMax = 65536;  // as many ports as the scenario's own topologies may have
+  const std::optional<std::int64_t> hosts = hosts_in(radical);
+  if (hosts && *hosts <= kHostsMax) return;
+  refuse_at(xml, line,
+            fmt::format("radical=\"{:.60}\": {}; allowed: numbers and ranges of 0 to 2147483646, as in "
+                        "\"0-15,20\", {} hosts in all",
+                        radical, hosts ? fmt::format("{} hosts", *hosts) : "no list of numbers", kHostsMax));
 }
 
 /// SimGrid's own dragonfly goes on in chassis 0 once a message has changed its place in a chassis, and reads
@@ -300,9 +347,9 @@ void check_topology(const std::filesystem::path& xml, const Tag& tag) {
           groups, chassis, routers));
 }
 
-/// Whether it is of a profile. SimGrid refuses the other elements that would do more than say what is there:
-/// <include>, <actor>, a DOCTYPE that is not its own, or one with entities.
-bool check_tag(const std::filesystem::path& xml, const Tag& tag) {
+/// Adds its profiles to those of `file`. SimGrid refuses the other elements that would do more than say what
+/// is there: <include>, <actor>, a DOCTYPE that is not its own, or one with entities.
+void check_tag(const std::filesystem::path& xml, const Tag& tag, PlatformFile& file) {
   // It could write to any file, stop the program, and change the one network model and not the other.
   if (tag.name == "config") {
     refuse_at(xml, tag.line,
@@ -323,14 +370,16 @@ bool check_tag(const std::filesystem::path& xml, const Tag& tag) {
   if (std::ranges::any_of(tag.attributes, is_of_latencies)) {
     refuse_at(xml, tag.line, "it has a profile of latencies: not simulated; allowed: profiles of bandwidths");
   }
-  bool has_profile = tag.name == "trace";
-  if (has_profile) refuse_values(xml, tag.content, tag.line);
-  for (const auto& [name, value] : tag.attributes) {
-    if (!name.ends_with("file")) continue;  // bandwidth_file=, state_file=, a trace's file=
-    check_profile(xml, tag.line, value);
-    has_profile = true;
+  if (tag.name == "trace") {
+    refuse_values(xml, tag.content, tag.line);
+    file.has_profiles = true;
   }
-  return has_profile;
+  for (const auto& [name, value] : tag.attributes) {
+    if (name == "radical") check_radical(xml, tag.line, value);
+    if (!name.ends_with("file")) continue;  // bandwidth_file=, state_file=, a trace's file=
+    check_profile(xml, tag.line, value, file.profiles);
+    file.has_profiles = true;
+  }
 }
 
 }  // namespace
@@ -344,9 +393,9 @@ PlatformFile read_platform_file(const std::filesystem::path& file) {
   if (file.extension() != ".xml") refuse(file, "not a SimGrid platform (.xml)");
 
   const std::string text = text_of(file);
-  bool has_profiles = false;
-  for (const Tag& tag : tags_of(text)) has_profiles |= check_tag(file, tag);
-  return {has_profiles};
+  PlatformFile platform;
+  for (const Tag& tag : tags_of(text)) check_tag(file, tag, platform);
+  return platform;
 }
 
 void try_platform(const std::filesystem::path& file, std::size_t nodes,

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,11 +22,14 @@ inline constexpr const char* kPlatformPointer = "/cluster/network/platform";
 
 struct PlatformFile {
   bool has_profiles = false;  // SimGrid does not tell
+  /// The files that they are in: where the program runs, and beside the XML.
+  std::set<std::filesystem::path> profiles{};
 };
 
 /// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for a <config>, for
 /// profiles of latencies, which are not simulated, for values in profiles that SimGrid would pass over, for
-/// elements so deep that its parser breaks, and for dragonflies whose routes it gets wrong.
+/// elements so deep that its parser breaks, for numbers of hosts that it cannot count, and for dragonflies
+/// whose routes it gets wrong.
 PlatformFile read_platform_file(const std::filesystem::path& file);
 
 /// What the child has loaded.

@@ -20,6 +20,7 @@
 #include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "sim/fabric.hpp"
+#include "sim/platform_file.hpp"
 
 namespace verbtwin::sim {
 namespace {
@@ -364,6 +365,36 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
   EXPECT_THAT(refusal(zone_xml("<trace id=\"t\" periodicity=\"1\">\n0 1e9\n0.1 -5\n</trace>")),
               HasSubstr("refused.xml:6: a profile's value of -5"));
   EXPECT_EQ(refusal(zone_xml("<!-- no latency_file -->" + kRoutes)), "(accepted)");
+}
+
+TEST(PlatformXml, FilesOfProfilesAreThoseBesideIt) {
+  file_with("slow.txt", "0 1e9\n");
+  const std::string link = " bandwidth=\"1GBps\" latency=\"1us\" bandwidth_file=\"slow.txt\"/>";
+  const auto file = file_with("beside.xml", zone_xml("<link id=\"l\"" + link + "<link id=\"m\"" + link +
+                                                     "<trace id=\"t\" periodicity=\"1\">0 1e9</trace>"));
+  const PlatformFile platform = read_platform_file(file);
+  EXPECT_TRUE(platform.has_profiles);
+  EXPECT_THAT(platform.profiles, ElementsAre(file.parent_path() / "slow.txt"));
+  const PlatformFile plain = read_platform_file(file_with("plain.xml", zone_xml(kRoutes)));
+  EXPECT_FALSE(plain.has_profiles);
+  EXPECT_THAT(plain.profiles, IsEmpty());
+}
+
+TEST(PlatformXml, NumbersOfHostsThatAreNoneAreRefused) {
+  const auto radical = [](const std::string& text) {
+    return refusal(platform_xml("<cluster id=\"c\" prefix=\"n-\" suffix=\"\" radical=\"" + text +
+                                "\" speed=\"1Gf\" bw=\"1GBps\" lat=\"1us\"/>"));
+  };
+  for (const char* text : {"0-1", "3,5", "7-8,10", "0, 2147483646"})
+    EXPECT_EQ(radical(text), "(accepted)") << text;
+  EXPECT_THAT(
+      radical("0-99999999999"),
+      EndsWith("refused.xml:2: radical=\"0-99999999999\": no list of numbers; allowed: numbers and ranges "
+               "of 0 to 2147483646, as in \"0-15,20\", 65536 hosts in all"));
+  for (const char* text : {"", "-5-5", "5-", "5-3", "0-1,", "0-1-2", "a", "0 - 1", "2147483647"})
+    EXPECT_THAT(radical(text), HasSubstr("\": no list of numbers; allowed: ")) << text;
+  EXPECT_THAT(radical("0-65535,70000"), HasSubstr("\": 65537 hosts; allowed: "));
+  EXPECT_THAT(radical("0-2147483646,0-2147483646"), HasSubstr("\": 4294967294 hosts; allowed: "));
 }
 
 TEST(PlatformXml, ProfilesThatNeverEndAreRefused) {

@@ -224,7 +224,8 @@ int main(int argc, char** argv) {
     return kExitUserError;
   } catch (const std::bad_alloc&) {
     print_error_line(
-        "verbtwin: this takes more memory than there is: use fewer machines, threads, records or versions");
+        "verbtwin: this takes more memory than there is: use fewer machines, threads, records or versions, "
+        "or a shorter run.measure_us");
     return kExitFailure;
   } catch (const std::exception& error) {
     print_error_line(fmt::format("verbtwin: {}", verbtwin::scenarios::one_line(error.what())));

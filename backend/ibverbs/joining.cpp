@@ -7,9 +7,13 @@
 #include <array>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <cerrno>
+#include <boost/system/system_error.hpp>
 #include <cstring>
+#include <future>
+#include <thread>
+#include <utility>
 
 #include "backend/ibverbs/links.hpp"
 #include "backend/ibverbs/proof.hpp"
@@ -60,12 +64,28 @@ std::string place(const RendezvousOptions& options) {
   return fmt::format("--rendezvous {}:{}", options.host, options.port);
 }
 
-tcp::resolver::results_type resolve(const RendezvousOptions& options, Links& links) {
-  boost::system::error_code error;
-  tcp::resolver resolver(links.io());
-  auto found = resolver.resolve(options.host, std::to_string(options.port), error);
-  if (error) throw UserError("", fmt::format("{}: {}", place(options), error.message()));
-  return found;
+[[noreturn]] void stopped_early() {
+  throw RankFailure("stopped before all ranks had joined");
+}
+
+/// By a thread that a stop leaves behind: name servers may take long, and nothing ends getaddrinfo(3), so
+/// that Asio's own thread, which is waited for, would hold the stop up.
+tcp::resolver::results_type resolve(const RendezvousOptions& options, const Links& links) {
+  std::packaged_task<tcp::resolver::results_type()> ask(
+      [host = options.host, port = std::to_string(options.port)] {
+        asio::io_context io;
+        return tcp::resolver(io).resolve(host, port);
+      });
+  auto found = ask.get_future();
+  std::thread(std::move(ask)).detach();
+  while (found.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (links.stopped()) stopped_early();
+  }
+  try {
+    return found.get();
+  } catch (const boost::system::system_error& error) {
+    throw UserError("", fmt::format("{}: {}", place(options), error.code().message()));
+  }
 }
 
 /// Rank 0's side. Shared with the handler of its acceptor, which may be called when it is over.
@@ -160,12 +180,17 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     throw UserError("", fmt::format("{}: {}", place(options_), why));
   }
 
+  /// What the next attempt would fail for at once, too.
+  static bool is_lack(const boost::system::error_code& error) {
+    return error == asio::error::no_descriptors || error == asio::error::no_buffer_space ||
+           error == asio::error::no_memory || error == boost::system::errc::too_many_files_open_in_system;
+  }
+
   void accept_next() {
     const auto accepted = [self = shared_from_this()](const boost::system::error_code& error,
                                                       tcp::socket socket) {
       if (!self->acceptor_.is_open()) return;
-      if (error == asio::error::no_descriptors)
-        throw UserError("", "no more TCP connections" + reason(EMFILE));
+      if (is_lack(error)) throw UserError("", "no more TCP connections" + reason(error.value()));
       if (!error) self->welcome(std::move(socket));
       self->accept_next();
     };
@@ -373,7 +398,7 @@ class Joining {
   }
 
   void throw_if_stopped() const {
-    if (links_.stopped()) throw RankFailure("stopped before all ranks had joined");
+    if (links_.stopped()) stopped_early();
   }
 
   [[noreturn]] void no_answer() const {

@@ -1,8 +1,10 @@
 // The rendezvous over the loopback interface: who is let in, what is exchanged, what happens when one goes.
 #include "backend/ibverbs/rendezvous.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netdb.h>
 
 #include <array>
 #include <atomic>
@@ -10,6 +12,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <cerrno>
 #include <functional>
 #include <future>
 #include <string>
@@ -19,10 +22,27 @@
 #include "backend/ibverbs/proof.hpp"
 #include "backend/user_error.hpp"
 
+using namespace std::chrono_literals;
+
+static std::atomic<int> made_up_error{0};                 // of accept(2), as long as it is not 0
+static constexpr const char* kSlowHost = "slow.invalid";  // its name server answers late
+
+extern "C" int accept(int socket, sockaddr* address, socklen_t* length) {
+  static const auto original = reinterpret_cast<decltype(&accept)>(dlsym(RTLD_NEXT, "accept"));
+  if (made_up_error == 0) return original(socket, address, length);
+  errno = made_up_error;
+  return -1;
+}
+
+extern "C" int getaddrinfo(const char* host, const char* port, const addrinfo* hints, addrinfo** found) {
+  static const auto original = reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (host != nullptr && host == std::string_view(kSlowHost)) std::this_thread::sleep_for(5s);
+  return original(host, port, hints, found);
+}
+
 namespace verbtwin::ibverbs {
 namespace {
 
-using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
 using testing::HasSubstr;
 
@@ -185,16 +205,22 @@ TEST_F(RendezvousTest, WhoGivesUpSaysWhy) {
 }
 
 TEST_F(RendezvousTest, CheckSeesALossWithoutWaiting) {
-  auto one = std::async(std::launch::async, [this] { Rendezvous rendezvous(options(1, 2)); });
-  Rendezvous hub(options(0, 2));
-  one.get();
-  const auto lost = [&] {
-    for (int i = 0; i < 1000; ++i) {
-      hub.check("measuring");
-      std::this_thread::sleep_for(5ms);
-    }
-  };
-  EXPECT_THROW(lost(), RankFailure);
+  for (const int frames : {0, 1, 2}) {  // before it: its part of an exchange, and why it gives up
+    auto one = std::async(std::launch::async, [this, frames] {
+      Rendezvous rendezvous(options(1, 2));
+      if (frames > 0) {
+        EXPECT_THROW(rendezvous.share("finishing", "", 100ms), RankFailure);
+      }
+      if (frames > 1) rendezvous.give_up("rank 1: no memory");
+    });
+    Rendezvous hub(options(0, 2));
+    one.get();
+    const auto lost = [&] {
+      for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(5ms)) hub.check("measuring");
+    };
+    EXPECT_THAT(lost, testing::ThrowsMessage<RankFailure>(frames > 1 ? "rank 1: no memory"
+                                                                     : "rank 1 was lost while measuring"));
+  }
 }
 
 /// A connection to the hub that is no Rendezvous of ours.
@@ -420,22 +446,33 @@ TEST_F(RendezvousTest, WhoStopsTellsTheOthersAndTheyStillMeet) {
 
 TEST_F(RendezvousTest, AStopEndsTheMeetingAtOnce) {
   std::atomic<bool> stop{false};
-  const auto stoppable = [&](int rank, std::uint16_t at) {
+  const auto stoppable = [&](int rank, std::uint16_t at, const char* host = "127.0.0.1") {
     RendezvousOptions o = options(rank);
     o.port = at;
+    o.host = host;
     o.stop = &stop;
     return joining(o);
   };
   auto hub = stoppable(0, port);
   auto one = stoppable(1, port);
   auto lost = stoppable(1, free_port());
+  auto asking = stoppable(1, free_port(), kSlowHost);
   std::this_thread::sleep_for(300ms);
   stop = true;
   const auto limit = std::chrono::steady_clock::now() + 3s;
   EXPECT_THAT(hub.get(), testing::StartsWith("stopped before rank "));
   EXPECT_THAT(one.get(), testing::StartsWith("stopped before "));
   EXPECT_EQ(lost.get(), "stopped before all ranks had joined");
+  EXPECT_EQ(asking.get(), "stopped before all ranks had joined");
   EXPECT_LT(std::chrono::steady_clock::now(), limit);
+}
+
+TEST_F(RendezvousTest, WhyNoConnectionIsTakenIsSaid) {
+  for (const int error : {EMFILE, ENFILE, ENOBUFS, ENOMEM}) {
+    made_up_error = error;
+    EXPECT_THAT(joining(options(0, 2)).get(), testing::StartsWith("no more TCP connections (")) << error;
+  }
+  made_up_error = 0;
 }
 
 /// Sends bytes as no verbtwin would, and waits until the hub hangs up.

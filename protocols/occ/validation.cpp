@@ -47,6 +47,7 @@ void Transaction::lock_by_cas(Item& item, WaitGroup& group) {
     SendWr cas = record_request(item, channel, Opcode::kAtomicCmpAndSwp, 0, item.scratch + kOldLockAt, 8);
     cas.compare_add = 0;
     cas.swap = owner();
+    store_word(item.scratch + kOldLockAt, ~std::uint64_t{0});  // of one that fails: no lock was free
     engine_.worker_.stage(channel, cas, nullptr);
   } else {
     store_word(item.scratch + kOldLockAt, 0);

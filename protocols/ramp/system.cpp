@@ -253,7 +253,7 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
     co_await turn;
     resumed = worker.resumed();
     system.workload().draw(random, group);
-    for (int aborted = 0;;) {
+    for (Retries retries;;) {
       const std::int64_t attempt_ps = cpu.now_ps();
       auto attempt = client.run(group, start_ps);
       const bool committed = co_await attempt;
@@ -262,9 +262,12 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
       if (committed) break;
       if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
       if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
-      const std::int64_t delay_ps = retry_delay_ps(++aborted, cpu.now_ps() - attempt_ps, backoff);
-      auto sleep = worker.sleep_until(cpu.now_ps() + delay_ps);
-      co_await sleep;
+      const std::int64_t end_ps = stop.load(std::memory_order_relaxed) ? 0 : window.end_ps;
+      const std::int64_t next_ps = retries.next_ps(attempt_ps, cpu.now_ps(), end_ps, backoff);
+      do {
+        auto sleep = worker.sleep_until(std::min(next_ps, cpu.now_ps() + kLookAtStopPs));
+        co_await sleep;
+      } while (cpu.now_ps() < next_ps && !stop.load(std::memory_order_relaxed));
     }
     count(client, group.type, start_ps, window);
   }

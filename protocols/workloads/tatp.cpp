@@ -326,12 +326,12 @@ Task<Outcome> Tatp::change_call_forwarding(Transaction& tx, Inputs inputs, bool 
   auto finding = tx.execute();
   if (!co_await finding) co_return Outcome::kAborted;
   const std::uint64_t s = tx.value<NumberEntry>(entry).subscriber;
-  const int facility = tx.read(special_facility(s, inputs.type));
+  // A forwarding exists only where its facility does: a delete does not look at that.
+  const int facility = insert ? tx.read(special_facility(s, inputs.type)) : 0;
   const int row = tx.update(call_forwarding(s, inputs.type, inputs.start));
   auto reading = tx.execute();
   if (!co_await reading) co_return Outcome::kAborted;
-  // A forwarding exists only where its facility does, so a delete needs no look at it; the text reads it.
-  if (!tx.exists(facility) || tx.exists(row) == insert) co_return Outcome::kUserAborted;
+  if (tx.exists(row) == insert || (insert && !tx.exists(facility))) co_return Outcome::kUserAborted;
   std::int64_t change = 0;
   if (insert) {
     tx.insert(row);

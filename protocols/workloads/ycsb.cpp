@@ -1,7 +1,9 @@
 #include "protocols/workloads/ycsb.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <vector>
 
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
@@ -28,7 +30,7 @@ constexpr auto kMixes = std::to_array<parameters::Word<Mix>>({{"A", {50, 50, 0, 
 /// leaf is a record like any other, so that what a scan did not find is validated too; it is reached by RPC.
 /// Between two keys that are loaded there is room for one that is inserted.
 constexpr std::uint64_t kLeafPlaces = 64;
-constexpr std::uint64_t kLoadedPlaces = 0x5555'5555'5555'5555;
+constexpr std::uint64_t kLoadedPlaces = 0x5555'5555'5555'5555, kInsertedPlaces = ~kLoadedPlaces;
 constexpr std::size_t kLeavesMax = 8;  // of a scan, which ends behind them
 struct Leaf {
   std::uint64_t keys;
@@ -98,9 +100,12 @@ class Ycsb final : public Workload {
     const auto worker =
         static_cast<std::uint64_t>(client.node) * threads_ + static_cast<std::uint64_t>(client.thread);
     request.arguments[0] = latest_ ? latest_key(worker, rank) : places_.place_of(rank);
-    if (request.type == kInsert) request.arguments[0] = insert_key(worker, inserts_[worker].drawn++);
     request.arguments[1] = draw_between(random, 1, kScanMax);
     request.arguments[2] = worker;
+    if (request.type == kInsert) {
+      request.arguments[1] = inserts_[worker].drawn++;
+      request.arguments[0] = insert_key(worker, request.arguments[1]);
+    }
     return request;
   }
 
@@ -149,18 +154,29 @@ class Ycsb final : public Workload {
     return RecordId::make(kOrderedIndex, static_cast<std::uint32_t>(number % nodes_), number / nodes_);
   }
 
-  /// A key that was inserted is in the index.
+  /// A key that was inserted is in the index, and one that is in the index was inserted.
   void check_index(const GroupedAccesses& accesses, const FinalValue& value, CheckReport& report) const {
     std::vector<std::byte> row(value_b_);
-    for (const RecordId record : accesses.written()) {
-      if (record.table() != kUserTable || record.key() < per_node_ || !value(record, row)) continue;
-      const std::uint64_t number = (record.key() - per_node_) * nodes_ + record.partition();
-      const std::uint64_t place = place_in_index(records_ + number);
-      Leaf keys{};
-      value(leaf(place / kLeafPlaces), std::as_writable_bytes(std::span(&keys, 1)));
-      if ((keys.keys >> place % kLeafPlaces & 1) != 0) continue;
+    const auto complain = [&](std::uint64_t key, const char* what) {
       if (report.violations++ < kExamplesMax)
-        report.examples.push_back("key " + std::to_string(records_ + number) + " is not in the index");
+        report.examples.push_back("key " + std::to_string(key) + " is " + what);
+    };
+    for (const RecordId record : accesses.written()) {
+      const std::uint64_t number = record.key() * nodes_ + record.partition();
+      Leaf keys{};
+      const auto bytes = std::as_writable_bytes(std::span(&keys, 1));
+      if (record.table() == kOrderedIndex) {
+        value(record, bytes);
+        for (std::uint64_t bits = keys.keys & kInsertedPlaces; bits != 0; bits &= bits - 1) {
+          const auto bit = static_cast<std::uint64_t>(std::countr_zero(bits));
+          const std::uint64_t key = key_at(number * kLeafPlaces + bit);
+          if (!value(this->record(key), row)) complain(key, "in the index and not there");
+        }
+      } else if (number >= records_ && value(record, row)) {
+        const std::uint64_t place = place_in_index(number);
+        value(leaf(place / kLeafPlaces), bytes);
+        if ((keys.keys >> place % kLeafPlaces & 1) == 0) complain(number, "not in the index");
+      }
     }
   }
 
@@ -177,9 +193,16 @@ class Ycsb final : public Workload {
   Permutation places_;  // of records in the order of their popularity, or of their insertion, among all keys
   std::vector<RecordClass> classes_;
   std::uint64_t threads_;
-  /// How many a worker has drawn, and how many of these are there. Only that worker looks at it.
+  /// How many a worker has drawn, and how many of these are there, all before them too: its coroutines commit
+  /// in any order. Only that worker looks at it.
   struct alignas(64) Inserts {
     std::uint64_t drawn = 0, committed = 0;
+    std::vector<std::uint64_t> later;  // numbers that are there behind one that is not
+
+    void commit(std::uint64_t number) {
+      later.push_back(number);
+      while (std::erase(later, committed) > 0) ++committed;
+    }
   };
   mutable std::vector<Inserts> inserts_;
 };
@@ -203,7 +226,7 @@ Task<Outcome> Ycsb::one_record(Transaction& tx, Request request) const {
   if (into_index) tx.value<Leaf>(index).keys |= 1ULL << place % kLeafPlaces;
   auto committing = tx.commit(writes ? 1 : 0);
   if (!co_await committing) co_return Outcome::kAborted;
-  if (inserts && tx.installs()) ++inserts_[request.arguments[2]].committed;
+  if (inserts && tx.installs()) inserts_[request.arguments[2]].commit(request.arguments[1]);
   co_return found ? Outcome::kCommitted : Outcome::kUserAborted;
 }
 

@@ -8,11 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
+#include "tools/compare/checked_result.hpp"
 #include "tools/compare/result_comparison.hpp"
 #include "tools/compare/saved_sweep.hpp"
 #include "tools/compare/sweep_comparison.hpp"
@@ -30,6 +32,12 @@ struct CompareOptions {
 
 using Compared = std::variant<scenarios::Document, SavedSweep>;
 
+/// A result; any other document is refused before it is told what it does not go with.
+scenarios::Document checked(scenarios::Document document) {
+  static_cast<void>(CheckedResult(document));
+  return document;
+}
+
 Compared read_compared(const std::string& given) {
   namespace fs = std::filesystem;
   const fs::path path = given;
@@ -43,16 +51,16 @@ Compared read_compared(const std::string& given) {
                           "result.json in it",
                           scenarios::one_line(given)));
     }
-    if (!sweep) return scenarios::Document::read(path / "result.json");
+    if (!sweep) return checked(scenarios::Document::read(path / "result.json"));
     if (!run) return read_saved_sweep(path);
     throw UserError("", fmt::format("{}: has a sweep and a result; allowed: its points.csv or result.json",
                                     scenarios::one_line(given)));
   }
   if (path.filename() == "points.csv")
     return read_saved_sweep(path.has_parent_path() ? path.parent_path() : ".");
-  const auto document = scenarios::Document::read(path);
+  auto document = scenarios::Document::read(path);
   if (is_sweep(document)) return read_saved_sweep(document);
-  return document;
+  return checked(std::move(document));
 }
 
 template <typename Comparison>

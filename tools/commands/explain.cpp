@@ -24,6 +24,7 @@
 #include "scenarios/document.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/output_file.hpp"
@@ -106,10 +107,12 @@ class Explainer {
   explicit Explainer(const ExplainOptions& options) : options_(options) {
     points_ = load_runnable_points(options.scenario, options.overrides);
     if (points_.size() > 1) {
-      throw UserError("",
-                      fmt::format("{} sweeps {} points: explain is for one; allowed: a scenario without a "
-                                  "sweep",
-                                  options.scenario, points_.size()));
+      std::vector<std::string> swept;
+      for (const auto& [path, value] : points_.front().settings) swept.push_back(path);
+      throw UserError(
+          "", fmt::format("{} sweeps {} points: explain is for one; allowed: a scenario without a "
+                          "sweep, or one of its points, by --set of {}",
+                          scenarios::one_line(options.scenario), points_.size(), scenarios::listed(swept)));
     }
     if (base().backend != "sim")
       throw UserError("", "explain changes what is simulated: --set backend=sim is allowed");

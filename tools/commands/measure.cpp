@@ -61,11 +61,21 @@ struct Launched {
   std::string out, err;
 };
 
+/// Takes the file away, however the scope ends.
+struct Removal {
+  const fs::path& file;
+  ~Removal() {
+    std::error_code ignored;
+    fs::remove(file, ignored);
+  }
+};
+
 /// Runs `point` for so long; what it says of a failure is on standard error then. The scenario is read by
 /// both ranks, on other machines too: it is in --out, which they share.
 Launched launch_point(const MeasureOptions& options, const Point& point, double seconds,
                       const StopSignals& signals) {
   const fs::path scenario = fs::absolute(options.out) / kScenarioFile;
+  const Removal removal{scenario};
   constexpr double kWarmup_us = 100'000;
   write_file_whole(scenario, calibration::scenario_of(point, kWarmup_us, seconds * 1e6).dump() + "\n");
   std::vector<std::string> arguments = {fs::read_symlink("/proc/self/exe").string(), "launch",
@@ -84,8 +94,6 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   const Captured out, err;
   Launched launched;
   launched.code = launch_ranks({{arguments, "", out.fd(), err.fd()}}, make_token(), signals);
-  std::error_code ignored;
-  fs::remove(scenario, ignored);
   launched.out = out.text();
   launched.err = err.text();
   print_error(launched.err);

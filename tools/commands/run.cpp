@@ -7,11 +7,14 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -35,6 +38,7 @@
 #include "tools/report/summary.hpp"
 #include "tools/report/sweep_plot.hpp"
 #include "tools/report/sweep_table.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/run/timeline.hpp"
 #include "tools/run/verb_trace.hpp"
 #include "tools/sweeps/saved_points.hpp"
@@ -151,6 +155,54 @@ bool gets_results(const RunOptions& options, const scenarios::Scenario& scenario
   return scenario.backend == "sim" || complete_rank(options.rank, scenario.cluster.nodes).rank == 0;
 }
 
+/// Whether the sweep that has its points.csv there, if one has, is of these points.
+bool has_only_points_of(const std::filesystem::path& directory,
+                        const std::vector<scenarios::SweepPoint>& points) {
+  std::error_code ignored;
+  return !std::filesystem::exists(directory / kPointsFile, ignored) ||
+         are_all_of(directory / "points", points);
+}
+
+/// What a sweep's points come to, all together.
+void remove_summaries(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  for (const char* file : {kPointsFile, kPlotFile, kReportFile})
+    std::filesystem::remove(directory / file, ignored);
+}
+
+/// Once, of what takes so much: the kernel ends it without a word.
+void warn_of_memory(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
+  std::vector<double> gib;
+  const double machine_gib = machine_memory_gib();
+  for (const auto& [settings, scenario, number] : points) {
+    const bool begins = scenario.backend == "sim" && least_memory_gib(scenario.cluster) <= machine_gib;
+    if (begins) gib.push_back(about_memory_gib(scenario));
+  }
+  std::ranges::sort(gib, std::greater());
+  gib.resize(std::min(gib.size(), static_cast<std::size_t>(options.jobs)));  // at a time
+  const double all_gib = std::accumulate(gib.begin(), gib.end(), 0.0);
+  if (options.quiet || all_gib <= machine_gib) return;
+  const bool several = gib.size() > 1;
+  print_error(
+      fmt::format("warning: {} about {:.0f} GiB of memory, and this machine has {:.0f} GiB, swap "
+                  "included: use {}fewer machines or threads, or a shorter run.measure_us\n",
+                  several ? fmt::format("{} points at a time take", gib.size()) : "this takes", all_gib,
+                  machine_gib, several ? "a smaller --jobs, " : ""));
+}
+
+void show_result(const RunOptions& options, const scenarios::SweepPoint& point,
+                 const nlohmann::json& result) {
+  if (options.json) {
+    print(result.dump(2) + "\n");
+  } else if (!options.quiet) {
+    print(render_summary(result, style_of_stream(STDOUT_FILENO)));
+    if (options.out) {
+      print_written(options.place_of(point) / kResultFile,
+                    fmt::format(" and {} beside it: open that in a browser", kReportFile));
+    }
+  }
+}
+
 /// The one run of a scenario, or one point of its sweep; `points` are all of them.
 int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   const scenarios::SweepPoint& point = points[options.point.value_or(0)];
@@ -163,9 +215,12 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   std::optional<nlohmann::json> saved;
   if (options.resume) saved = saved_outcome(options.place_of(point), point);
   if (directory && options.point) refuse_mixture(*options.out, kResultFile, "run");
-  // A finished sweep's summaries would not know of a new point.
-  if (directory && !saved) refuse_mixture(*options.out, kPointsFile, "sweep");
+  // A sweep's summaries would not know of a new point; with --resume it makes them anew.
+  if (directory && !saved && !(options.resume && has_only_points_of(*options.out, points)))
+    refuse_mixture(*options.out, kPointsFile, "sweep");
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
+  if (directory || trace) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; the files stay
+  if (!saved || trace) warn_of_memory(options, {point});
   nlohmann::json result;
   try {
     result = saved && !trace ? std::move(*saved)
@@ -176,20 +231,23 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   }
   if (!gets_results(options, scenario)) return kExitDone;  // rank 0 has the result
 
+  if (options.resume && !saved) remove_summaries(*options.out);
   if (options.out) write_result(options.place_of(point), result);
-  if (options.json) {
-    print(result.dump(2) + "\n");
-  } else if (!options.quiet) {
-    print(render_summary(result, style_of_stream(STDOUT_FILENO)));
-    if (options.out) {
-      print_written(options.place_of(point) / kResultFile,
-                    fmt::format(" and {} beside it: open that in a browser", kReportFile));
-    }
+  std::string left_out;
+  std::exception_ptr untraced;
+  try {
+    if (trace) left_out = trace->end();
+  } catch (const std::system_error&) {  // the result is there whatever becomes of it
+    untraced = std::current_exception();
   }
-  if (trace) {  // the result is there whatever becomes of it
-    const std::string left_out = trace->end();
-    if (!left_out.empty()) print_error(left_out + "\n");
+  try {
+    show_result(options, point, result);
+  } catch (const std::system_error& failed) {
+    if (failed.code() == std::errc::broken_pipe) return kExitSignal + SIGPIPE;  // as of a run without files
+    throw;
   }
+  if (untraced) std::rethrow_exception(untraced);
+  if (!left_out.empty()) print_error(left_out + "\n");
   if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
   return exit_code_of(result, signals.signal_number());
 }
@@ -283,9 +341,10 @@ class SweepOutput {
   }
 
   void keep_row(const scenarios::SweepPoint& point, nlohmann::json result) {
-    if (table() && rows_.empty()) print(sweep_table_head(points_.front().settings));
-    rows_.push_back({point.settings, std::move(result), point.number});
-    if (table()) print(sweep_table_line(rows_.back()));
+    rows_.push_back({point.settings, std::move(result), point.number});  // kept, should printing fail
+    if (!table()) return;
+    if (rows_.size() == 1) print(sweep_table_head(points_.front().settings));
+    print(sweep_table_line(rows_.back()));
   }
 
   int exit_code(int signal_number) const {
@@ -340,6 +399,7 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
   }
   if (options.out) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; what is measured stays
   SweepOutput output(options, points);
+  warn_of_memory(options, output.left());
   try {
     run_points(output.left(), options.rank, options.jobs, signals, !options.quiet,
                [&](std::size_t at, nlohmann::json result) {

@@ -106,10 +106,13 @@ class Rank {
     int status = 0;
     if (waitpid(pid_, &status, WNOHANG) != pid_) return true;
     pid_ = -1;
-    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : kExitFailure;
     // The other end of the ssh stops a rank by SIGTERM, whatever was asked for here.
     if (exit_code_ == kExitSignal + SIGTERM && stopped_by_ != 0) exit_code_ = kExitSignal + stopped_by_;
-    if (WIFSIGNALED(status)) killed_by_ = WTERMSIG(status);
+    killed_by_ = WIFSIGNALED(status) ? WTERMSIG(status) : killed_over_there();
+    if (killed_by_ != 0) exit_code_ = kExitFailure;
+    // Who reads the result has gone (`| head`): no failure of the run, and `run` alone ends so too.
+    if (number_ == 0 && killed_by_ == SIGPIPE) exit_code_ = kExitSignal + std::exchange(killed_by_, 0);
     never_ran_ = exit_code_ == kExitOfSsh || exit_code_ == kExitNotFound || exit_code_ == kExitNotRunnable;
     if (never_ran_) exit_code_ = kExitFailure;
     return false;
@@ -138,6 +141,8 @@ class Rank {
   }
   /// The run was over and this rank did not end.
   void outlives_rank_0() { outlived_ = true; }
+  /// The user's signal was to end it, and did not.
+  void outlives_the_stop() { did_not_stop_ = true; }
   /// Another failed, and this rank did not end by itself: what it then says of why tells nothing.
   void outlives_a_failed_one() { ended_for_another_ = true; }
   bool ended_for_another() const { return ended_for_another_; }
@@ -147,13 +152,15 @@ class Rank {
 
   /// Says on standard error what this rank said, or what killed it.
   void tell() const {
-    if (stopped_early_) {
+    if (did_not_stop_) {
+      print_error(fmt::format("verbtwin: {} did not stop, and was ended\n", name()));
+    } else if (stopped_early_) {
       print_error(fmt::format("verbtwin: rank {} was stopped before it had begun\n", number_));
     } else if (outlived_) {
       print_error(fmt::format(
           "verbtwin: rank {} did not end after the run, and was ended; the result is whole\n", number_));
     } else if (killed()) {
-      print_error(fmt::format("verbtwin: rank {} was killed by signal {}\n", number_, killed_by_));
+      print_error(fmt::format("verbtwin: {} was killed by signal {}\n", name(), killed_by_));
     } else if (never_ran() && !host_.empty()) {
       tell_by_name();
     } else {
@@ -175,9 +182,18 @@ class Rank {
     return text;
   }
 
-  void tell_by_name() const {
-    const std::string place = host_.empty() ? "" : " on " + scenarios::one_line(host_);
-    print_error(fmt::format("verbtwin: rank {}{}: {}\n", number_, place, last_line()));
+  std::string name() const {
+    return fmt::format("rank {}{}", number_, host_.empty() ? "" : " on " + scenarios::one_line(host_));
+  }
+
+  void tell_by_name() const { print_error(fmt::format("verbtwin: {}: {}\n", name(), last_line())); }
+
+  /// Over ssh a shell tells of the signal that killed the rank, by the exit code. A rank itself ends with the
+  /// codes of those that stop it. 0: it was not killed.
+  int killed_over_there() const {
+    const int number = exit_code_ - kExitSignal;
+    const bool stops = number == SIGINT || number == SIGTERM || number == SIGHUP;
+    return host_.empty() || stops || number < 1 || number > SIGRTMAX ? 0 : number;
   }
 
   /// ssh's banners and warnings come before it; its lines end in "\r\n".
@@ -207,6 +223,9 @@ class Rank {
     // This process listens whatever it was told to ignore, as shells tell what runs in the background: a
     // rank that does not listen yet must not ignore what it is sent.
     for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+    // A process group of its own is in the terminal's background, where writing may stop it (`stty tostop`):
+    // ignored, the signal lets it write.
+    std::signal(SIGTTOU, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -237,7 +256,8 @@ class Rank {
   pid_t pid_ = -1;
   int input_ = -1, errors_ = -1, ended_ = -1, life_ = -1;
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
-  bool never_ran_ = false, stopped_early_ = false, outlived_ = false, ended_for_another_ = false;
+  bool never_ran_ = false, stopped_early_ = false, did_not_stop_ = false;
+  bool outlived_ = false, ended_for_another_ = false;
 };
 
 std::string quoted(const std::string& word) {
@@ -267,37 +287,46 @@ void wait_for_any(const Ranks& ranks) {
 
 /// Waits for all; returns the first that failed, or one that was killed, or null. Ends the others if they do
 /// not end by themselves.
-Rank* wait_for_all(Ranks& ranks, const StopSignals& signals, std::chrono::milliseconds teardown) {
+Rank* wait_for_all(Ranks& ranks, const StopSignals& signals, std::chrono::milliseconds teardown,
+                   std::chrono::milliseconds stopping) {
   Rank* failed = nullptr;
   Clock::time_point end_at = Clock::time_point::max();
   int ended_with = 0;
-  bool forwarded = false;
+  bool forwarded = false, whole = false;
   for (;;) {
     bool any = false;
     for (const auto& rank : ranks) {
       if (rank->running()) {
         any = true;
       } else if (rank->exit_code() != 0) {
-        if (failed == nullptr) end_at = Clock::now() + kGrace;
+        if (failed == nullptr) end_at = std::min(end_at, Clock::now() + kGrace);
         // Without rank 0 the others meet nobody: who has joined knows, who has not would ask on.
         if (rank == ranks.front()) end_at = std::min(end_at, Clock::now() + kTermGrace);
         const bool is_the_cause =
             failed == nullptr || (ended_with == 0 && rank->killed() && !failed->killed());
         if (is_the_cause) failed = rank.get();
       } else if (rank == ranks.front()) {
-        end_at = std::min(end_at, Clock::now() + teardown);  // it has all that the others had to tell
+        whole = true;  // it has all that the others had to tell
+        end_at = std::min(end_at, Clock::now() + teardown);
       }
     }
     if (!any) return failed;
     if (signals.stop().load() && !forwarded) {
       forwarded = true;
+      end_at = std::min(end_at, Clock::now() + stopping);
       for (const auto& rank : ranks) rank->stop(signals.signal_number());
     }
     if (Clock::now() >= end_at) {
       ended_with = ended_with == 0 ? SIGTERM : SIGKILL;
       end_at = Clock::now() + kTermGrace;
       for (const auto& rank : ranks) {
-        if (rank->running()) failed == nullptr ? rank->outlives_rank_0() : rank->outlives_a_failed_one();
+        if (rank->running()) {
+          if (failed != nullptr) {
+            rank->outlives_a_failed_one();
+          } else {
+            whole ? rank->outlives_rank_0() : rank->outlives_the_stop();
+          }
+        }
         if (ended_with == SIGTERM) {
           rank->ask_to_end(SIGTERM);
         } else {
@@ -374,17 +403,23 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
       "{{ read -r end <&3; kill \"$rank\"; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
       "kill \"$watch\" 2>/dev/null; exit \"$code\"",
       kTokenVariable, quoted(directory.string()), run);
+  std::vector<std::string> command = {"ssh"};
+  // A machine that does not answer, or no longer, is not waited for as long as TCP would.
+  for (const char* option : {"BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15"})
+    command.insert(command.end(), {"-o", option});
   // A user's shell over there may be one that does not read this.
-  return {"ssh", "-o", "BatchMode=yes", host, "exec /bin/sh -c " + quoted(script)};
+  command.insert(command.end(), {host, "exec /bin/sh -c " + quoted(script)});
+  return command;
 }
 
 int launch_ranks(const std::vector<RankCommand>& commands, const std::string& token,
-                 const StopSignals& signals, std::chrono::milliseconds teardown) {
+                 const StopSignals& signals, std::chrono::milliseconds teardown,
+                 std::chrono::milliseconds stopping) {
   Ranks ranks;
   for (std::size_t i = 0; i < commands.size(); ++i) {
     ranks.push_back(std::make_unique<Rank>(static_cast<int>(i), commands[i], token));
   }
-  const Rank* failed = wait_for_all(ranks, signals, teardown);
+  const Rank* failed = wait_for_all(ranks, signals, teardown, stopping);
   if (signals.stop().load()) {
     for (const auto& rank : ranks) rank->was_stopped_by(signals.signal_number());
   }

@@ -42,11 +42,18 @@ std::uint16_t free_port();
 std::vector<std::string> over_ssh(const std::string& host, const std::filesystem::path& directory,
                                   const std::vector<std::string>& arguments);
 
+/// How long ranks may take to end once the user's signal was passed on: up to 10 s for transactions under way
+/// and 30 s for each other, then reports are made and sent.
+inline constexpr std::chrono::seconds kStopping{300};
+
 /// One process for each rank, VERBTWIN_TOKEN in the environment of all. Returns rank 0's exit code, or the
 /// first other one that is not 0; a rank that a signal killed or that never began counts as 1, unless it was
-/// the user's signal, which kills a rank that does not listen for it yet: 128 and its number. Who has not
-/// ended `teardown` after rank 0 is ended, and counts as 1: giving back the memory of a large run takes long.
+/// the user's signal, which kills a rank that does not listen for it yet: 128 and its number. SIGPIPE of rank
+/// 0 is 128 and its number too: who reads its output has gone. Who has not ended `teardown` after rank 0 is
+/// ended, and counts as 1: giving back the memory of a large run takes long. So are all where none has ended
+/// `stopping` after the user's signal.
 int launch_ranks(const std::vector<RankCommand>& ranks, const std::string& token, const StopSignals& signals,
-                 std::chrono::milliseconds teardown = std::chrono::seconds(60));
+                 std::chrono::milliseconds teardown = std::chrono::seconds(60),
+                 std::chrono::milliseconds stopping = kStopping);
 
 }  // namespace verbtwin::tools

@@ -4,9 +4,13 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -85,6 +89,54 @@ TEST_F(LauncherTest, RanksThatDoNotListenForTheSignalYetAreStoppedByIt) {
   std::signal(SIGINT, before);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::MatchesRegex("verbtwin: rank [01] was stopped before it had begun\n"));
+}
+
+TEST_F(LauncherTest, ARankThatDoesNotStopIsEnded) {
+  const std::string up = (directory_ / "up").string();
+  std::thread user([&] {
+    while (!fs::exists(up)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(getpid(), SIGINT);
+  });
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("trap '' INT; echo > " + up + "; exec sleep 60")}, "t", signals_,
+                         std::chrono::seconds(60), std::chrono::milliseconds(300)),
+            1);
+  user.join();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 did not stop, and was ended\n");
+}
+
+/// As of `| head`, whose reader has what it wanted.
+TEST_F(LauncherTest, WhereTheReaderOfRankZeroHasGoneNothingFailed) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("kill -PIPE $$"), shell("exit 0")}, "t", signals_), 128 + SIGPIPE);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({shell("exit 0"), shell("kill -PIPE $$")}, "t", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 1 was killed by signal 13\n");
+}
+
+TEST_F(LauncherTest, RankZeroWritesOnATerminalThatStopsItsBackground) {
+  int terminal = -1;
+  const pid_t launcher = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (launcher == 0) {
+    termios settings{};
+    tcgetattr(STDOUT_FILENO, &settings);
+    settings.c_lflag |= TOSTOP;
+    tcsetattr(STDOUT_FILENO, TCSANOW, &settings);
+    _exit(launch_ranks({shell("echo written")}, "t", signals_));
+  }
+  std::string shown;
+  std::array<char, 64> some{};
+  pollfd readable{terminal, POLLIN, 0};
+  while (shown.find("written") == std::string::npos && poll(&readable, 1, 5000) > 0) {
+    const ssize_t bytes = read(terminal, some.data(), some.size());
+    if (bytes <= 0) break;
+    shown.append(some.data(), static_cast<std::size_t>(bytes));
+  }
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  close(terminal);
+  EXPECT_THAT(shown, testing::HasSubstr("written"));
 }
 
 TEST_F(LauncherTest, WithoutRankZeroTheOthersAskNoLonger) {
@@ -203,7 +255,8 @@ TEST_F(SshTest, TheTokenTravelsOnStandardInput) {
   EXPECT_EQ(launch_ranks({command(script)}, "the-token", signals_), 7);
   EXPECT_EQ(text("told"), "the-token|" + odd.string() + "|a b");
   EXPECT_THAT(text("called"), testing::Not(testing::HasSubstr("the-token")));
-  EXPECT_THAT(text("called"), testing::StartsWith("-o BatchMode=yes somewhere "));
+  EXPECT_THAT(text("called"), testing::ContainsRegex("^-o BatchMode=yes -o ConnectTimeout=[0-9]+ "
+                                                     "-o ServerAliveInterval=[0-9]+ somewhere "));
 }
 
 TEST_F(SshTest, WhatTheEnvironmentHoldsArrivesAsItIs) {
@@ -241,6 +294,20 @@ TEST_F(SshTest, WhatRankZeroSaysOverThereIsShown) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::StartsWith("verbtwin: rank 0 on one: "));
 }
 
+/// A shell there tells of the signal by its exit code.
+TEST_F(SshTest, WhoIsKilledOverThereIsToldFromWhoEnds) {
+  const auto rank = [&](const char* script) {
+    return RankCommand{over_ssh("one", directory_, {"sh", "-c", script}), "a-token", -1, -1, "one"};
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank("exit 0"), rank("kill -9 $$")}, "a-token", signals_), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 1 on one was killed by signal 9\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(launch_ranks({rank("kill -PIPE $$"), rank("exit 0")}, "a-token", signals_), 128 + SIGPIPE);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(launch_ranks({rank("exit 130"), rank("exit 0")}, "a-token", signals_), 130) << "its own code";
+}
+
 TEST_F(SshTest, AStopBringsTheResultFromThere) {
   const std::string script =
       "trap 'sleep 1; echo kept > result; exit 143' TERM; echo up > up; while :; do sleep 0.05; done";
@@ -253,6 +320,21 @@ TEST_F(SshTest, AStopBringsTheResultFromThere) {
             128 + SIGINT);
   user.join();
   EXPECT_EQ(text("result"), "kept\n");
+}
+
+TEST_F(SshTest, AnSshThatDoesNotEndAfterAStopIsEnded) {
+  std::ofstream(directory_ / "ssh") << "#!/bin/sh\ntrap 'exit 255' TERM\necho > " << directory_.string()
+                                    << "/up\nfor i in $(seq 200); do sleep 0.05; done\n";
+  std::thread user([this] {
+    while (!fs::exists(directory_ / "up")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(getpid(), SIGINT);
+  });
+  const RankCommand rank{over_ssh("one", directory_, {"true"}), "a-token", -1, -1, "one"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      launch_ranks({rank}, "a-token", signals_, std::chrono::seconds(60), std::chrono::milliseconds(300)), 1);
+  user.join();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 on one did not stop, and was ended\n");
 }
 
 TEST_F(SshTest, TheEndOfStandardInputEndsTheRunThere) {

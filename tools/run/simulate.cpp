@@ -82,13 +82,6 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   return p;
 }
 
-double machine_memory_gib() {
-  struct sysinfo machine {};
-  if (sysinfo(&machine) != 0) return std::numeric_limits<double>::infinity();
-  return (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit /
-         (1 << 30);
-}
-
 std::string threads_beyond(int cores, const scenarios::Cluster& cluster) {
   if (cluster.threads <= cores) return "";
   return fmt::format(
@@ -345,6 +338,13 @@ void check_simulated_time(const scenarios::Run& run) {
   throw UserError("/run/measure_us",
                   fmt::format("out of range: {:g} with {:g} of warm-up; allowed in a simulation: {:g} in all",
                               run.measure_us, run.warmup_us, kMost_us));
+}
+
+double machine_memory_gib() {
+  struct sysinfo machine {};
+  if (sysinfo(&machine) != 0) return std::numeric_limits<double>::infinity();
+  return (static_cast<double>(machine.totalram) + static_cast<double>(machine.totalswap)) * machine.mem_unit /
+         (1 << 30);
 }
 
 double least_memory_gib(const scenarios::Cluster& cluster) {

@@ -39,6 +39,9 @@ void check_socket_link(const models::SocketProfile& profile, const std::string& 
 /// Throws UserError where a simulation would last longer than its clock is exact.
 void check_simulated_time(const scenarios::Run& run);
 
+/// What this machine has, swap included.
+double machine_memory_gib();
+
 /// What a simulation takes before it has done anything. With 1 us simulated SmallBank, TPC-C, TATP and raw
 /// verbs took 55 to 260 KiB for each worker on 64 to 1,000 nodes: its queue pairs, buffers and coroutines.
 /// What comes on top depends on how much of its records and logs a run touches.

@@ -323,6 +323,39 @@ TEST_F(Plan, ARateThatNoLoadLeavesIsNotLookedFor) {
               testing::ContainsRegex("which is all of\n? *the\n? *load: 10.0 %"));
 }
 
+/// Of 1,000 that are expected some hundred may be missing by chance, of a million a few thousand.
+TEST_F(Plan, ChanceIsTheLessTheMoreAreExpected) {
+  goals_ = {parse_goal("committed_per_s>=900")};
+  const auto meets = [&](double window_us, double share) {
+    json result = result_of_load(1000, 1000);
+    result["window_us"] = window_us;
+    for (const char* key : {"committed", "user_aborts"})
+      result[key] = share * result[key].get<double>() * window_us / 1e6;
+    result["committed_per_s"] = share * 900;
+    return missed(goals_, result).empty();
+  };
+  EXPECT_TRUE(meets(1e6, 0.92));
+  EXPECT_FALSE(meets(1e6, 0.90));
+  EXPECT_FALSE(meets(1e9, 0.97));
+  EXPECT_TRUE(meets(1e9, 0.985));
+}
+
+TEST_F(Plan, WhereTooFewCameItIsSaid) {
+  goals_ = {parse_goal("committed_per_s>=880")};
+  Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};
+  json result = result_of_load(1000, 1000);
+  for (const char* key : {"committed", "user_aborts", "committed_per_s"})
+    result[key] = 0.8 * result[key].get<double>();
+  alternative.results[3] = result;
+  alternative.search.add(3, result);
+  ASSERT_EQ(alternative.search.next(), std::nullopt);
+  alternatives_.push_back(alternative);
+  EXPECT_THAT(
+      render_plan(alternatives_, goals_, 3, 64),
+      testing::StartsWith("not          at 3 machines committed_per_s is 720/s: 800 of 1000 expected came\n"
+                          "             to their end; lengthen run.measure_us\n"));
+}
+
 TEST_F(Plan, WhereNoClusterDoesTheLoadNoneIsAnswered) {
   goals_ = {parse_goal("latency_us.p99<=40")};
   Alternative alternative{{}, SizeSearch(goals_, 3, 64), {}};

@@ -60,6 +60,19 @@ std::optional<nlohmann::json> saved_outcome(const fs::path& directory, const sce
   return is_outcome_of(result, point.scenario) ? std::optional(std::move(result)) : std::nullopt;
 }
 
+bool are_all_of(const fs::path& directory, const std::vector<scenarios::SweepPoint>& points) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
+    const nlohmann::json result = number ? read_result(entry.path() / kResultFile) : nullptr;
+    if (!result.is_object()) continue;
+    const nlohmann::json scenario = result.value("scenario", nlohmann::json());
+    if (!scenario.is_object()) continue;  // damaged, of whichever sweep
+    if (*number >= points.size() || scenario != points[*number].scenario.resolved) return false;
+  }
+  return true;
+}
+
 std::size_t remove_points(const fs::path& points, const std::set<std::size_t>& has) {
   std::error_code ignored;
   std::vector<fs::path> old;

@@ -30,6 +30,9 @@ void write_result(const std::filesystem::path& directory, const nlohmann::json& 
 std::optional<nlohmann::json> saved_outcome(const std::filesystem::path& directory,
                                             const scenarios::SweepPoint& point);
 
+/// Whether the results in a sweep's DIR/points are all of these points, of whatever program and profiles.
+bool are_all_of(const std::filesystem::path& directory, const std::vector<scenarios::SweepPoint>& points);
+
 /// Takes away the results of points that `has` does not name, and their directories where nothing else is in
 /// them; how many. What cannot be taken away stays.
 std::size_t remove_points(const std::filesystem::path& points, const std::set<std::size_t>& has);

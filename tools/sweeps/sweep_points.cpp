@@ -119,6 +119,7 @@ void check_runnable(const scenarios::Scenario& scenario) {
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
                                                         const std::vector<scenarios::Override>& flags) {
+  if (file.empty()) throw UserError("", "SCENARIO: is empty; give the name of a file");
   std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog(), flags);
   Checks checks;
   for (const scenarios::SweepPoint& point : points) {

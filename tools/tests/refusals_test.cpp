@@ -277,6 +277,27 @@ TEST_F(Refusals, WhatIsNoTableOfPointsIsSaid) {
             std::string("DIR/two.json:2: 1 field; allowed: 2, as many as columns") + kWanted);
 }
 
+TEST_F(Refusals, WhatIsNoResultIsComparedWithNothing) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  ASSERT_EQ(verbtwin({"run", sweep, "--quiet", "--out", in("swept")}).exit_code, 0);
+  const std::string no_result =
+      "DIR/small.json:1:1: no result; allowed: a result.json of `verbtwin run` or `launch`, or a sweep of "
+      "these";
+  EXPECT_EQ(refusal({"compare", scenario_, in("swept")}), no_result);
+  EXPECT_EQ(refusal({"compare", in("swept"), scenario_}), no_result);
+  EXPECT_THAT(refusal({"compare", in("swept"), in("swept/points/000")}),
+              HasSubstr(": one result, and DIR/swept"));
+}
+
+TEST_F(Refusals, WhatIsOnlyNearIsNamed) {
+  for (const char* command : {"run", "check", "explain"}) {
+    EXPECT_EQ(refusal({command, ""}), "SCENARIO: is empty; give the name of a file");
+    EXPECT_THAT(refusal({command, scenario_, "--set", "nodes=4"}),
+                EndsWith("; did you mean \"cluster.nodes\"?"));
+  }
+  EXPECT_THAT(refusal({"check", scenario_, "--set", "seed=4"}), EndsWith("; did you mean \"run.seed\"?"));
+}
+
 TEST_F(Refusals, TheDevelopersEntryPointListsAllItsCommands) {
   ChildProcess dev(directory_, {VERBTWIN_SOURCE_DIR "/tools/dev", "prof"});
   EXPECT_EQ(dev.wait(), 2);

@@ -40,6 +40,24 @@ TEST(SharedNetwork, WhatOthersSendTakesTimeOfLinksAndOfTransactions) {
   EXPECT_EQ(violations(beside), 0U) << findings(beside);
 }
 
+/// Atomics' requests are longer than their answers: who sends more of them must not hold the answers up.
+TEST(SharedNetwork, MachinesThatFillLinksWithRequestsAreServedAlike) {
+  const auto atomics = [](const std::string& outstanding) {
+    return run(R"({
+      "cluster": {"nodes": 4, "threads": 4, "nics_per_node": 1, "nic": "ideal", "host": "ideal-host",
+                  "network": {"link_gbps": 25}},
+      "workload": {"name": "primitive", "verb": "fetch_add", "payload_b": 8},
+      "run": {"warmup_us": 1000, "measure_us": 500}})",
+               {"workload.outstanding=" + outstanding});
+  };
+  const json some = atomics("16"), many = atomics("64");
+  for (const json& resource : many.at("resources")) {
+    if (resource.at("name") != "mmio") continue;  // as many as a machine posts
+    EXPECT_LT(resource.at("utilization_max"), 1.05 * resource.at("utilization_mean").get<double>());
+  }
+  EXPECT_GT(many.at("operations"), 0.97 * some.at("operations").get<double>());
+}
+
 TEST(SharedNetwork, WhatOthersSendIsTheSameAgain) {
   const Overrides both = {"cluster.network.background_gbps=30", "cluster.network.loss_ratio=0.001",
                           "cluster.ack_timeout=3"};
@@ -61,6 +79,21 @@ TEST(LossyNetwork, RequestsOverRcAreDoneAndTakeLonger) {
   EXPECT_GT(alone.at("ack_timeouts"), 4);
   EXPECT_GE(alone.at("ack_timeouts"), alone.at("packets_lost").get<int>() - 4) << "one a thread is not over";
   EXPECT_GT(alone.at("latency_us").at("max"), 16.4) << "the timeout";
+}
+
+/// A transaction whose attempt stood still for a time-out of 67 ms does not sleep for hundreds of such.
+TEST(LossyNetwork, TransactionsOverRcEndWhateverIsLost) {
+  for (const char* seed : {"16", "17"}) {
+    const json result = run(R"({
+      "cluster": {"nodes": 3, "threads": 1, "coroutines": 8, "replicas": 1, "nics_per_node": 1,
+                  "network": {"loss_ratio": 0.005}},
+      "protocol": {"name": "drtmr"},
+      "workload": {"name": "smallbank", "accounts_per_thread": 2},
+      "run": {"warmup_us": 200, "measure_us": 2000}})",
+                            {std::string("run.seed=") + seed});
+    EXPECT_EQ(violations(result), 0U) << findings(result);
+    EXPECT_GT(result.at("ack_timeouts"), 1);
+  }
 }
 
 TEST(LossyNetwork, ATransactionWhoseRpcIsADatagramNeverEnds) {
