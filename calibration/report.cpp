@@ -185,8 +185,9 @@ std::string parameters_section(const ReportInput& input) {
   std::string text =
       "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, n "
       "points of "
-      "an experiment counting as the square root of n, or half of the allowed range where the data do not "
-      "determine the value; for what a factor multiplies, with that of the value before.\n";
+      "an experiment counting as the square root of n (a lower bound: what is left is reckoned by all points), "
+      "or half of the allowed range, at most 1000 %, where the data do not determine the value; for what a "
+      "factor multiplies, with that of the value before.\n";
   for (const json& profile : input.profiles) {
     text += fmt::format(
         "\n## {}\n\n{}\n\n| parameter | value | unit | uncertainty | source |\n| --- | ---: | --- | ---: | "

@@ -19,21 +19,6 @@
 
 namespace verbtwin::models {
 
-/// Half of a server, for one of two kinds that take turns: when a job has passed. A bound, for which a clock
-/// of when it is free does.
-class Half {
- public:
-  std::int64_t serve(const Moment& ready, std::int64_t service_ps) {
-    const std::int64_t taken_ps = std::max<std::int64_t>(0, free_ps_ - ready.queue_ps);
-    free_ps_ = ready.queue_ps + taken_ps + 2 * service_ps;
-    return ready.queue_ps + std::max<std::int64_t>(0, taken_ps - ready.held_ps) + 2 * service_ps;
-  }
-  void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }
-
- private:
-  std::int64_t free_ps_ = 0;
-};
-
 class SharedEngine {
  public:
   /// When a request of the machine's own that is ready to leave has passed.
@@ -65,6 +50,21 @@ class SharedEngine {
   const Server& all() const { return all_; }
 
  private:
+  /// Half of the engine, for one kind: when a job has passed. A bound, for which a clock of when it is free
+  /// does.
+  class Half {
+   public:
+    std::int64_t serve(const Moment& ready, std::int64_t service_ps) {
+      const std::int64_t taken_ps = std::max<std::int64_t>(0, free_ps_ - ready.queue_ps);
+      free_ps_ = ready.queue_ps + taken_ps + 2 * service_ps;
+      return ready.queue_ps + std::max<std::int64_t>(0, taken_ps - ready.held_ps) + 2 * service_ps;
+    }
+    void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }
+
+   private:
+    std::int64_t free_ps_ = 0;
+  };
+
   static Moment at_half(const Moment& ready, std::int64_t done_ps, std::int64_t service_ps,
                         const Packets& packets) {
     const std::int64_t spread_ps = 2 * (service_ps - packets.each_ps(service_ps));

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "models/server.hpp"
-#include "models/shared_engine.hpp"
 #include "models/wqe.hpp"
 #include "sim/platform.hpp"
 
@@ -142,8 +141,8 @@ class Fabric {
 
  private:
   struct Link {
-    models::Server server, slips;  // all that crosses it; of that, what slips through
-    models::Half slips_in_turn;
+    // All that crosses it; of that, what slips through; and that at half of the link.
+    models::Server server, slips, slips_in_turn;
     double ps_per_byte;
     std::int64_t latency_ps;
     bool is_shared;
@@ -158,7 +157,7 @@ class Fabric {
     /// When its first byte goes.
     std::int64_t place_of_slip_ps(const models::Moment& ready, std::int64_t service_ps) {
       const std::int64_t behind_all_ps = ready.queue_ps + server.wait_ps(ready);
-      const std::int64_t in_turn_ps = slips_in_turn.serve(ready, service_ps) - service_ps;
+      const std::int64_t in_turn_ps = slips_in_turn.serve(ready, 2 * service_ps).queue_ps - service_ps;
       return std::max(slips.serve(ready.whole(), service_ps).queue_ps - service_ps,
                       std::min(behind_all_ps, in_turn_ps - kAheadOfQueuesMaxPs));
     }

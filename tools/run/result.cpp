@@ -56,7 +56,7 @@ json quantiles_json(Samples& samples) {
   std::ranges::sort(samples);
   const auto count = static_cast<double>(samples.size());
   for (const double share : kShares) {
-    if ((1 - share) * count < 1) break;
+    if ((1 - share) * count < 1 - 1e-9) break;  // 1 - 0.9 is a little less than 0.1
     const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(share * count)));
     quantiles[fmt::format("{:g}", share)] = us(samples[rank - 1]);
   }
