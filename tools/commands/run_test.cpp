@@ -128,6 +128,9 @@ TEST_F(RunCommand, APointJoinsTheSweepThatItIsOf) {
   EXPECT_THAT(refusal({"run", seeds("[1, 2]"), "--point", "1", "--resume", "--out", in("made")}),
               HasSubstr("has the results of a sweep (points.csv)"))
       << "it has no third point";
+  fs::remove_all(in("made/points"));
+  EXPECT_THAT(refusal(joined), HasSubstr("has the results of a sweep (points.csv)"))
+      << "of nobody knows which";
 }
 
 TEST_F(RunCommand, MoreMemoryThanThereIsIsToldOfFirst) {

@@ -61,6 +61,7 @@ std::optional<nlohmann::json> saved_outcome(const fs::path& directory, const sce
 }
 
 bool are_all_of(const fs::path& directory, const std::vector<scenarios::SweepPoint>& points) {
+  bool any = false;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(directory, ignored)) {
     const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
@@ -69,8 +70,9 @@ bool are_all_of(const fs::path& directory, const std::vector<scenarios::SweepPoi
     const nlohmann::json scenario = result.value("scenario", nlohmann::json());
     if (!scenario.is_object()) continue;  // damaged, of whichever sweep
     if (*number >= points.size() || scenario != points[*number].scenario.resolved) return false;
+    any = true;
   }
-  return true;
+  return any;
 }
 
 std::size_t remove_points(const fs::path& points, const std::set<std::size_t>& has) {

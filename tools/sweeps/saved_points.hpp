@@ -30,7 +30,7 @@ void write_result(const std::filesystem::path& directory, const nlohmann::json& 
 std::optional<nlohmann::json> saved_outcome(const std::filesystem::path& directory,
                                             const scenarios::SweepPoint& point);
 
-/// Whether the results in a sweep's DIR/points are all of these points, of whatever program and profiles.
+/// Whether a sweep's DIR/points has results, all of them of these points, of whatever program and profiles.
 bool are_all_of(const std::filesystem::path& directory, const std::vector<scenarios::SweepPoint>& points);
 
 /// Takes away the results of points that `has` does not name, and their directories where nothing else is in
