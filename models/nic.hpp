@@ -39,7 +39,7 @@ class Nic {
   /// The CPU has posted `requests` WQEs of `blocks` in all: when the NIC has them. Being told takes the send
   /// engine as long for one as for many: doorbell batching raises rates that the NIC limits, too.
   Moment fetch_wqes(Moment posted, std::size_t requests, std::uint32_t blocks, bool points) {
-    send_engine_.owe(send_doorbell_ps_);
+    send_engine_.owe_own(send_doorbell_ps_);
     if (takes_blueflame(requests, blocks, points)) return pcie_.store(posted, blocks * kWqeBlockBytes);
     return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
@@ -58,7 +58,7 @@ class Nic {
     if (requests_told_ - told < wqe_cache_entries_) return;
     const std::uint32_t wqe_b = blocks * kWqeBlockBytes;
     if (contexts_.size() * (wqe_prefetch_b_ / wqe_b) < wqe_cache_entries_) return;
-    send_engine_.owe(wqe_miss_send_ps_);
+    send_engine_.owe_own(wqe_miss_send_ps_);
     send_misses_.wqes_ps += wqe_miss_send_ps_;
     pcie_.prefetch(wqe_b, 1);
   }
@@ -74,7 +74,7 @@ class Nic {
     const std::int64_t service_ps = send_wqe_ps_ + blocks * send_wqe_block_ps_ + fetch_ps(fetch_b);
     const Packets packets{fetch_b, mtu_b_};
     Moment out =
-        send_engine_.send(ready, service_ps, packets).plus_delay(miss.latency_ps + send_pipeline_ps_);
+        send_engine_.take_own(ready, service_ps, packets).plus_delay(miss.latency_ps + send_pipeline_ps_);
     if (fetch_b > 0) out = pcie_.dma_read(out, fetch_b, packets).done;
     // The queue pair's turn comes behind the engine's queue, not in front of it: when it comes depends on
     // that queue, and who carries such a wait as a delay into it is taken to have been there all the time.
@@ -88,11 +88,11 @@ class Nic {
   Moment serve_read(Moment ready, std::uint32_t bytes) {
     const std::int64_t service_ps = send_response_ps_ + bytes * send_response_block_ps_ / kWqeBlockBytes +
                                     more_tlps(bytes) * send_response_tlp_ps_;
-    return send_engine_.serve(ready, service_ps, Packets{bytes, mtu_b_});
+    return send_engine_.take_others_early(ready, service_ps, Packets{bytes, mtu_b_});
   }
   /// The same of a WRITE or SEND, whether it asks for an ACK or not.
   Moment serve_request(Moment ready, std::uint32_t bytes) {
-    return send_engine_.serve(ready, serve_request_ps_, Packets{bytes, mtu_b_});
+    return send_engine_.take_others_early(ready, serve_request_ps_, Packets{bytes, mtu_b_});
   }
   /// What a packet takes in one NIC and in another of this kind on its way between them, engines left out.
   std::int64_t pipelines_ps() const { return send_pipeline_ps_ + recv_pipeline_ps_; }
@@ -105,7 +105,7 @@ class Nic {
     return pass_receive_engine(context, arrived, bytes, payload_ps(bytes));
   }
   /// How long what arrives has to wait for the engine.
-  std::int64_t receive_wait_ps(Moment arrived) const { return recv_engine_.wait_ps(arrived); }
+  std::int64_t receive_wait_ps(Moment arrived) const { return recv_engine_.others_wait_ps(arrived); }
   /// How long the last packet of a message of `wire_b` is not let in, as the port's buffer is full of others
   /// that wait for the engine, or for the way to host memory: lossless links hold it back then.
   std::int64_t held_out_ps(Moment arrived, std::uint32_t wire_b) const {
@@ -128,7 +128,7 @@ class Nic {
   /// the state of the receive queue.
   void receive_imm(std::uint32_t context) {
     take_recv_ps(context);
-    recv_engine_.owe(recv_imm_ps_);
+    recv_engine_.owe_others(recv_imm_ps_);
   }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t bytes, std::uint32_t wqe) {
@@ -140,7 +140,9 @@ class Nic {
     return pass_receive_engine(context, arrived, bytes, service_ps);
   }
   Moment receive_ack(std::uint32_t context, Moment arrived) {
-    return pass_receive_engine(context, arrived, 0, recv_ack_ps_);
+    const Miss miss = touch(context, recv_misses_);
+    return recv_engine_.take_own(arrived, recv_ack_ps_ + miss.occupancy_ps, Packets{0, mtu_b_})
+        .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 
   /// Whether a WRITE or SEND that is to complete unsignalled asks for an ACK: its place in the send queue
@@ -149,13 +151,13 @@ class Nic {
   /// The ACK of a request whose requester waits for none: it takes its time of the engine, no more.
   void receive_ack_quietly(std::uint32_t context) {
     const Miss miss = touch(context, recv_misses_);
-    recv_engine_.owe(recv_ack_ps_ + miss.occupancy_ps);
+    recv_engine_.owe_own(recv_ack_ps_ + miss.occupancy_ps);
   }
 
   /// A request that has passed the receive engine names host memory at `offset`: when its address is known.
   Moment translate(Moment ready, std::uint64_t offset) {
     if (translations_.touch(offset)) return ready;
-    recv_engine_.owe(translation_miss_occupancy_ps_);
+    recv_engine_.owe_others(translation_miss_occupancy_ps_);
     recv_misses_.translations_ps += translation_miss_occupancy_ps_;
     return ready.plus_delay(translation_miss_ps_);
   }
@@ -184,7 +186,7 @@ class Nic {
   /// Of contexts, for requests.
   const Server& context_fetches() const { return context_fetches_; }
   const Server& send_engine() const { return send_engine_.all(); }
-  const Server& recv_engine() const { return recv_engine_; }
+  const Server& recv_engine() const { return recv_engine_.all(); }
 
  private:
   struct Miss {
@@ -224,7 +226,7 @@ class Nic {
   Moment pass_receive_engine(std::uint32_t context, Moment arrived, std::uint32_t bytes,
                              std::int64_t service_ps) {
     const Miss miss = touch(context, recv_misses_);
-    return recv_engine_.serve(arrived, service_ps + miss.occupancy_ps, Packets{bytes, mtu_b_})
+    return recv_engine_.take_others(arrived, service_ps + miss.occupancy_ps, Packets{bytes, mtu_b_})
         .plus_delay(recv_pipeline_ps_ + miss.latency_ps);
   }
 
@@ -232,8 +234,8 @@ class Nic {
   AtomicUnit atomic_unit_;
   LruCache contexts_, receive_queues_;
   TranslationCache translations_;
-  SharedEngine send_engine_;
-  Server context_fetches_, recv_engine_;
+  SharedEngine send_engine_, recv_engine_;
+  Server context_fetches_;
   MissTime send_misses_, recv_misses_;
   std::uint32_t blueflame_b_;
   bool blueflame_points_;

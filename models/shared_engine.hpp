@@ -1,4 +1,6 @@
-// SharedEngine: an engine that a NIC's own requests and what it serves for other machines take turns at.
+// SharedEngine: an engine that two kinds of work take turns at. At the one that sends: a machine's own
+// requests and what it serves for others. At the one that receives: the ACKs of its own requests and what
+// brings or asks for data.
 //
 // Owned by a Nic; one thread. Generalised processor sharing with equal weights (Parekh and Gallager, IEEE/ACM
 // Transactions on Networking 1(3), 1993) as arithmetic over time: a job is done when all that stands in front
@@ -7,8 +9,9 @@
 // a long queue of the other.
 //
 // Two shapes tried before: first come, first served (a burst of own requests holds up what other machines
-// wait for: two machines that do the same slowed each other), and what is served always first (a machine that
-// is asked without a pause sends nothing of its own).
+// wait for: two machines that do the same slowed each other; and a machine that is sent a lot has its ACKs
+// late, sends less, and is sent the more), and what is served always first (a machine that is asked without a
+// pause sends nothing of its own).
 #pragma once
 
 #include <algorithm>
@@ -21,29 +24,32 @@ namespace verbtwin::models {
 
 class SharedEngine {
  public:
-  /// When a request of the machine's own that is ready to leave has passed.
-  Moment send(Moment ready, std::int64_t service_ps, Packets packets) {
-    const Moment behind_all = all_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps = sends_in_turn_.serve(ready, service_ps);
-    if (behind_all.queue_ps <= in_turn_ps) return behind_all;
-    return at_half(ready, in_turn_ps, service_ps, packets);
+  /// When a job of the machine's own has passed: a request that is ready to leave, an ACK that has come.
+  Moment take_own(Moment ready, std::int64_t service_ps, Packets packets) {
+    return take(own_in_turn_, ready, service_ps, packets);
+  }
+  Moment take_others(Moment ready, std::int64_t service_ps, Packets packets) {
+    return take(others_in_turn_, ready, service_ps, packets);
   }
 
-  /// The engine's time for something of its own that nobody waits for the end of.
-  void owe(std::int64_t service_ps) {
-    all_.owe(service_ps);
-    sends_in_turn_.owe(service_ps);
-  }
-
-  /// When what another machine asks for has passed. It is told of before it stands there, and so must not
-  /// move the time up to which the engine's work is known.
-  Moment serve(Moment ready, std::int64_t service_ps, Packets packets) {
+  /// The same, told of before it stands there: it must not move the time up to which the engine's work is
+  /// known.
+  Moment take_others_early(Moment ready, std::int64_t service_ps, Packets packets) {
     const std::int64_t behind_all_ps = ready.queue_ps + all_.wait_ps(ready) + service_ps;
     all_.owe(service_ps);
-    const Moment alone = served_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps = served_in_turn_.serve(ready, service_ps);
+    const Moment alone = early_.serve(ready, service_ps, packets);
+    const std::int64_t in_turn_ps = others_in_turn_.serve(ready, service_ps);
     if (behind_all_ps <= in_turn_ps) return alone.not_before(behind_all_ps + ready.delay_ps);
     return at_half(ready, in_turn_ps, service_ps, packets);
+  }
+
+  /// The engine's time for something that nobody waits for the end of.
+  void owe_own(std::int64_t service_ps) { owe(own_in_turn_, service_ps); }
+  void owe_others(std::int64_t service_ps) { owe(others_in_turn_, service_ps); }
+
+  /// How long one of the others' has to wait at most.
+  std::int64_t others_wait_ps(Moment ready) const {
+    return std::min(all_.wait_ps(ready), others_in_turn_.wait_ps(ready));
   }
 
   /// All of its work.
@@ -55,9 +61,12 @@ class SharedEngine {
   class Half {
    public:
     std::int64_t serve(const Moment& ready, std::int64_t service_ps) {
-      const std::int64_t taken_ps = std::max<std::int64_t>(0, free_ps_ - ready.queue_ps);
-      free_ps_ = ready.queue_ps + taken_ps + 2 * service_ps;
-      return ready.queue_ps + std::max<std::int64_t>(0, taken_ps - ready.held_ps) + 2 * service_ps;
+      const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + 2 * service_ps;
+      free_ps_ = std::max(free_ps_, ready.queue_ps) + 2 * service_ps;
+      return done_ps;
+    }
+    std::int64_t wait_ps(const Moment& ready) const {
+      return std::max<std::int64_t>(0, free_ps_ - ready.queue_ps - ready.held_ps);
     }
     void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }
 
@@ -65,6 +74,16 @@ class SharedEngine {
     std::int64_t free_ps_ = 0;
   };
 
+  Moment take(Half& kind, const Moment& ready, std::int64_t service_ps, const Packets& packets) {
+    const Moment behind_all = all_.serve(ready, service_ps, packets);
+    const std::int64_t in_turn_ps = kind.serve(ready, service_ps);
+    if (behind_all.queue_ps <= in_turn_ps) return behind_all;
+    return at_half(ready, in_turn_ps, service_ps, packets);
+  }
+  void owe(Half& kind, std::int64_t service_ps) {
+    all_.owe(service_ps);
+    kind.owe(service_ps);
+  }
   static Moment at_half(const Moment& ready, std::int64_t done_ps, std::int64_t service_ps,
                         const Packets& packets) {
     const std::int64_t spread_ps = 2 * (service_ps - packets.each_ps(service_ps));
@@ -72,8 +91,8 @@ class SharedEngine {
   }
 
   Server all_;
-  Server served_;  // what is served, as if it had all of the engine
-  Half sends_in_turn_, served_in_turn_;
+  Server early_;  // what is told of early, as if it had all of the engine
+  Half own_in_turn_, others_in_turn_;
 };
 
 }  // namespace verbtwin::models

@@ -12,17 +12,22 @@ namespace {
 constexpr Packets kOne{64, 4096};
 
 std::int64_t sent_ps(SharedEngine& engine, std::int64_t ready_ps, std::int64_t service_ps) {
-  return engine.send({ready_ps, 0, 0}, service_ps, kOne).at();
+  return engine.take_own({ready_ps, 0, 0}, service_ps, kOne).at();
 }
 std::int64_t served_ps(SharedEngine& engine, std::int64_t ready_ps, std::int64_t service_ps) {
-  return engine.serve({ready_ps, 0, 0}, service_ps, kOne).at();
+  return engine.take_others_early({ready_ps, 0, 0}, service_ps, kOne).at();
+}
+
+std::int64_t received_ps(SharedEngine& engine, std::int64_t ready_ps, std::int64_t service_ps) {
+  return engine.take_others({ready_ps, 0, 0}, service_ps, kOne).at();
 }
 
 TEST(SharedEngine, OneKindAloneHasAllOfIt) {
-  SharedEngine sends, serves;
+  SharedEngine sends, serves, receives;
   for (int i = 1; i <= 10; ++i) {
     EXPECT_EQ(sent_ps(sends, 0, 100), i * 100);
     EXPECT_EQ(served_ps(serves, 0, 100), i * 100);
+    EXPECT_EQ(received_ps(receives, 0, 100), i * 100);
   }
 }
 
@@ -40,7 +45,7 @@ TEST(SharedEngine, ALoneJobPassesALongQueueOfTheOtherKind) {
 
 TEST(SharedEngine, WhatNobodyWaitsForTakesItsTimeFromTheMachinesOwnRequests) {
   SharedEngine engine;
-  engine.owe(1000);
+  engine.owe_own(1000);
   EXPECT_EQ(served_ps(engine, 0, 100), 200);
   EXPECT_EQ(sent_ps(engine, 0, 100), 1200);
 }
@@ -48,8 +53,19 @@ TEST(SharedEngine, WhatNobodyWaitsForTakesItsTimeFromTheMachinesOwnRequests) {
 TEST(SharedEngine, AMessageOfSeveralPacketsIsHandedOnAsItPasses) {
   SharedEngine engine;
   const Packets four{16384, 4096};
-  EXPECT_EQ(engine.serve({0, 0, 0}, 400, four).first().at(), 100);
-  EXPECT_EQ(engine.send({0, 0, 0}, 400, four).at(), 800);
+  EXPECT_EQ(engine.take_others_early({0, 0, 0}, 400, four).first().at(), 100);
+  EXPECT_EQ(engine.take_own({0, 0, 0}, 400, four).at(), 800);
+}
+
+TEST(SharedEngine, WhatOthersSendWaitsNoLongerThanItIsTold) {
+  SharedEngine engine;
+  for (int i = 0; i < 1000; ++i) sent_ps(engine, 0, 100);
+  EXPECT_EQ(engine.others_wait_ps({0, 0, 0}), 0) << "all that is there is of the other kind";
+  received_ps(engine, 0, 100);
+  EXPECT_EQ(engine.others_wait_ps({0, 0, 0}), 200) << "half of the engine";
+  SharedEngine one_kind;
+  for (int i = 0; i < 10; ++i) received_ps(one_kind, 0, 100);
+  EXPECT_EQ(one_kind.others_wait_ps({0, 0, 0}), 1000) << "all of it";
 }
 
 /// What each kind has had of the engine when so many jobs of it are always there, `think_ps` behind the end
@@ -62,7 +78,8 @@ struct Kind {
 struct Shares {
   double sent, served;
 };
-Shares shares(Kind sends, Kind serves) {
+using Take = std::int64_t (*)(SharedEngine&, std::int64_t ready_ps, std::int64_t service_ps);
+Shares shares(Kind sends, Kind serves, Take others_ps = served_ps) {
   constexpr std::int64_t kEndPs = 10'000'000;
   struct Job {
     std::int64_t ready_ps;
@@ -80,7 +97,7 @@ Shares shares(Kind sends, Kind serves) {
     const Job job = jobs.top();
     jobs.pop();
     const Kind& kind = job.is_send ? sends : serves;
-    const std::int64_t done_ps = (job.is_send ? sent_ps : served_ps)(engine, job.ready_ps, kind.service_ps);
+    const std::int64_t done_ps = (job.is_send ? sent_ps : others_ps)(engine, job.ready_ps, kind.service_ps);
     if (done_ps <= kEndPs) had_ps[job.is_send ? 0 : 1] += kind.service_ps;
     jobs.push({done_ps + kind.think_ps, job.is_send});
   }
@@ -92,21 +109,25 @@ TEST(SharedEngine, KindsThatAreAlwaysThereHaveHalfOfItEach) {
                                       {Kind{100, 32}, Kind{700, 32}},
                                       {Kind{700, 8}, Kind{100, 64}},
                                       {Kind{100, 2}, Kind{30, 500}}}) {
-    const Shares had = shares(sends, serves);
-    EXPECT_NEAR(had.sent, 0.5, 0.02);
-    EXPECT_NEAR(had.served, 0.5, 0.02);
+    for (const Take others_ps : {served_ps, received_ps}) {
+      const Shares had = shares(sends, serves, others_ps);
+      EXPECT_NEAR(had.sent, 0.5, 0.02);
+      EXPECT_NEAR(had.served, 0.5, 0.02);
+    }
   }
 }
 
 TEST(SharedEngine, WhatOneKindDoesNotTakeTheOtherHas) {
   const Kind seldom{100, 4, 1600};  // at most 4 in 1,700 ps
   const Kind always{100, 32};
-  const Shares sends_seldom = shares(seldom, always);
-  EXPECT_GT(sends_seldom.sent, 0.2);
-  EXPECT_NEAR(sends_seldom.sent + sends_seldom.served, 1, 0.01);
-  const Shares serves_seldom = shares(always, seldom);
-  EXPECT_GT(serves_seldom.served, 0.2);
-  EXPECT_NEAR(serves_seldom.sent + serves_seldom.served, 1, 0.01);
+  for (const Take others_ps : {served_ps, received_ps}) {
+    const Shares sends_seldom = shares(seldom, always, others_ps);
+    EXPECT_GT(sends_seldom.sent, 0.2);
+    EXPECT_NEAR(sends_seldom.sent + sends_seldom.served, 1, 0.01);
+    const Shares serves_seldom = shares(always, seldom, others_ps);
+    EXPECT_GT(serves_seldom.served, 0.2);
+    EXPECT_NEAR(serves_seldom.sent + serves_seldom.served, 1, 0.01);
+  }
 }
 
 }  // namespace

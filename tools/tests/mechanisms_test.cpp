@@ -422,7 +422,7 @@ TEST(Mechanism, PayloadsSlowSendsMoreThanWritesThatTakeARecvBecauseTheyAreScatte
   const auto kept = [](const NicProfile& nic, const char* transport) {
     const auto calls = [&](int payload_b) {
       return rate(nic, host("xeon-e5-2650v4"),
-                  {"cluster.nodes=8", "cluster.coroutines=16", "run.warmup_us=60", "run.measure_us=100",
+                  {"cluster.nodes=8", "cluster.coroutines=16", "run.warmup_us=100", "run.measure_us=200",
                    fmt::format(R"(workload={{"name":"echo","transport":"{}","payload_b":{},"reply_b":8,)"
                                R"("inline_max_b":64}})",
                                transport, payload_b)});
@@ -430,9 +430,9 @@ TEST(Mechanism, PayloadsSlowSendsMoreThanWritesThatTakeARecvBecauseTheyAreScatte
     return calls(128) / calls(8);
   };
   NicProfile cx4 = nic("connectx-4");
-  EXPECT_LT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.03);
+  EXPECT_LT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.015);
   cx4.recv_scatter_block_ns = 0;
-  EXPECT_GT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm") - 0.02);
+  EXPECT_GT(kept(cx4, "rc_send"), kept(cx4, "rc_write_imm"));
 }
 
 TEST(Mechanism, AReadBeyond256BTakesASecondDmaRead) {
