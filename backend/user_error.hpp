@@ -1,9 +1,9 @@
 // UserError: something the user gave (a file, a flag, a scenario value) cannot be used.
 //
 // Thrown while input is read and while a run is assembled, and in a run only for what it meets of its input
-// late (a platform's profile that takes a link down); caught once, at the top of the command line, which adds
-// file:line:column for `pointer()` and exits 2. The message says what is wrong and what is allowed, on one
-// line.
+// late (a platform's profile that takes a link down). The top of the command line adds file:line:column for
+// `pointer()` and exits 2; who runs many points or processes catches it in between, to say which it was. The
+// message says what is wrong and what is allowed, on one line.
 #pragma once
 
 #include <stdexcept>

@@ -3,11 +3,12 @@
 //
 // Weighted least squares of log(simulated / published), robust against points that the model cannot explain:
 // an experiment weighs the square root of its number of points. Beside them count pairs of points, told apart
-// by the published values, whose order the simulator turns round. Gauss-Newton in the logarithms of the
-// parameters, inside their ranges: derivatives by differences, the step that is best for errors linear in it
-// (NLopt's SLSQP: Kraft, "A software package for sequential quadratic programming", 1988) within a radius of
-// trust. A fixed number of rounds, so that the same data give the same values. Of a group's several starts
-// the one is kept that leads to the least misfit. One thread, which starts processes (Evaluator).
+// by the published values, whose order the simulator turns round. Gauss-Newton in the parameters'
+// logarithms, of a twentieth of the range more each (ratios where they are large, differences near 0), inside
+// their ranges: derivatives by differences, the step that is best for errors linear in it (NLopt's SLSQP:
+// Kraft, "A software package for sequential quadratic programming", 1988) within a radius of trust. A fixed
+// number of rounds, so that the same data give the same values. Of a group's several starts the one is kept
+// that leads to the least misfit. One thread, which starts processes (Evaluator).
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // DoorbellRegisters: the doorbell registers of a device context that threads share. A queue pair rings one
 // register for life. The first queue pairs have one each; the others are dealt to the rest in turn and take
-// that register's lock around every doorbell (rdma-core providers/mlx5: 16 registers, 4 of them for one queue
-// pair each; MLX5_TOTAL_UUARS, MLX5_NUM_LOW_LAT_UUARS) or, with mlx4, around BlueFlame alone: its 8 B
-// doorbells go to a register that needs none.
+// that register's lock around every doorbell (rdma-core providers/mlx5: of 16 registers the first is not
+// dealt and 4 are for one queue pair each; MLX5_TOTAL_UUARS, MLX5_NUM_LOW_LAT_UUARS) or, with mlx4, around
+// BlueFlame alone: its 8 B doorbells go to a register that needs none.
 //
 // One per port, one thread. Times in picoseconds.
 #pragma once
