@@ -97,12 +97,21 @@ std::string series_of(const PrimitivePoint& p) {
 }
 
 /// Some hundred operations at the measured rate, enough for a median, and twenty times what is in flight:
-/// ends come in groups as large as half of that, where requests are unsignalled.
+/// ends come in groups as large as half of that, where requests are unsignalled. Models far faster than the
+/// device would do millions in that time, so it is short: but not shorter than the link takes for as many
+/// payloads, of which no model does more.
 constexpr double kOperations = 400, kWindows = 20;
-constexpr double kWindowMin_us = 200, kWindowMax_us = 5000;
+constexpr double kWindowMin_us = 200, kWindowShort_us = 5000, kWindowMax_us = 1'000'000;
 
-Point experiment_point(const MeasuredPoint& measured, const std::string& nic, const std::string& host,
-                       const scenarios::Catalog& catalog) {
+double window_us(const PrimitivePoint& what, double per_s, double link_gbps) {
+  const double operations = std::max(kOperations, kWindows * what.outstanding) * what.threads;
+  const double link_us = operations * what.payload_b * 8e-3 / link_gbps;
+  return std::clamp(operations / per_s * 1e6, kWindowMin_us,
+                    std::clamp(link_us, kWindowShort_us, kWindowMax_us));
+}
+
+Point experiment_point(const MeasuredPoint& measured, double link_gbps, const std::string& nic,
+                       const std::string& host, const scenarios::Catalog& catalog) {
   Point p;
   p.series = series_of(measured.what);
   p.x = std::to_string(measured.what.payload_b);
@@ -110,10 +119,8 @@ Point experiment_point(const MeasuredPoint& measured, const std::string& nic, co
       measured.operations_per_s ? *measured.operations_per_s : 1e6 / *measured.latency_p50_us;
   p.published = measured.tells_latency() ? *measured.latency_p50_us : per_s * 1e-6;
   p.place = measured.place;
-  const double operations =
-      std::max(kOperations, kWindows * measured.what.outstanding) * measured.what.threads;
-  const double window_us = std::clamp(operations / per_s * 1e6, kWindowMin_us, kWindowMax_us);
-  json scenario = scenario_of(measured.what, window_us / 4, window_us);
+  const double measure_us = window_us(measured.what, per_s, link_gbps);
+  json scenario = scenario_of(measured.what, measure_us / 4, measure_us);
   scenario["cluster"]["nic"] = nic;
   scenario["cluster"]["host"] = host;
   try {
@@ -226,7 +233,7 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
       if (measurement.partial)
         e.assumptions.emplace_back("nothing of the points that the measurement did not reach");
     }
-    e.points.push_back(experiment_point(point, nic, host, catalog));
+    e.points.push_back(experiment_point(point, measurement.link_gbps, nic, host, catalog));
   }
   std::vector<Experiment> all;
   for (auto& [name, experiment] : by_name) all.push_back(std::move(experiment));

@@ -188,6 +188,18 @@ TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
   EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
 }
 
+/// 128 payloads of 1 MiB take longer than a window that is enough for short ones.
+TEST_F(CalibrateMeasured, LongMessagesAreSimulatedForAsLongAsTheyTake) {
+  PrimitivePoint point{"write", "rc", 1 << 20, 128};
+  point.signal_interval = 100;
+  write(in("measurement.json"), measurement_of(json::array({measured(point, 11'500, 11'000)})));
+  ChildProcess evaluation = calibrate({"--evaluate"});
+  ASSERT_EQ(evaluation.wait(), 0) << evaluation.err();
+  const json report = json::parse(std::ifstream(in("fitted/report.json")));
+  ASSERT_EQ(report.size(), 1U);
+  EXPECT_NEAR(report[0].at("error"), 0, 0.06) << "the link is full in both";
+}
+
 TEST_F(CalibrateMeasured, APartialMeasurementIsSaidToBeOne) {
   json measurement = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
   constexpr const char* kPartial =
