@@ -39,7 +39,8 @@ Prediction prediction_of(const Experiment& experiment, const Point& point, const
 }  // namespace
 
 double log_error(const Point& point, const Prediction& prediction) {
-  constexpr double kLeastRatio = 0.05;
+  // A rate of 0 has no logarithm. No more than that: where all errors are the same, a fit finds no way.
+  constexpr double kLeastRatio = 1e-6;
   return std::log(std::max(prediction.value / point.published, kLeastRatio));
 }
 

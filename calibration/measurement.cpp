@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "backend/user_error.hpp"
@@ -83,7 +84,12 @@ void describe_ends(const json& ends, Measurement& m) {
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
 }
 
-/// What tells a point from the others of its verb, beside the payload (and inlining, which goes with it).
+std::string experiment_of(const MeasuredPoint& p) {
+  return fmt::format("{}{}_{}", p.what.transport == "ud" ? "ud_" : "", p.what.verb,
+                     p.tells_latency() ? "latency" : "rate");
+}
+
+/// What tells a point from the others of its experiment, beside payload and inlining.
 std::string series_of(const PrimitivePoint& p) {
   std::string text;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
@@ -94,6 +100,18 @@ std::string series_of(const PrimitivePoint& p) {
   if (p.signal_interval > 1) add(fmt::format("1 of {} signalled", p.signal_interval));
   if (p.mode != "pipelined") add(p.mode);
   return text;
+}
+
+/// The experiments with points that differ in nothing but inlining. Elsewhere it goes with the payload.
+std::set<std::string> inlined_or_not(const Measurement& measurement) {
+  std::set<std::string> both;
+  std::map<std::string, bool> seen;
+  for (const MeasuredPoint& p : measurement.points) {
+    const std::string experiment = experiment_of(p);
+    const std::string point = fmt::format("{}, {}, {} B", experiment, series_of(p.what), p.what.payload_b);
+    if (seen.emplace(point, p.what.is_inline).first->second != p.what.is_inline) both.insert(experiment);
+  }
+  return both;
 }
 
 /// Some hundred operations at the measured rate, enough for a median, and twenty times what is in flight:
@@ -213,10 +231,10 @@ Measurement read_measurement(const std::filesystem::path& file) {
 std::vector<Experiment> experiments_of(const Measurement& measurement, const std::string& nic,
                                        const std::string& host, const scenarios::Catalog& catalog) {
   std::map<std::string, Experiment> by_name;
+  const std::set<std::string> tell_inline = inlined_or_not(measurement);
   for (const MeasuredPoint& point : measurement.points) {
     const bool latency = point.tells_latency();
-    const std::string name = fmt::format("{}{}_{}", point.what.transport == "ud" ? "ud_" : "",
-                                         point.what.verb, latency ? "latency" : "rate");
+    const std::string name = experiment_of(point);
     Experiment& e = by_name[name];
     if (e.points.empty()) {
       e.name = name;
@@ -233,7 +251,11 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
       if (measurement.partial)
         e.assumptions.emplace_back("nothing of the points that the measurement did not reach");
     }
-    e.points.push_back(experiment_point(point, measurement.link_gbps, nic, host, catalog));
+    Point& added = e.points.emplace_back(experiment_point(point, measurement.link_gbps, nic, host, catalog));
+    if (tell_inline.contains(name)) {
+      added.series += (added.series.empty() ? "" : ", ");
+      added.series += point.what.is_inline ? "inline" : "not inline";
+    }
   }
   std::vector<Experiment> all;
   for (auto& [name, experiment] : by_name) all.push_back(std::move(experiment));

@@ -29,6 +29,9 @@ namespace verbtwin::calibration {
 /// A rate that is rounded up a little is none beyond its link.
 inline constexpr double kLinkRounding = 1.02;
 
+/// The largest payload posted inline: what the libibverbs binding and the profiles take.
+inline constexpr int kMeasuredInlineMax_b = 188;
+
 /// What is measured at one point: the parameters of a `primitive` workload, as the scenario names them.
 struct PrimitivePoint {
   std::string verb, transport;

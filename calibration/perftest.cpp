@@ -163,8 +163,9 @@ std::string why_skipped(const Run& run, int payload_b) {
     std::int64_t value, most;
   };
   // As scenarios have them.
-  const std::array<Limit, 5> limits = {{
+  const std::array<Limit, 6> limits = {{
       {"bytes (with -a, --out_json has the last size only)", payload_b, 1 << 20},
+      {"bytes inline", payload_b <= run.inline_b ? payload_b : 0, kMeasuredInlineMax_b},
       {"requests in flight", run.outstanding, 4096},
       {"requests a doorbell", run.doorbell_batch, std::min<std::int64_t>(512, run.outstanding)},
       {"queue pairs", run.queue_pairs, run.is_datagram ? 1 : 256},

@@ -222,6 +222,10 @@ TEST_F(Perftest, WhatCannotBeSimulatedIsLeftOutAndSaid) {
   EXPECT_THAT(refusal(replaced(rates, "qps   : 4", "qps   : 64")),
               HasSubstr("8192 requests in flight; up to 4096 can be simulated"));
   EXPECT_THAT(refusal(replaced(rates, "RC", "UD")), HasSubstr("4 queue pairs; up to 1"));
+  const std::string larger = replaced(rates, " 64         8000", " 220         8000");
+  EXPECT_EQ(refusal(larger), "nothing");
+  EXPECT_THAT(refusal(replaced(larger, "inline data : 0[B]", "inline data : 220[B]")),
+              HasSubstr("220 bytes inline; up to 188 can be simulated"));
   const std::string reads = output("bw_read_a.txt"), most = "Outstand reads  : 128";  // of 128 in flight
   EXPECT_THAT(refusal(replaced(reads, most, "Outstand reads  : 15")),
               HasSubstr("15 READs or atomics outstanding on a queue pair (-o); from 16 on"));

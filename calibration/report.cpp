@@ -185,7 +185,8 @@ std::string parameters_section(const ReportInput& input) {
   std::string text =
       "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, n "
       "points of "
-      "an experiment counting as the square root of n (a lower bound: what is left is reckoned by all points), "
+      "an experiment counting as the square root of n (a lower bound: what is left is reckoned by all "
+      "points), "
       "or half of the allowed range, at most 1000 %, where the data do not determine the value; for what a "
       "factor multiplies, with that of the value before.\n";
   for (const json& profile : input.profiles) {
@@ -214,6 +215,20 @@ std::string far_off_section(const ReportInput& input) {
     }
   }
   return text.empty() ? "None.\n" : text;
+}
+
+/// Nothing where no point is.
+std::string far_off_line(const ReportInput& input) {
+  std::size_t points = 0, far_off = 0;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    for (std::size_t p = 0; p < experiment.points.size(); ++p, ++points) {
+      if (std::abs(error_of(experiment.points[p], input.predictions[e][p])) > kFarOff) ++far_off;
+    }
+  }
+  if (far_off == 0) return "";
+  return fmt::format("{} of {} points are more than {:.0f} % off: the models do not explain {}\n", far_off,
+                     points, kFarOff * 100, far_off == 1 ? "it" : "them");
 }
 
 Errors overall(const ReportInput& input) {
@@ -291,8 +306,10 @@ std::string report_summary(const ReportInput& input) {
                         x_and_series(experiment.points[errors.worst_point]));
   }
   const Errors errors = overall(input);
-  return text + fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all",
-                            errors.median * 100, errors.worst * 100);
+  return text +
+         fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all", errors.median * 100,
+                     errors.worst * 100) +
+         far_off_line(input);
 }
 
 }  // namespace verbtwin::calibration

@@ -38,7 +38,7 @@ nlohmann::json report_json(const ReportInput& input);
 /// The same for people: misfit per experiment, shapes, bottlenecks, points, parameters.
 std::string report_markdown(const ReportInput& input);
 
-/// One line per experiment: median and worst error.
+/// One line per experiment: median and worst error; and how many points are more than 20 % off.
 std::string report_summary(const ReportInput& input);
 
 }  // namespace verbtwin::calibration

@@ -38,7 +38,9 @@ std::vector<Pair> ordered_pairs(const Experiment& experiment) {
   const auto series = by_series(experiment);
   for (const auto& [name, points] : series) {
     for (std::size_t i = 0; i < points.size(); ++i) {
-      for (std::size_t j = i + 1; j < points.size(); ++j) add(points[i], points[j]);
+      for (std::size_t j = i + 1; j < points.size(); ++j) {
+        if (experiment.points[points[i]].x != experiment.points[points[j]].x) add(points[i], points[j]);
+      }
     }
   }
   for (std::size_t a = 0; a < experiment.points.size(); ++a) {
@@ -62,6 +64,7 @@ std::vector<Knee> knees(const Experiment& experiment, const std::vector<Predicti
       std::pair<double, std::string> best{0, "none"};
       for (std::size_t i = 0; i + 1 < points.size(); ++i) {
         const Point &a = experiment.points[points[i]], &b = experiment.points[points[i + 1]];
+        if (a.x == b.x) continue;
         const double change = std::abs(step(value_of(points[i]), value_of(points[i + 1])));
         if (change > std::max(best.first, kKnee)) best = {change, a.x + " - " + b.x};
       }

@@ -21,7 +21,8 @@ struct Pair {
   }
 };
 
-/// All pairs of a series, and all series at the same x.
+/// All pairs of a series, and all series at the same x. What was measured twice, of one series at one x, is
+/// no pair: nothing simulates it as two.
 std::vector<Pair> ordered_pairs(const Experiment& experiment);
 
 /// Of a series over a number: between which neighbours the value changes most, published and simulated.

@@ -40,5 +40,23 @@ TEST(Knees, OfNamesThereAreNone) {
   EXPECT_THAT(knees_of({{"2", 9}, {"read", 10}, {"16", 20}}), testing::IsEmpty());
 }
 
+TEST(OrderedPairs, AreOfOneSeriesOrOfOneXButNotOfBoth) {
+  Experiment experiment;
+  const auto add = [&](const char* series, const char* x, double published) {
+    Point& point = experiment.points.emplace_back();
+    point.series = series;
+    point.x = x;
+    point.published = published;
+  };
+  add("read", "8", 10);
+  add("read", "8", 12);
+  add("read", "16", 20);
+  add("write", "16", 15);
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  for (const Pair& pair : ordered_pairs(experiment)) pairs.emplace_back(pair.first, pair.second);
+  EXPECT_THAT(pairs, testing::UnorderedElementsAre(std::pair(0U, 2U), std::pair(1U, 2U), std::pair(3U, 2U)))
+      << "not the first with the second, one point measured twice";
+}
+
 }  // namespace
 }  // namespace verbtwin::calibration

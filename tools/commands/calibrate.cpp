@@ -255,7 +255,8 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
 calibration/report.json. It takes twenty to fifty minutes on two cores; Ctrl-C leaves all profiles as they
 were. Where a profile has changed, the report loses its comparisons of whole transactions, which are of the
 former one (`verbtwin compare-published --report` adds new ones).
---measured writes the same into --out, and takes a minute or two.
+--measured writes the same into --out, and takes some minutes: two for the points that `measure` has without
+flags, on two cores.
 The same data give the same profiles.
 Examples:
   verbtwin calibrate --published --evaluate

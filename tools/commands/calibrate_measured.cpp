@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -44,9 +45,13 @@ std::string add_base(Machines& machines, ProfileKind kind, const std::string& na
   return profile.at("name");
 }
 
+struct FactorTexts {
+  std::string lines, rows;  // for a terminal, and of a table in the report
+};
+
 /// What the fit made of each factor, beside the profile that it began with.
-std::string factors_text(const std::vector<Fitted>& fitted) {
-  std::string text;
+FactorTexts factor_texts(const std::vector<Fitted>& fitted) {
+  FactorTexts text;
   for (const Fitted& f : fitted) {
     const FitVariable& v = f.variable;
     const auto costs = [](double start) { return start != 0; };
@@ -56,9 +61,25 @@ std::string factors_text(const std::vector<Fitted>& fitted) {
     constexpr double kAtEnd = 1.01;
     if (f.value < v.lower * kAtEnd || f.value > v.upper / kAtEnd)
       sure = "the end of its range: the models do not explain this device";
-    text += fmt::format("{:<14} times {:.3g}, {}\n", v.name, f.value, sure);
+    text.lines += fmt::format("{:<14} times {:.3g}, {}\n", v.name, f.value, sure);
+    text.rows += fmt::format("| {} | {:.3g} | {} |\n", v.name, f.value, sure);
   }
-  return text.empty() ? "no factor: all that they would multiply is 0 in these profiles\n" : text;
+  if (text.lines.empty()) text.lines = "no factor: all that they would multiply is 0 in these profiles\n";
+  return text;
+}
+
+/// Where nothing is fitted, the link is the profile's too.
+std::string other_link(const calibration::Measurement& measurement, double profile_gbps) {
+  if (std::abs(profile_gbps / measurement.link_gbps - 1) < calibration::kLinkRounding - 1) return "";
+  return fmt::format("The NIC profile has a link of {:g} Gb/s, and {} is of one of {:g} Gb/s.", profile_gbps,
+                     measurement.file, measurement.link_gbps);
+}
+
+/// Printed, and in the report.
+void note(calibration::ReportInput& input, const std::string& sentence) {
+  if (sentence.empty()) return;
+  print(sentence + "\n");
+  input.note += (input.note.empty() ? "" : " ") + sentence;
 }
 
 }  // namespace
@@ -98,7 +119,7 @@ int calibrate_measured(const MeasuredOptions& options) {
        {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
        {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
-  std::string factors;
+  FactorTexts factors;
   if (!options.evaluate) {
     for (const std::string& machine : group.machines) machines.build(machine);
     std::optional<std::vector<Fitted>> fitted;
@@ -107,7 +128,7 @@ int calibrate_measured(const MeasuredOptions& options) {
       fitted = calibration::fit_group(machines, group, all, evaluator, line.progress());
     }
     if (!fitted) return stopped(signals, kNothing);
-    factors = factors_text(*fitted);
+    factors = factor_texts(*fitted);
   }
   calibration::ReportInput input{&set,
                                  evaluator.evaluate(all, machines.profiles()),
@@ -115,20 +136,25 @@ int calibrate_measured(const MeasuredOptions& options) {
                                  {},
                                  calibration::Reference::kMeasured};
   if (input.predictions.size() != all.size()) return stopped(signals, kNothing);
-  if (measurement.partial) {
-    input.note =
-        fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file);
-    print(input.note + "\n");
-  }
+  if (measurement.partial)
+    note(input,
+         fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file));
+  if (options.evaluate) note(input, other_link(measurement, machines.profiles().nics.at(nic).link_gbps));
   if (!options.evaluate) {
     write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
     write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));
   }
-  write_report_files(directory, std::move(input), {});
+  ReportAppendix appendix;
+  if (!factors.rows.empty()) {
+    appendix.page =
+        fmt::format("\n# Factors\n\nOf {} and {}.\n\n| factor | times | sure |\n| --- | ---: | --- |\n{}",
+                    scenarios::one_line(base_nic), scenarios::one_line(base_host), factors.rows);
+  }
+  write_report_files(directory, std::move(input), appendix);
   if (!options.evaluate) {
     print(fmt::format(
         "\n{}, beside {} and {}:\n{}\nverbtwin run SCENARIO --set cluster.nic={} --set cluster.host={}\n",
-        measurement.devices, scenarios::one_line(base_nic), scenarios::one_line(base_host), factors,
+        measurement.devices, scenarios::one_line(base_nic), scenarios::one_line(base_host), factors.lines,
         scenarios::one_line((directory / kNicFile).string()),
         scenarios::one_line((directory / kHostFile).string())));
   }

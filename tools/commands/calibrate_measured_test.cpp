@@ -180,11 +180,13 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
 
 TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
   PrimitivePoint alone{"read", "rc"};
-  write(in("measurement.json"), measurement_of(json::array({measured(alone, 25e3, 40)})));
+  write(in("measurement.json"), measurement_of(json::array({measured(alone, 250, 4000)})));
   ChildProcess run = calibrate();
   ASSERT_EQ(run.wait(), 0) << run.err();
   EXPECT_THAT(read_text(in("fitted/REPORT.md")), Not(HasSubstr("paper says")));
   EXPECT_THAT(run.out(), HasSubstr("the end of its range"));
+  EXPECT_THAT(run.out(), HasSubstr("1 of 1 points are more than 20 % off"));
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), HasSubstr("| the end of its range"));
   EXPECT_THAT(run.out(), HasSubstr("all                                      median"));
 }
 
@@ -198,6 +200,36 @@ TEST_F(CalibrateMeasured, LongMessagesAreSimulatedForAsLongAsTheyTake) {
   const json report = json::parse(std::ifstream(in("fitted/report.json")));
   ASSERT_EQ(report.size(), 1U);
   EXPECT_NEAR(report[0].at("error"), 0, 0.06) << "the link is full in both";
+}
+
+TEST_F(CalibrateMeasured, AMeasurementOverAnotherLinkThanTheProfilesIsSaidToBe) {
+  json measurement = measurement_of(json::array({measured({"read", "rc"}, 4e5, 2.5)}));
+  for (json& end : measurement["measured_on"]) end["devices"][0]["link_gbps"] = 25.0;
+  write(in("measurement.json"), measurement);
+  constexpr const char* kSaid = "has a link of 100 Gb/s, and measurement.json is of one of 25 Gb/s.";
+  ChildProcess evaluation = calibrate({"--evaluate"});
+  ASSERT_EQ(evaluation.wait(), 0) << evaluation.err();
+  EXPECT_THAT(evaluation.out(), HasSubstr(kSaid));
+  EXPECT_THAT(read_text(in("fitted/REPORT.md")), HasSubstr(kSaid));
+  ChildProcess fit = calibrate();
+  ASSERT_EQ(fit.wait(), 0) << fit.err();
+  EXPECT_THAT(fit.out(), Not(HasSubstr("has a link")));
+}
+
+TEST_F(CalibrateMeasured, PointsThatDifferInInliningAloneAreOfTwoSeries) {
+  PrimitivePoint plain{"write", "rc", 64, 16}, inlined = plain, larger = plain;
+  inlined.is_inline = true;
+  larger.payload_b = 1024;
+  json points = json::array();
+  for (const PrimitivePoint& point : {plain, inlined, larger}) points.push_back(measured(point, 4e6, 2.5));
+  write(in("measurement.json"), measurement_of(points));
+  ChildProcess evaluation = calibrate({"--evaluate"});
+  ASSERT_EQ(evaluation.wait(), 0) << evaluation.err();
+  std::vector<std::string> series;
+  for (const json& point : json::parse(read_text(in("fitted/report.json"))))
+    series.push_back(point.at("series"));
+  EXPECT_THAT(series,
+              testing::ElementsAre("window 16, not inline", "window 16, inline", "window 16, not inline"));
 }
 
 TEST_F(CalibrateMeasured, APartialMeasurementIsSaidToBeOne) {

@@ -78,6 +78,8 @@ void add_list_command(CLI::App& app, int& exit_code) {
   command->add_option("KIND", *kind, "protocols, workloads or profiles; all of them if left out")
       ->type_name("");
   command->footer(
+      "A profile's fitted parameters are those that published measurements determine; the others are a data\n"
+      "sheet's, another NIC's or an estimate, as each says in its file and in calibration/REPORT.md.\n"
       "Example:\n"
       "  verbtwin list protocols");
   command->callback([kind, &exit_code] { exit_code = list(*kind); });

@@ -113,7 +113,7 @@ std::string failure_of(const Launched& launched) {
 /// What all NICs of these machines are capable of.
 struct Capabilities {
   int packet_b = std::numeric_limits<int>::max();  // the most that a datagram holds
-  int inline_b = kMeasuredInlineMax_b;
+  int inline_b = calibration::kMeasuredInlineMax_b;
   bool atomics = true;
 };
 
@@ -355,7 +355,7 @@ void add_grid_options(CLI::App& command, MeasuredGrid& grid) {
           "-I,--inline_size", grid.inline_b,
           fmt::format("Largest payload that one request at a time sends inline; absent: {}", grid.inline_b))
       ->type_name("N")
-      ->check(CLI::Range(0, kMeasuredInlineMax_b));
+      ->check(CLI::Range(0, calibration::kMeasuredInlineMax_b));
   command
       .add_option("-Q,--cq-mod", grid.signal_interval,
                   fmt::format("One in so many requests is signalled, at least one in half a window; "

@@ -10,13 +10,10 @@
 
 namespace verbtwin::tools {
 
-/// What the libibverbs binding takes at most.
-inline constexpr int kMeasuredInlineMax_b = 188;
-
 struct MeasuredGrid {
   std::vector<int> sizes{8, 64, 1024, 4096}, windows{1, 16}, threads{1}, queue_pairs{1}, batches{1};
   std::vector<std::string> verbs{"read", "write", "send", "compare_swap", "fetch_add", "send_ud"};
-  int inline_b = kMeasuredInlineMax_b, signal_interval = 100;
+  int inline_b = calibration::kMeasuredInlineMax_b, signal_interval = 100;
 };
 
 struct MeasuredPoints {
