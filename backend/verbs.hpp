@@ -180,6 +180,7 @@ struct QpAddress {
   // Of its device, so that two unlike ones agree; 0: the same as everybody's.
   std::uint32_t mtu_b = 0;
   std::uint8_t max_rd_atomic = 0;  // READs and ATOMICs that it answers at a time
+  bool needs_grh = false;          // InfiniBand: it takes no packet without a global route header
 };
 
 class MemoryRegion {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -66,6 +67,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
         region_(device_.register_memory(cluster.area_.mapping(), device_.context().access_all())) {
     device_.set_node_memory_key(region_->lkey());
     const auto nodes = static_cast<std::size_t>(shape().nodes);
+    gid_of_.resize(nodes);
     ud_of_.resize(nodes * static_cast<std::size_t>(shape().threads));
     remote_.resize(nodes * static_cast<std::size_t>(shape().nics_per_node));
   }
@@ -166,7 +168,8 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
 
   /// That this worker reaches all workers of `node`. Throws UserError where it does not.
   void check_reach(int node, const NodeCards& theirs) const {
-    if (queue_pairs_.empty() && ud_.qp_num == 0) return;  // it speaks by TCP alone
+    if (queue_pairs_.empty() && ud_.qp_num == 0) return;         // it speaks by TCP alone
+    if (queue_pairs_.empty() && node == cluster_.node_) return;  // to itself it sends no datagrams
     for (const Card& card : theirs.cards) {
       const std::string why = why_apart(cluster_.node_, context().fabric(), node, card.fabric);
       if (!why.empty()) throw UserError("", why);
@@ -197,6 +200,7 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
         // A card has them of all its node's threads.
         const std::uint32_t far = s.queue_pair_number(peer, my_nic, index);
         queue_pairs_[at(node, nic, index)]->connect(theirs.addresses[far]);
+        gid_of_[static_cast<std::size_t>(node)] = theirs.addresses[far].gid;
       }
     }
   }
@@ -231,8 +235,10 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
 
   [[noreturn]] void throw_unreached(int node, const std::string& why) const {
     const PortDescription d = context().description();
-    throw std::runtime_error(fmt::format("rank {} is not reached from {} port {} (GID {}, index {}): {}",
-                                         node, d.device, d.port, d.gid, d.gid_index, why));
+    const bool known = node >= 0 && shape().nics_per_node == 1;
+    const std::string to = known ? " to GID " + gid_text(gid_of_[static_cast<std::size_t>(node)]) : "";
+    throw std::runtime_error(fmt::format("rank {} is not reached from {} port {} (GID {}, index {}){}: {}",
+                                         node, d.device, d.port, d.gid, d.gid_index, to, why));
   }
 
   std::size_t at(int node, int nic, int index) const { return shape().queue_pair_number(node, nic, index); }
@@ -246,8 +252,9 @@ class Cluster::Worker final : public NodePort, public NodeMemory {
   SendCqOf send_cq_of_;
   std::vector<IbvCompletionQueue*> own_send_cqs_;  // what that gave
   QpAddress ud_;
-  std::vector<QpAddress> ud_of_;      // by node, thread
-  std::vector<RemoteMemory> remote_;  // by node, NIC
+  std::vector<QpAddress> ud_of_;                      // by node, thread
+  std::vector<std::array<std::uint8_t, 16>> gid_of_;  // by node, of its last NIC
+  std::vector<RemoteMemory> remote_;                  // by node, NIC
   std::vector<std::unique_ptr<IbvQueuePair>> queue_pairs_;
 };
 
@@ -276,18 +283,30 @@ NodeMemory& Cluster::memory() {
   return *workers_.front();
 }
 
-void Cluster::choose_partition(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+void Cluster::agree_on_ports(Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  // Registering memory takes some ranks much longer: nobody writes before all read.
+  rendezvous.share("registering memory", "", timeout);
   ByteWriter mine;
-  for (const auto& worker : workers_) mine.put_all(std::span(worker->context().pkeys()));
-  std::vector<std::vector<PKeyTable>> by_node;
+  for (const auto& worker : workers_) {
+    mine.put_all(std::span(worker->context().pkeys()));
+    mine.put_all(std::span(worker->context().subnets()));
+  }
+  std::vector<std::vector<PKeyTable>> pkeys;
+  std::vector<std::vector<std::vector<Subnet>>> subnets;
   for (const std::string& theirs : rendezvous.share("comparing ports", mine.take(), timeout)) {
     ByteReader reader(theirs);
-    std::vector<PKeyTable>& tables = by_node.emplace_back();
-    for (int thread = 0; thread < shape_.threads; ++thread) tables.push_back(reader.get_all<std::uint16_t>());
+    pkeys.emplace_back();
+    subnets.emplace_back();
+    for (int thread = 0; thread < shape_.threads; ++thread) {
+      pkeys.back().push_back(reader.get_all<std::uint16_t>());
+      subnets.back().push_back(reader.get_all<Subnet>());
+    }
   }
-  const std::uint16_t partition = common_partition(by_node);
+  const std::uint16_t partition = common_partition(pkeys);
+  const Subnet subnet = common_subnet(subnets);
   for (const auto& worker : workers_) {
     if (partition != 0) worker->context().use_partition(partition);
+    if (subnet != 0) worker->context().use_subnet(subnet);
   }
 }
 

@@ -5,7 +5,7 @@
 // it out; in between each WorkerPort belongs to its thread. Errors throw UserError; a peer that a queue pair
 // does not reach, std::runtime_error.
 //
-// The order: construct; choose_partition(); make the workers (they call use_queue_pairs() and publish_ud());
+// The order: construct; agree_on_ports(); make the workers (they call use_queue_pairs() and publish_ud());
 // connect() with a rendezvous; start the clock; run. Every queue pair is made before the run: its number has
 // to be known to the peer.
 #pragma once
@@ -80,9 +80,9 @@ class Cluster {
   NodePort& port(int thread);
   NodeMemory& memory();
 
-  /// Looks for a partition that all ports of all ranks are in, before queue pairs are made. Where there is
-  /// none, connect() says so if it matters.
-  void choose_partition(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
+  /// Looks for a partition that all ports of all ranks are in, and for an IPv4 network where GIDs are in
+  /// several, before queue pairs are made. Where there is none, connect() says so if it matters.
+  void agree_on_ports(Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
   /// Exchanges addresses and keys with every rank, connects all queue pairs and tries each of them.
   void connect(Rendezvous& rendezvous, std::chrono::milliseconds timeout);

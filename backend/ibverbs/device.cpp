@@ -81,7 +81,7 @@ ibv_ah_attr path_to(const Context& context, std::uint32_t qp_num, const QpAddres
   path.dlid = peer.lid;
   path.sl = context.sl();
   path.port_num = context.port();
-  path.is_global = context.routes_by_gid() ? 1 : 0;
+  path.is_global = context.routes_by_gid() || peer.needs_grh ? 1 : 0;
   std::copy(peer.gid.begin(), peer.gid.end(), path.grh.dgid.raw);
   path.grh.sgid_index = context.gid_index();
   path.grh.hop_limit = 64;

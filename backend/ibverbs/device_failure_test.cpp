@@ -302,7 +302,7 @@ TEST_P(DeviceFailure, AddressHandlesAreMadeBeforeTheRunAndNameWhoseIsRefused) {
     port.publish_ud(datagrams->address());
     std::string told;
     try {
-      cluster.choose_partition(rendezvous, std::chrono::seconds(30));
+      cluster.agree_on_ports(rendezvous, std::chrono::seconds(30));
       cluster.connect(rendezvous, std::chrono::seconds(30));
     } catch (const UserError& error) {
       told = error.what();

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace verbtwin::ibverbs {
 
@@ -57,6 +58,21 @@ std::uint16_t common_partition(const std::vector<std::vector<PKeyTable>>& by_nod
   return with_a_limited_one;
 }
 
+Subnet subnet_of(std::uint32_t address, std::uint32_t mask) {
+  return Subnet{address & mask} << 8 | static_cast<Subnet>(std::popcount(mask));
+}
+
+Subnet common_subnet(const std::vector<std::vector<std::vector<Subnet>>>& by_node) {
+  if (by_node.empty() || by_node.front().empty()) return 0;
+  for (const Subnet subnet : by_node.front().front()) {
+    const auto has_it = [&](const std::vector<Subnet>& port) { return std::ranges::count(port, subnet) > 0; };
+    const bool all_have =
+        std::ranges::all_of(by_node, [&](const auto& ports) { return std::ranges::all_of(ports, has_it); });
+    if (subnet != 0 && all_have) return subnet;
+  }
+  return 0;
+}
+
 std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
   if (of_a.kind != of_b.kind) {
     const bool both_roce = of_a.kind != Fabric::Kind::kInfiniBand && of_b.kind != Fabric::Kind::kInfiniBand;
@@ -77,7 +93,15 @@ std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
         "ranks; have the subnet manager put all ports into one",
         a, of_a.pkey, b, of_b.pkey);
   }
-  if (a != b && ((of_a.pkey | of_b.pkey) & kFullMember) == 0) {
+  const bool both_limited = ((of_a.pkey | of_b.pkey) & kFullMember) == 0;
+  if (both_limited && a == b) {
+    return fmt::format(
+        "rank {}'s port is a limited member of its partition (P_Key {:#06x}) and does not reach itself, "
+        "which "
+        "a rank with queue pairs has to; have the subnet manager make it a full member",
+        a, of_a.pkey);
+  }
+  if (both_limited) {
     return fmt::format(
         "rank {}'s port and rank {}'s are both limited members of their partition (P_Key {:#06x}), which do "
         "not "

@@ -34,8 +34,18 @@ std::optional<std::size_t> pkey_of(const PKeyTable& table, std::uint16_t partiti
 /// limited member. Of several the first of node 0's without any such, else the first; 0: there is none.
 std::uint16_t common_partition(const std::vector<std::vector<PKeyTable>>& by_node);
 
+/// An IPv4 network as ranks tell each other of it: its first address and behind it how many bits are fixed;
+/// 0: not known.
+using Subnet = std::uint64_t;
+/// Of an address of the network and its mask, both as numbers.
+Subnet subnet_of(std::uint32_t address, std::uint32_t mask);
+
+/// The first network of node 0's ports in which all ports of all nodes have a GID; 0: there is none. By node,
+/// port and GID.
+Subnet common_subnet(const std::vector<std::vector<std::vector<Subnet>>>& by_node);
+
 /// Why a port of node `a` and one of node `b` do not reach each other, and what to do about it, on one line;
-/// empty: nothing is known against it.
+/// empty: nothing is known against it. `a` may be `b`: by a queue pair to itself.
 std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b);
 
 /// As an IPv6 address.

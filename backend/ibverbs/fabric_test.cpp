@@ -32,7 +32,10 @@ TEST(Fabric, LimitedMembersReachFullOnesOnly) {
       why_apart(0, {.pkey = 0x7FFF}, 1, {.pkey = 0x7FFF}),
       "rank 0's port and rank 1's are both limited members of their partition (P_Key 0x7fff), which do not "
       "reach each other; have the subnet manager make all but one full members");
-  EXPECT_EQ(why_apart(1, {.pkey = 0x7FFF}, 1, {.pkey = 0x7FFF}), "") << "itself: the device shows";
+  EXPECT_THAT(
+      why_apart(1, {.pkey = 0x7FFF}, 1, {.pkey = 0x7FFF}),
+      HasSubstr("rank 1's port is a limited member of its partition (P_Key 0x7fff) and does not reach"));
+  EXPECT_EQ(why_apart(1, {.pkey = 0xFFFF}, 1, {.pkey = 0xFFFF}), "");
 }
 
 TEST(Fabric, APartitionOfAllRanksIsChosen) {
@@ -56,6 +59,24 @@ TEST(Fabric, APartitionOfAllRanksIsChosen) {
   EXPECT_EQ(pkey_of({0x7FFF, 0x8001, 0xFFFF}, 0x7FFF), 2U);
   EXPECT_EQ(pkey_of({0x8001, 0x7FFF}, 0x7FFF), 1U);
   EXPECT_EQ(pkey_of({0x8001}, 0x7FFF), std::nullopt);
+}
+
+TEST(Fabric, ANetworkOfAllRanksIsChosen) {
+  const Subnet one = subnet_of(0x0A010001, 0xFFFF0000), other = subnet_of(0x0A020001, 0xFFFF0000);
+  EXPECT_EQ(one, subnet_of(0x0A01FF02, 0xFFFF0000));
+  EXPECT_NE(one, subnet_of(0x0A010001, 0xFFFFFF00)) << "a part of it";
+  EXPECT_NE(one, other);
+  const auto chosen = [](const std::vector<std::vector<Subnet>>& nodes) {
+    std::vector<std::vector<std::vector<Subnet>>> by_node;
+    for (const std::vector<Subnet>& node : nodes) by_node.push_back({node, node});
+    return common_subnet(by_node);
+  };
+  EXPECT_EQ(chosen({{one, other}, {other, one}}), one) << "whatever the order of the second";
+  EXPECT_EQ(chosen({{one, other}, {other}}), other);
+  EXPECT_EQ(chosen({{one}, {other}}), 0U);
+  EXPECT_EQ(chosen({{0, one}, {0}}), 0U) << "not known";
+  EXPECT_EQ(chosen({{one}, {}}), 0U) << "asked for by the user, or not over IPv4";
+  EXPECT_EQ(common_subnet({{{one, other}, {other}}, {{one, other}}}), other) << "all ports of a node";
 }
 
 TEST(Fabric, PortsOfOneKindAndSubnetReachEachOther) {

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/system/system_error.hpp>
 #include <cstring>
 #include <future>
+#include <iterator>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "backend/ibverbs/links.hpp"
 #include "backend/ibverbs/proof.hpp"
@@ -68,42 +69,57 @@ std::string place(const RendezvousOptions& options) {
   throw RankFailure("stopped before all ranks had joined");
 }
 
+using Endpoints = std::vector<tcp::endpoint>;
+
 /// By a thread that a stop leaves behind: name servers may take long, and nothing ends getaddrinfo(3), so
 /// that Asio's own thread, which is waited for, would hold the stop up.
-tcp::resolver::results_type resolve(const RendezvousOptions& options, const Links& links) {
-  std::packaged_task<tcp::resolver::results_type()> ask(
-      [host = options.host, port = std::to_string(options.port)] {
-        asio::io_context io;
-        return tcp::resolver(io).resolve(host, port);
-      });
+Endpoints ask_for_addresses(const RendezvousOptions& options, const Links& links,
+                            boost::system::error_code& error) {
+  using Answer = std::pair<Endpoints, boost::system::error_code>;
+  std::packaged_task<Answer()> ask([host = options.host, port = std::to_string(options.port)] {
+    asio::io_context io;
+    Answer answer;
+    for (const auto& entry : tcp::resolver(io).resolve(host, port, answer.second))
+      answer.first.push_back(entry.endpoint());
+    return answer;
+  });
   auto found = ask.get_future();
   std::thread(std::move(ask)).detach();
   while (found.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
     if (links.stopped()) stopped_early();
   }
-  try {
-    return found.get();
-  } catch (const boost::system::system_error& error) {
-    throw UserError("", fmt::format("{}: {}", place(options), error.code().message()));
+  Answer answer = found.get();
+  error = answer.second;
+  return std::move(answer.first);
+}
+
+/// A name server that many ranks ask at once may have to be asked again.
+Endpoints resolve(const RendezvousOptions& options, const Links& links, Clock::time_point deadline) {
+  constexpr std::chrono::milliseconds kPause{500};
+  for (;;) {
+    boost::system::error_code error;
+    Endpoints found = ask_for_addresses(options, links, error);
+    if (!error) return found;
+    if (error != asio::error::host_not_found_try_again || Clock::now() + kPause >= deadline)
+      throw UserError("", fmt::format("{}: {}", place(options), error.message()));
+    std::this_thread::sleep_for(kPause);
   }
 }
 
-/// Rank 0's side. Shared with the handler of its acceptor, which may be called when it is over.
+/// Rank 0's side. Shared with the handlers of its acceptors, which may be called when it is over.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
-  Gathering(const RendezvousOptions& options, Links& links)
-      : options_(options), links_(links), acceptor_(links.io()) {}
+  Gathering(const RendezvousOptions& options, Links& links) : options_(options), links_(links) {}
 
-  std::string run() {
+  void run() {
     const Closing closing{*this};
     listen();
-    accept_next();
+    for (std::size_t i = 0; i < acceptors_.size(); ++i) accept_next(i);
     const auto over = [&] {
       look_at_guests();
       return links_.stopped() || missing().empty();
     };
     if (!links_.wait(over, Clock::now() + options_.timeout) || !missing().empty()) refuse_late();
-    return listening_at_;
   }
 
  private:
@@ -118,30 +134,45 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     Gathering& gathering;
     ~Closing() {
       boost::system::error_code error;
-      gathering.acceptor_.close(error);
+      for (tcp::acceptor& acceptor : gathering.acceptors_) acceptor.close(error);
       for (const Guest& guest : gathering.guests_) guest.link->close();
     }
   };
   static constexpr std::size_t kStrangersMax = 128;
 
+  /// Where others look for rank 0: at any address that the host's name has. Rank 0's own machine may know
+  /// more or fewer of them than a name server tells the others.
   void listen() {
-    const tcp::endpoint endpoint = place_to_listen();
-    listening_at_ = endpoint.address().to_string();
-    boost::system::error_code error;
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (error) throw UserError("", fmt::format("{}: cannot listen: {}", place(options_), error.message()));
+    std::string why_not;
+    bool taken = false;  // by another one, whom others would meet there
+    for (const tcp::endpoint& endpoint : places_to_listen()) {
+      tcp::acceptor acceptor(links_.io());
+      boost::system::error_code error;
+      acceptor.open(endpoint.protocol(), error);
+      if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+      if (!error) acceptor.bind(endpoint, error);
+      if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+      if (!error) {
+        acceptors_.push_back(std::move(acceptor));
+        listening_at_.push_back(endpoint.address().to_string());
+      } else if (!taken) {
+        taken = error == asio::error::address_in_use;
+        why_not = fmt::format("{} at {}", error.message(), endpoint.address().to_string());
+      }
+    }
+    if (acceptors_.empty() || taken)
+      throw UserError("", fmt::format("{}: cannot listen: {}", place(options_), why_not));
   }
 
-  /// Of the addresses that the host's name has here, one that other machines reach too, if there is one:
-  /// Debian gives a machine's own name 127.0.1.1.
-  tcp::endpoint place_to_listen() {
-    const auto found = resolve(options_, links_);
-    const auto reached = [](const auto& entry) { return !entry.endpoint().address().is_loopback(); };
-    const auto chosen = std::find_if(found.begin(), found.end(), reached);
-    return chosen == found.end() || means_this_machine() ? found.begin()->endpoint() : chosen->endpoint();
+  /// Debian gives a machine's own name 127.0.1.1, which no other machine reaches.
+  Endpoints places_to_listen() const {
+    Endpoints found = resolve(options_, links_, Clock::now() + options_.timeout);
+    Endpoints reached;
+    std::ranges::copy_if(found, std::back_inserter(reached),
+                         [](const tcp::endpoint& e) { return !e.address().is_loopback(); });
+    if (!reached.empty() && !means_this_machine()) return reached;
+    found.resize(1);
+    return found;
   }
   /// The host was given as a loopback address or "localhost".
   bool means_this_machine() const {
@@ -150,13 +181,17 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     return no_number ? options_.host == "localhost" : address.is_loopback();
   }
   std::string why_unreached() const {
+    if (means_this_machine()) return "";
     boost::system::error_code no_number;
-    const auto address = asio::ip::make_address(listening_at_, no_number);
-    if (no_number || !address.is_loopback() || means_this_machine()) return "";
-    return fmt::format(
-        "; {} is {} on rank 0's machine, which no other machine reaches: give --rendezvous "
-        "with an address of its network",
-        options_.host, listening_at_);
+    const auto address = asio::ip::make_address(listening_at_.front(), no_number);
+    if (!no_number && address.is_loopback()) {
+      return fmt::format(
+          "; {} is {} on rank 0's machine, which no other machine reaches: give --rendezvous "
+          "with an address of its network",
+          options_.host, listening_at_.front());
+    }
+    if (options_.host == listening_at_.front()) return "";
+    return fmt::format("; {} is {} on rank 0's machine", options_.host, fmt::join(listening_at_, ", "));
   }
 
   std::vector<std::size_t> missing() const {
@@ -186,15 +221,15 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
            error == asio::error::no_memory || error == boost::system::errc::too_many_files_open_in_system;
   }
 
-  void accept_next() {
-    const auto accepted = [self = shared_from_this()](const boost::system::error_code& error,
-                                                      tcp::socket socket) {
-      if (!self->acceptor_.is_open()) return;
+  void accept_next(std::size_t i) {
+    const auto accepted = [self = shared_from_this(), i](const boost::system::error_code& error,
+                                                         tcp::socket socket) {
+      if (!self->acceptors_[i].is_open()) return;
       if (is_lack(error)) throw UserError("", "no more TCP connections" + reason(error.value()));
       if (!error) self->welcome(std::move(socket));
-      self->accept_next();
+      self->accept_next(i);
     };
-    acceptor_.async_accept(accepted);
+    acceptors_[i].async_accept(accepted);
   }
 
   void welcome(tcp::socket socket) {
@@ -299,10 +334,10 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 
   const RendezvousOptions& options_;
   Links& links_;
-  tcp::acceptor acceptor_;
+  std::vector<tcp::acceptor> acceptors_;
+  std::vector<std::string> listening_at_;  // their addresses
   std::vector<Guest> guests_;
   std::string last_refusal_;
-  std::string listening_at_;
 };
 
 /// The side of every other rank.
@@ -312,7 +347,7 @@ class Joining {
       : options_(options), links_(links), deadline_(Clock::now() + options.timeout) {}
 
   void run() {
-    const auto endpoints = resolve(options_, links_);
+    const Endpoints endpoints = resolve(options_, links_, deadline_);
     while (!ask(endpoints)) {
       // Hung up on before any answer: rank 0 has gone, or strangers keep it busy.
       if (Clock::now() >= deadline_) no_answer();
@@ -326,7 +361,7 @@ class Joining {
 
  private:
   /// True: it is rank 0, and has said whether this rank is welcome.
-  bool ask(const tcp::resolver::results_type& endpoints) {
+  bool ask(const Endpoints& endpoints) {
     while (const boost::system::error_code error = connect(endpoints)) {
       if (Clock::now() >= deadline_) {
         throw UserError("", fmt::format("{}: rank 0 does not answer within {:.0f} s ({})", place(options_),
@@ -362,19 +397,31 @@ class Joining {
     return !link.inbox().empty();
   }
 
-  boost::system::error_code connect(const tcp::resolver::results_type& endpoints) {
+  /// At one address after the other: the next may be reached where one is not answered from.
+  boost::system::error_code connect(const Endpoints& endpoints) {
+    boost::system::error_code error = asio::error::host_unreachable;
+    for (const tcp::endpoint& endpoint : endpoints) {
+      error = connect(endpoint);
+      if (!error || Clock::now() >= deadline_) break;
+    }
+    return error;
+  }
+  boost::system::error_code connect(const tcp::endpoint& endpoint) {
+    constexpr std::chrono::seconds kAddressTimeout{3};
     struct Attempt {
       tcp::socket socket;
       bool over = false;
       boost::system::error_code error;
     };
     const auto attempt = std::make_shared<Attempt>(Attempt{tcp::socket(links_.io()), false, {}});
-    asio::async_connect(attempt->socket, endpoints,
-                        [attempt](const boost::system::error_code& error, const tcp::endpoint&) {
-                          attempt->over = true;
-                          attempt->error = error;
-                        });
-    if (!links_.wait([&] { return links_.stopped() || attempt->over; }, deadline_)) {
+    attempt->socket.async_connect(endpoint, [attempt](const boost::system::error_code& error) {
+      attempt->over = true;
+      attempt->error = error;
+    });
+    const auto limit = std::min(deadline_, Clock::now() + kAddressTimeout);
+    if (!links_.wait([&] { return links_.stopped() || attempt->over; }, limit)) {
+      boost::system::error_code ignored;
+      attempt->socket.close(ignored);
       return asio::error::timed_out;
     }
     throw_if_stopped();
@@ -414,10 +461,10 @@ class Joining {
 
 std::string gather(const RendezvousOptions& options, Links& links) {
   if (options.ranks == 1) return "";
-  std::string listened_at = std::make_shared<Gathering>(options, links)->run();
+  std::make_shared<Gathering>(options, links)->run();
   for (std::size_t rank = 1; rank < links.ranks(); ++rank) links[rank]->send({Frame::Kind::kWelcome, 0, ""});
   links.flush(options.timeout);
-  return listened_at;
+  return links[1]->local_address();
 }
 
 void join(const RendezvousOptions& options, Links& links) {

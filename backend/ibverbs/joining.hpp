@@ -12,7 +12,7 @@ namespace verbtwin::ibverbs {
 class Links;
 struct RendezvousOptions;
 
-/// By rank 0. Returns the address that it listened at, in numbers.
+/// By rank 0. Returns its address that rank 1 has reached it at, in numbers.
 std::string gather(const RendezvousOptions& options, Links& links);
 
 /// By every other rank.

@@ -1,9 +1,11 @@
 #include "backend/ibverbs/port.hpp"
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <ifaddrs.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <span>
+#include <sstream>
 #include <vector>
 
 #include "backend/ibverbs/reason.hpp"
@@ -52,17 +55,25 @@ bool is_connectable(const ibv_device* device) {
   return device->transport_type == IBV_TRANSPORT_IB || device->transport_type == IBV_TRANSPORT_UNKNOWN;
 }
 
+double rate_gbps(const ibv_context* context, int port, const ibv_port_attr& attributes) {
+  std::string rate;
+  std::getline(std::ifstream(fmt::format("{}/ports/{}/rate", context->device->ibdev_path, port)), rate);
+  return data_gbps(attributes, rate);
+}
+
 /// The fastest of the active ports `from` to `to`, the first of equals; 0: none is active.
 int fastest_port(ibv_context* context, int from, int to, double& gbps) {
   int fastest = 0;
   for (int port = from; port <= to; ++port) {
     ibv_port_attr attributes{};
     if (ibv_query_port(context, static_cast<std::uint8_t>(port), &attributes) != 0 ||
-        attributes.state != IBV_PORT_ACTIVE || (fastest > 0 && data_gbps(attributes) <= gbps)) {
+        attributes.state != IBV_PORT_ACTIVE) {
       continue;
     }
+    const double its_gbps = rate_gbps(context, port, attributes);
+    if (fastest > 0 && its_gbps <= gbps) continue;
     fastest = port;
-    gbps = data_gbps(attributes);
+    gbps = its_gbps;
   }
   return fastest;
 }
@@ -109,13 +120,32 @@ bool is_ipv4(const ibv_gid& gid) {
   return std::memcmp(gid.raw, kMapped.data(), kMapped.size()) == 0;
 }
 
+/// The network of the interface that has this address; 0: none here has it.
+Subnet network_of(const ibv_gid& gid) {
+  std::uint32_t wanted = 0;
+  std::memcpy(&wanted, gid.raw + 12, sizeof wanted);
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return 0;
+  const std::unique_ptr<ifaddrs, Freer<freeifaddrs>> freed(all);
+  for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_netmask == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    const auto number = [](const sockaddr* of) {
+      return reinterpret_cast<const sockaddr_in*>(of)->sin_addr.s_addr;
+    };
+    if (number(i->ifa_addr) == wanted) return subnet_of(ntohl(wanted), ntohl(number(i->ifa_netmask)));
+  }
+  return 0;
+}
+
+constexpr int kIpv4Rank = 4;
+
 /// How good a GID is to be chosen without being asked for; 0: it is none.
 int rank_of(const ibv_gid_entry& entry) {
   constexpr ibv_gid kNone{};
   if (std::memcmp(entry.gid.raw, kNone.raw, sizeof kNone.raw) == 0) return 0;
   const bool link_local = entry.gid.raw[0] == 0xFE && (entry.gid.raw[1] & 0xC0) == 0x80;
   if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) return 1;
-  return is_ipv4(entry.gid) ? 4 : link_local ? 2 : 3;
+  return is_ipv4(entry.gid) ? kIpv4Rank : link_local ? 2 : 3;
 }
 
 double lanes(std::uint8_t width) {
@@ -148,8 +178,14 @@ double lane_gbps(std::uint8_t speed, bool ethernet) {
 
 }  // namespace
 
-double data_gbps(const ibv_port_attr& port) {
-  return lanes(port.active_width) * lane_gbps(port.active_speed, port.link_layer == IBV_LINK_LAYER_ETHERNET);
+double data_gbps(const ibv_port_attr& port, const std::string& rate) {
+  // The field ends with NDR: kernels say that of faster links too.
+  constexpr std::uint8_t kNdr = 128;
+  double said_gbps = 0;
+  if (port.active_speed == kNdr || port.active_speed == 0) std::istringstream(rate) >> said_gbps;
+  const double known_gbps =
+      lanes(port.active_width) * lane_gbps(port.active_speed, port.link_layer == IBV_LINK_LAYER_ETHERNET);
+  return std::max(known_gbps, said_gbps);
 }
 
 Context::Context(const PortChoice& choice) : sl_(choice.sl), traffic_class_(choice.traffic_class) {
@@ -182,8 +218,15 @@ void Context::choose_port(int wanted) {
   const int from = wanted > 0 ? wanted : 1, to = wanted > 0 ? wanted : ports;
   const int fastest = fastest_port(context_.get(), from, to, gbps);
   port_ = static_cast<std::uint8_t>(fastest > 0 ? fastest : to);
-  if (fastest == 0 || ibv_query_port(context_.get(), port_, &port_attributes_) != 0)
-    throw UserError("", fmt::format("{} port {} is down: bring its network interface up", name, port_));
+  const bool known = ibv_query_port(context_.get(), port_, &port_attributes_) == 0;
+  if (known && fastest > 0) return;
+  const bool unmanaged =
+      known && !is_roce() &&
+      (port_attributes_.state == IBV_PORT_INIT || port_attributes_.state == IBV_PORT_ARMED);
+  throw UserError("", fmt::format("{} port {} is {}: {}", name, port_,
+                                  known ? ibv_port_state_str(port_attributes_.state) : "not known",
+                                  unmanaged ? "no subnet manager has set it up; start one (opensm)"
+                                            : "bring its network interface up"));
 }
 
 void Context::choose_gid(int wanted) {
@@ -197,10 +240,13 @@ void Context::choose_gid(int wanted) {
     const int rank = rank_of(entry);
     if (rank == 0) continue;
     usable.push_back(std::to_string(index));
+    if (wanted < 0 && rank == kIpv4Rank) {
+      subnets_.push_back(network_of(entry.gid));
+      subnet_gids_.emplace_back(index, entry.gid);
+    }
     if (wanted >= 0 ? index != wanted : rank <= best) continue;
     best = rank;
-    gid_ = entry.gid;
-    gid_index_ = static_cast<std::uint8_t>(index);
+    use_gid(static_cast<std::size_t>(index), entry.gid);
     fabric_.kind = !is_roce()                               ? Fabric::Kind::kInfiniBand
                    : entry.gid_type == IBV_GID_TYPE_ROCE_V2 ? Fabric::Kind::kRoceV2
                                                             : Fabric::Kind::kRoceV1;
@@ -214,12 +260,25 @@ void Context::choose_gid(int wanted) {
                                   fmt::join(usable, ", ")));
 }
 
+void Context::use_gid(std::size_t index, const ibv_gid& gid) {
+  gid_ = gid;
+  gid_index_ = static_cast<std::uint8_t>(index);
+}
+
+void Context::use_subnet(Subnet subnet) {
+  const auto found = std::ranges::find(subnets_, subnet);
+  if (found == subnets_.end()) return;
+  const auto& [index, gid] = subnet_gids_[static_cast<std::size_t>(found - subnets_.begin())];
+  use_gid(index, gid);
+}
+
 void Context::choose_pkey() {
   for (int index = 0; index < port_attributes_.pkey_tbl_len; ++index) {
     __be16 pkey = 0;
     if (ibv_query_pkey(context_.get(), port_, index, &pkey) != 0) break;
     pkeys_.push_back(be16toh(pkey));
   }
+  while (!pkeys_.empty() && pkeys_.back() == 0) pkeys_.pop_back();  // unused ones, a hundred and more
   if (!pkeys_.empty()) use_pkey(first_full_pkey(pkeys_));
 }
 
@@ -253,7 +312,7 @@ PortDescription Context::description() const {
   d.sl = sl_;
   d.traffic_class = traffic_class_;
   d.fabric = fabric_;
-  d.link_gbps = data_gbps(port_attributes_);
+  d.link_gbps = rate_gbps(context_.get(), port_, port_attributes_);
   d.mtu = mtu_b();
   d.atomics = has_atomics();
   return d;

@@ -13,6 +13,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backend/ibverbs/fabric.hpp"
 #include "backend/verbs.hpp"
@@ -20,7 +22,8 @@
 namespace verbtwin::ibverbs {
 
 /// What the user asked for; what is left open is chosen: the device with the fastest active port, that port,
-/// and a GID that routes (RoCE v2 over IPv4 before other RoCE v2 before the rest).
+/// and a GID that routes (RoCE v2 over IPv4 before other RoCE v2 before the rest), of several over IPv4 one
+/// in a network that the other ranks are in too.
 struct PortChoice {
   std::string device;  // empty: chosen
   int port = 0;        // 0: chosen
@@ -50,8 +53,9 @@ struct PortDescription {
   bool atomics = false;        // CAS and FAA
 };
 
-/// What a link carries of data; 0: of a kind that is not known here.
-double data_gbps(const ibv_port_attr& port);
+/// What a link carries of data; 0: of a kind that is not known here. `rate`: what the kernel says of it in
+/// words ("400 Gb/sec (4X NDR)"), which goes further than the numbers of libibverbs.
+double data_gbps(const ibv_port_attr& port, const std::string& rate = "");
 
 class Context {
  public:
@@ -69,6 +73,10 @@ class Context {
   const PKeyTable& pkeys() const { return pkeys_; }
   /// One that the port is in. Queue pairs that are connected keep theirs.
   void use_partition(std::uint16_t partition);
+  /// Where several GIDs are as good as the one in use, and none was asked for: the networks that they are in.
+  const std::vector<Subnet>& subnets() const { return subnets_; }
+  /// The GID in one of them.
+  void use_subnet(Subnet subnet);
   /// What the other end's port must have in common with this one.
   const Fabric& fabric() const { return fabric_; }
   std::uint8_t sl() const { return sl_; }
@@ -102,6 +110,7 @@ class Context {
   void choose_gid(int wanted);
   void choose_pkey();
   void use_pkey(std::size_t index);
+  void use_gid(std::size_t index, const ibv_gid& gid);
 
   std::unique_ptr<ibv_context, Freer<ibv_close_device>> context_;
   std::unique_ptr<ibv_pd, Freer<ibv_dealloc_pd>> pd_;
@@ -113,6 +122,8 @@ class Context {
   std::uint8_t sl_, traffic_class_;
   std::uint16_t pkey_index_ = 0;
   PKeyTable pkeys_;
+  std::vector<Subnet> subnets_;
+  std::vector<std::pair<std::size_t, ibv_gid>> subnet_gids_;  // by subnet: index and GID
   Fabric fabric_;
   bool routes_by_gid_ = false;
   std::optional<std::chrono::steady_clock::time_point> down_since_;

@@ -38,6 +38,17 @@ TEST(Port, EthernetIsRatedByItsName) {
   EXPECT_EQ(rate(k4x, kEdr), 100);
 }
 
+TEST(Port, FasterLinksThanTheFieldHasAreRatedByTheKernelsWords) {
+  ibv_port_attr port{};
+  port.active_width = k4x;
+  port.active_speed = kNdr;
+  EXPECT_EQ(data_gbps(port, "800 Gb/sec (4X XDR)"), 800);
+  EXPECT_EQ(data_gbps(port, "400 Gb/sec (4X NDR)"), 400);
+  EXPECT_EQ(data_gbps(port, "no number"), 400);
+  port.active_speed = kFdr;
+  EXPECT_DOUBLE_EQ(data_gbps(port, "56 Gb/sec (4X FDR)"), 54.56) << "that is of the line, not of data";
+}
+
 TEST(Port, AnUnknownLinkHasNoRate) {
   EXPECT_EQ(gbps(IBV_LINK_LAYER_INFINIBAND, k4x, 0), 0);
   EXPECT_EQ(gbps(IBV_LINK_LAYER_ETHERNET, 0, kEdr), 0);

@@ -119,6 +119,7 @@ QpAddress IbvQueuePair::address() const {
   address.qkey = attributes_.type == QpType::kUd ? qkey_ : 0;
   address.psn = psn_;
   address.mtu_b = context.mtu_b();
+  address.needs_grh = context.routes_by_gid();
   address.max_rd_atomic = device_.attributes().max_qp_rd_atom;
   return address;
 }

@@ -36,7 +36,7 @@ std::vector<std::string> unpacked(const std::string& body, std::size_t ranks) {
 Rendezvous::Rendezvous(const RendezvousOptions& options)
     : options_(options), links_(std::make_unique<Links>(options.rank, options.ranks, options.stop)) {
   if (options_.rank == 0) {
-    listened_at_ = gather(options_, *links_);
+    reached_at_ = gather(options_, *links_);
   } else {
     join(options_, *links_);
   }
@@ -46,7 +46,7 @@ Rendezvous::~Rendezvous() = default;
 
 std::string Rendezvous::local_address() const {
   const auto& link = (*links_)[0];
-  return link ? link->local_address() : listened_at_;
+  return link ? link->local_address() : reached_at_;
 }
 
 std::vector<std::string> Rendezvous::exchange(std::string_view phase, std::vector<std::string> mine,

@@ -99,7 +99,7 @@ class Rendezvous {
 
   RendezvousOptions options_;
   std::unique_ptr<Links> links_;
-  std::string listened_at_;  // by rank 0
+  std::string reached_at_;  // rank 0
   bool told_to_stop_ = false;
   std::function<void(std::string_view)> look_;
 };

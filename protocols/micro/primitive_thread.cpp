@@ -73,16 +73,17 @@ PrimitiveThread::Queues::Queues(const PrimitiveOptions& options, const ClusterSh
       sends(options.outstanding),
       inline_b(options.inline_payload ? options.payload_b : 0) {
   // Over UC and UD a window is its sender's: more are on their way, and what finds no RECV is dropped, as on
-  // a real NIC. As perftest's --rx-depth at the least.
-  constexpr std::uint32_t kUnacknowledgedMin = 512, kUnacknowledgedMax = 8192;
+  // a real NIC. Over RC it acknowledges what its CPU has not seen, which may be held up for longer than a
+  // window lasts, and senders then wait. As perftest's --rx-depth at the least, where there are not many.
+  constexpr std::uint32_t kUnseenMin = 512, kUnseenMax = 8192;
   const bool datagrams = type == QpType::kUd;
+  pairs = datagrams ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
   const auto senders = datagrams ? static_cast<std::uint32_t>(shape.nodes - 1) : 1;
-  const std::uint32_t inbound =
-      type == QpType::kRc ? options.outstanding
-                          : std::clamp(senders * options.outstanding, kUnacknowledgedMin, kUnacknowledgedMax);
+  const std::uint32_t inbound = type == QpType::kRc
+                                    ? std::max(options.outstanding, std::min(kUnseenMin, kUnseenMax / pairs))
+                                    : std::clamp(senders * options.outstanding, kUnseenMin, kUnseenMax);
   // A batch more than can be on their way: consumed ones are posted again a batch at a time.
   recvs = options.verb == Opcode::kSend ? inbound + kRecvBatch : 0;
-  pairs = datagrams ? 1 : static_cast<std::uint32_t>(shape.nodes * shape.qps_per_peer);
   completions = sends + pairs * recvs;
 }
 

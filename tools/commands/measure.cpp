@@ -7,7 +7,9 @@
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <limits>
@@ -70,7 +72,7 @@ struct Removal {
   }
 };
 
-/// Runs `point` for so long; what it says of a failure is on standard error then. The scenario is read by
+/// Runs `point` for so long. The scenario is read by
 /// both ranks, on other machines too: it is in --out, which they share.
 Launched launch_point(const MeasureOptions& options, const Point& point, double seconds,
                       const StopSignals& signals) {
@@ -96,7 +98,6 @@ Launched launch_point(const MeasureOptions& options, const Point& point, double 
   launched.code = launch_ranks({{arguments, "", out.fd(), err.fd()}}, make_token(), signals);
   launched.out = out.text();
   launched.err = err.text();
-  print_error(launched.err);
   return launched;
 }
 
@@ -234,9 +235,22 @@ class Measurement {
     skipped_.push_back(std::move(line));
   }
 
+  /// With other ports where the first that was drawn for the rendezvous is another program's.
+  Launched launch_somewhere(const Point& point, double seconds) {
+    constexpr int kTries = 5;
+    for (int tries = 1;; ++tries) {
+      Launched launched = launch_point(options_, point, seconds, signals_);
+      const bool taken = launched.code == kExitUserError && options_.rank.rendezvous.empty() &&
+                         launched.err.find(std::strerror(EADDRINUSE)) != std::string::npos;
+      if (taken && tries < kTries && !signals_.stop()) continue;
+      print_error(launched.err);
+      return launched;
+    }
+  }
+
   /// The run's result; null where it failed or was stopped.
   json launch(const Point& point, double seconds) {
-    const Launched launched = launch_point(options_, point, seconds, signals_);
+    const Launched launched = launch_somewhere(point, seconds);
     if (signals_.stop()) return {};
     code_ = launched.code;
     if (code_ != kExitDone) {

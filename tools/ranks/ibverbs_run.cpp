@@ -138,7 +138,7 @@ class RankRun {
     window_.begin_ps = std::llround(scenario.run.warmup_us * 1e6);
     window_.end_ps = window_.begin_ps + std::llround(scenario.run.measure_us * 1e6);
     measured_end_ps_ = window_.end_ps;
-    cluster_.choose_partition(rendezvous, kSetupTimeout);
+    cluster_.agree_on_ports(rendezvous, kSetupTimeout);
     for (int thread = 0; thread < threads(); ++thread) ports_.push_back(&cluster_.port(thread));
     program_ = &job_->make_node(options.rank, cluster_.memory(), ports_);
   }

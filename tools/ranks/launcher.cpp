@@ -124,10 +124,13 @@ class Rank {
     stopped_by_ = number;
     ask_to_end(number);
   }
-  /// Over ssh by the end of its input, because ssh itself would go without the result.
+  /// Over ssh by a line on its input, because ssh itself would go without the result. Who is asked once more
+  /// is ended there as well as here.
   void ask_to_end(int number) {
     if (input_ < 0) return signal(number);
+    if (!std::exchange(asked_, true) && send(input_, "end\n", 4, MSG_NOSIGNAL) > 0) return;
     end_input();
+    signal(number);
   }
   void signal(int number) const {
     if (pid_ > 0) kill(pid_, number);
@@ -258,6 +261,7 @@ class Rank {
   int exit_code_ = 0, killed_by_ = 0, stopped_by_ = 0;
   bool never_ran_ = false, stopped_early_ = false, did_not_stop_ = false;
   bool outlived_ = false, ended_for_another_ = false;
+  bool asked_ = false;  // to end, over ssh
 };
 
 std::string quoted(const std::string& word) {
@@ -397,10 +401,12 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
                                   const std::vector<std::string>& arguments) {
   std::string run;
   for (const std::string& argument : arguments) run += quoted(argument) + ' ';
-  // The token is read before anything starts; then whoever waits for more input sees the launcher's end.
+  // The token is read before anything starts; then whoever waits for more input sees the launcher's end. A
+  // line before it asks the rank to end, and its end is then that of a rank that has not.
   const std::string script = fmt::format(
       "IFS= read -r {0} && export {0} && cd {1} || exit 1; exec 3<&0; {2}</dev/null 3<&- & rank=$!; "
-      "{{ read -r end <&3; kill \"$rank\"; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
+      "{{ if read -r end <&3; then kill \"$rank\"; read -r end <&3; kill -9 \"$rank\"; "
+      "else kill \"$rank\"; fi; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
       "kill \"$watch\" 2>/dev/null; exit \"$code\"",
       kTokenVariable, quoted(directory.string()), run);
   std::vector<std::string> command = {"ssh"};

@@ -38,7 +38,8 @@ std::uint16_t random_port();
 std::uint16_t free_port();
 
 /// The command that runs `arguments` in `directory` on `host` over ssh: the token comes on its standard
-/// input, and the end of that input ends the run there.
+/// input; a line behind it, or the end of that input, asks the run there to end, and that end behind that line
+/// kills it.
 std::vector<std::string> over_ssh(const std::string& host, const std::filesystem::path& directory,
                                   const std::vector<std::string>& arguments);
 

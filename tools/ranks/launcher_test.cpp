@@ -337,6 +337,24 @@ TEST_F(SshTest, AnSshThatDoesNotEndAfterAStopIsEnded) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "verbtwin: rank 0 on one did not stop, and was ended\n");
 }
 
+TEST_F(SshTest, ARankThatDoesNotEndAfterAStopIsEndedOverThereToo) {
+  const std::string script = "trap '' TERM; echo $$ > pid; echo up > up; while :; do sleep 0.05; done";
+  std::thread user([this] {
+    while (!fs::exists(directory_ / "up")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(getpid(), SIGINT);
+  });
+  const RankCommand rank{over_ssh("one", directory_, {"sh", "-c", script}), "a-token", -1, -1, "one"};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      launch_ranks({rank}, "a-token", signals_, std::chrono::seconds(60), std::chrono::milliseconds(300)), 1);
+  user.join();
+  testing::internal::GetCapturedStderr();
+  const pid_t pid = std::stoi(text("pid"));
+  for (int i = 0; i < 200 && kill(pid, 0) == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+  EXPECT_NE(kill(pid, 0), 0) << "it still runs";
+}
+
 TEST_F(SshTest, TheEndOfStandardInputEndsTheRunThere) {
   const std::string script =
       "trap 'echo ended > ended; exit 1' TERM; echo up > up; while :; do sleep 0.05; done";
