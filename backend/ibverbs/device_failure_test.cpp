@@ -276,7 +276,8 @@ TEST_P(DeviceFailure, WhoIsNotReachedIsKnownBeforeTheRun) {
       told = error.what();
     }
     EXPECT_THAT(told, HasSubstr(astray ? "rank 0 is not reached from " : ""));
-    EXPECT_THAT(told, HasSubstr(astray ? "): transport retry counter exceeded" : ""));
+    const std::string gid = gid_text(device_.context().gid().raw);
+    EXPECT_THAT(told, HasSubstr(astray ? ") to GID " + gid + ": transport retry counter exceeded" : ""));
     EXPECT_EQ(told.empty(), !astray) << told;
     cluster.disconnect();
   }

@@ -160,7 +160,7 @@ TEST_P(EachPrice, MoreIsFelt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Prices, EachPrice, testing::ValuesIn(all_prices()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& price) { return price.param.name; });
 
 }  // namespace
 }  // namespace verbtwin::tools
