@@ -86,8 +86,9 @@ class SharedEngine {
   }
   static Moment at_half(const Moment& ready, std::int64_t done_ps, std::int64_t service_ps,
                         const Packets& packets) {
-    const std::int64_t spread_ps = 2 * (service_ps - packets.each_ps(service_ps));
-    return {done_ps, ready.delay_ps, ready.held_ps, spread_ps};
+    // Its packets come no closer to each other than they were.
+    const std::int64_t passes_ps = 2 * (service_ps - packets.each_ps(service_ps));
+    return {done_ps, ready.delay_ps, ready.held_ps, std::max(ready.spread_ps, passes_ps)};
   }
 
   Server all_;

@@ -57,6 +57,16 @@ TEST(SharedEngine, AMessageOfSeveralPacketsIsHandedOnAsItPasses) {
   EXPECT_EQ(engine.take_own({0, 0, 0}, 400, four).at(), 800);
 }
 
+/// However soon its turn comes: what arrives over a time is handed on over as long.
+TEST(SharedEngine, PacketsComeNoCloserInTheirTurn) {
+  SharedEngine engine;
+  for (int i = 0; i < 1000; ++i) sent_ps(engine, 0, 100);
+  const Packets four{16384, 4096};
+  const Moment passed = engine.take_others({0, 0, 0, 5000}, 400, four);
+  EXPECT_EQ(passed.at(), 800) << "in turn";
+  EXPECT_EQ(passed.at() - passed.first().at(), 5000);
+}
+
 TEST(SharedEngine, WhatOthersSendWaitsNoLongerThanItIsTold) {
   SharedEngine engine;
   for (int i = 0; i < 1000; ++i) sent_ps(engine, 0, 100);

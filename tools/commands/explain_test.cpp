@@ -55,6 +55,16 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
 }
 
+TEST_F(ExplainCommand, WhatACallTakesOfItsServerIsItsCores) {
+  const Ended ended = verbtwin({"explain", write("calls.json", R"({
+    "cluster": {"nodes": 3, "threads": 2, "coroutines": 8, "nics_per_node": 1},
+    "workload": {"name": "echo", "pattern": "many_to_one", "payload_b": 32, "process_ns": 2000},
+    "run": {"warmup_us": 200, "measure_us": 500}
+  })")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("\nlimit        Held back by cores "));
+}
+
 TEST_F(ExplainCommand, WhatTheWorkloadDoesNotAllowIsNotTried) {
   const Ended ended = verbtwin({"explain", write("links.json", kFullLinks), "--set", "workload.verb=write",
                                 "--set", "workload.mode=ping_pong", "--set", "workload.outstanding=1"});

@@ -63,10 +63,12 @@ TEST(Explain, NothingGetsBetterThanAProfileMayBe) {
 
 TEST(Explain, FieldsOfTheScenario) {
   const json scenario = {
-      {"cluster", {{"coroutines", 4}, {"network", {{"switch_ns", 200.0}, {"link_gbps", 0}}}}}};
+      {"cluster", {{"coroutines", 4}, {"network", {{"switch_ns", 200.0}, {"link_gbps", 0}}}}},
+      {"workload", {{"process_ns", 2000}}}};
   EXPECT_EQ(improved_field(scenario, "cluster.coroutines"), 8);
   EXPECT_EQ(improved_field(scenario, "cluster.network.switch_ns"), 100.0);
   EXPECT_TRUE(improved_field(scenario, "cluster.network.link_gbps").is_null()) << "the NIC's own";
+  EXPECT_EQ(improved_field(scenario, "workload.process_ns"), 1000.0);
   EXPECT_TRUE(improved_field(scenario, "workload.outstanding").is_null());
 }
 
