@@ -104,14 +104,13 @@ json utilization_json(const std::string& name, const Shares& shares) {
 
 /// Of all NICs, and of the one that misses most.
 json qp_cache_hits(const RunInput& input) {
-  sim::Usage::LookUps all;
   json least;
   for (std::size_t nic = 0; nic < input.after->qp_cache.size(); ++nic) {
     const sim::Usage::LookUps of = input.after->qp_cache[nic] - input.before->qp_cache[nic];
     if (const json own = hit_ratio(of.hits, of.misses); least.is_null() || (!own.is_null() && own < least))
       least = own;
-    all = {all.hits + of.hits, all.misses + of.misses};
   }
+  const sim::Usage::LookUps all = context_look_ups(*input.before, *input.after);
   return {{"hit_ratio", hit_ratio(all.hits, all.misses)}, {"hit_ratio_min", least}};
 }
 
@@ -205,6 +204,15 @@ std::vector<std::int64_t> cores_taken_ps(const sim::Usage& usage) {
 }
 
 }  // namespace
+
+sim::Usage::LookUps context_look_ups(const sim::Usage& before, const sim::Usage& after) {
+  sim::Usage::LookUps all;
+  for (std::size_t nic = 0; nic < after.qp_cache.size(); ++nic) {
+    const sim::Usage::LookUps of = after.qp_cache[nic] - before.qp_cache[nic];
+    all = {all.hits + of.hits, all.misses + of.misses};
+  }
+  return all;
+}
 
 json hit_ratio(std::uint64_t hits, std::uint64_t misses) {
   const std::uint64_t all = hits + misses;

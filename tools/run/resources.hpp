@@ -10,6 +10,9 @@
 
 namespace verbtwin::tools {
 
+/// Of queue pairs' contexts, by all NICs between two looks.
+sim::Usage::LookUps context_look_ups(const sim::Usage& before, const sim::Usage& after);
+
 /// null: nothing was looked up.
 nlohmann::json hit_ratio(std::uint64_t hits, std::uint64_t misses);
 

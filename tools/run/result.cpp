@@ -217,6 +217,7 @@ json make_result(const TransactionsInput& input) {
   warn_of_length(input, result);
   warn_of_backlog(input, result);
   warn_of_trend(input, result);
+  warn_of_contexts(input, result);
   warn_of_nothing(input, result);
   result["phases"] = phases_json(input, [](const auto&) { return true; });
   add_verbs(input, result);
@@ -264,6 +265,7 @@ json make_result(const OperationsInput& input) {
   warn_of_edges(input, result);
   warn_of_backlog(input, result);
   warn_of_trend(input, result);
+  warn_of_contexts(input, result);
   warn_of_nothing(input, result);
   add_verbs(input, result);
   // Two machines that ping-pong are one pair, and equals.

@@ -26,6 +26,7 @@ struct RunInput {
   std::int64_t window_ps = 0;
   const sim::Usage* before = nullptr;  // at the window's ends
   const sim::Usage* after = nullptr;
+  const sim::Usage* middle = nullptr;  // half-way; null: nobody looked
   // What came to its end in the window's halves; both 0 where nobody looked.
   std::uint64_t finished_early = 0, finished_late = 0;
 };

@@ -272,6 +272,30 @@ TEST(Warning, ARateThatFallsWithinTheWindowIsNone) {
   EXPECT_EQ(warnings(10'000, 9'400), 0U) << "the start was asked for";
 }
 
+TEST(Warning, ACacheThatStillFillsIsNotWhatItWillBe) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 1;
+  sim::Usage middle;
+  run.input.middle = &middle;
+  const auto warnings = [&](sim::Usage::LookUps early, sim::Usage::LookUps late) {
+    run.before.qp_cache = {{500, 500}};
+    middle.qp_cache = {{500 + early.hits, 500 + early.misses}};
+    run.after.qp_cache = {{500 + early.hits + late.hits, 500 + early.misses + late.misses}};
+    return run.warnings().dump();
+  };
+  EXPECT_EQ(warnings({9'900, 1'000}, {9'800, 1'100}), "[]");
+  EXPECT_THAT(
+      warnings({9'900, 1'000}, {9'000, 1'900}),
+      testing::HasSubstr("91 % of uses find theirs in the first half of the window, 83 % in the second"));
+  EXPECT_THAT(warnings({9'000, 1'900}, {9'900, 1'000}), testing::HasSubstr("run.warmup_us"));
+  EXPECT_EQ(warnings({99, 10}, {90, 19}), "[]") << "chance";
+  run.scenario.run.warmup_us = 0;
+  EXPECT_EQ(warnings({9'900, 1'000}, {9'000, 1'900}), "[]") << "the start was asked for";
+  run.scenario.run.warmup_us = 1;
+  run.input.middle = nullptr;
+  EXPECT_EQ(warnings({9'900, 1'000}, {9'000, 1'900}), "[]") << "nobody looked";
+}
+
 TEST(Warning, AWindowThatIsShortBesideWhatIsUnderWaySaysSo) {
   Operations run(json{{"name", "primitive"}}, 2);
   const auto warning = [&](std::uint64_t begun, std::uint64_t ended) {

@@ -134,7 +134,10 @@ class Simulation {
     const std::uint64_t begun = finished_ever();
     const bool half_way = going_on && advance(window_.begin_ps + (window_.end_ps - window_.begin_ps) / 2);
     finished_early_ = finished_ever() - begun;
-    if (half_way) advance(window_.end_ps);
+    if (half_way) {
+      middle_ = cluster_.usage();
+      advance(window_.end_ps);
+    }
     finished_late_ = finished_ever() - begun - finished_early_;
     // Torn accesses leave memory behind what NICs have acknowledged.
     if (scenario_.cluster.tear_ns == 0) job_->look();
@@ -275,6 +278,7 @@ class Simulation {
   std::int64_t measured_until_ps_ = 0;
   std::uint64_t finished_early_ = 0, finished_late_ = 0;  // in the halves of the window
   sim::Usage before_, after_;
+  std::optional<sim::Usage> middle_;
   std::vector<protocols::Program*> nodes_;
 };
 
@@ -286,6 +290,7 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   run.window_ps = window_.end_ps - window_.begin_ps;
   run.before = &before_;
   run.after = &after_;
+  if (middle_) run.middle = &*middle_;
   run.finished_early = finished_early_;
   run.finished_late = finished_late_;
   nlohmann::json result = job_->result(run);

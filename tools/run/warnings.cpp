@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/console/text.hpp"
+#include "tools/run/resources.hpp"
 
 namespace verbtwin::tools {
 
@@ -186,6 +187,23 @@ void warn_of_trend(const RunInput& input, json& result) {
       "the rate is not steady: in the second half of the window it is {:.0f} % of the first's; lengthen "
       "run.warmup_us and run.measure_us",
       100 * late / early));
+}
+
+void warn_of_contexts(const RunInput& input, json& result) {
+  constexpr double kTolerance = 0.02;
+  constexpr std::uint64_t kFew = 10'000;
+  if (input.partial || input.middle == nullptr || input.scenario->run.warmup_us == 0) return;
+  const auto early = context_look_ups(*input.before, *input.middle);
+  const auto late = context_look_ups(*input.middle, *input.after);
+  if (std::min(early.hits + early.misses, late.hits + late.misses) < kFew) return;
+  const double held_early = hit_ratio(early.hits, early.misses),
+               held_late = hit_ratio(late.hits, late.misses);
+  if (std::abs(held_late - held_early) <= kTolerance) return;
+  result["warning"].push_back(
+      fmt::format("queue pairs' contexts are not yet held as they will be: {:.0f} % of uses find theirs in "
+                  "the first half "
+                  "of the window, {:.0f} % in the second; lengthen run.warmup_us",
+                  100 * held_early, 100 * held_late));
 }
 
 }  // namespace verbtwin::tools

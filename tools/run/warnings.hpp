@@ -55,4 +55,8 @@ void warn_of_start(const RunInput& input, nlohmann::json& result);
 /// root of what was counted.
 void warn_of_trend(const RunInput& input, nlohmann::json& result);
 
+/// Queue pairs are made when they are first used: where more than a NIC holds come to be, ever more of them
+/// are fetched, until all are there.
+void warn_of_contexts(const RunInput& input, nlohmann::json& result);
+
 }  // namespace verbtwin::tools
