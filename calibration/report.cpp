@@ -32,7 +32,7 @@ double error_of(const Point& point, const Prediction& prediction) {
 
 struct Errors {
   double median = 0, worst = 0;  // absolute
-  std::size_t worst_point = 0;
+  std::size_t worst_point = 0, points = 0, far_off = 0;
 };
 
 Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
@@ -45,6 +45,9 @@ Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
       errors.worst_point = p;
     }
   }
+  errors.points = all.size();
+  errors.far_off =
+      static_cast<std::size_t>(std::ranges::count_if(all, [](double error) { return error > kFarOff; }));
   std::sort(all.begin(), all.end());
   const std::size_t half = all.size() / 2;
   errors.median = all.size() % 2 == 1 ? all[half] : (all[half - 1] + all[half]) / 2;
@@ -186,8 +189,8 @@ std::string parameters_section(const ReportInput& input) {
       "# Parameters\n\nUncertainty is relative: for fitted values the standard error at the optimum, n "
       "points of "
       "an experiment counting as the square root of n (a lower bound: what is left is reckoned by all "
-      "points), "
-      "or half of the allowed range, at most 1000 %, where the data do not determine the value; for what a "
+      "points), or half of the allowed range, at most 1000 %, where the data do not determine the value; for "
+      "what a "
       "factor multiplies, with that of the value before.\n";
   for (const json& profile : input.profiles) {
     text += fmt::format(
@@ -215,20 +218,6 @@ std::string far_off_section(const ReportInput& input) {
     }
   }
   return text.empty() ? "None.\n" : text;
-}
-
-/// Nothing where no point is.
-std::string far_off_line(const ReportInput& input) {
-  std::size_t points = 0, far_off = 0;
-  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
-    const Experiment& experiment = input.set->experiments[e];
-    for (std::size_t p = 0; p < experiment.points.size(); ++p, ++points) {
-      if (std::abs(error_of(experiment.points[p], input.predictions[e][p])) > kFarOff) ++far_off;
-    }
-  }
-  if (far_off == 0) return "";
-  return fmt::format("{} of {} points are more than {:.0f} % off: the models do not explain {}\n", far_off,
-                     points, kFarOff * 100, far_off == 1 ? "it" : "them");
 }
 
 Errors overall(const ReportInput& input) {
@@ -306,10 +295,12 @@ std::string report_summary(const ReportInput& input) {
                         x_and_series(experiment.points[errors.worst_point]));
   }
   const Errors errors = overall(input);
-  return text +
-         fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all", errors.median * 100,
-                     errors.worst * 100) +
-         far_off_line(input);
+  text += fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all", errors.median * 100,
+                      errors.worst * 100);
+  if (errors.far_off == 0) return text;
+  return text + fmt::format("{} of {} points are more than {:.0f} % off: the models do not explain {}\n",
+                            errors.far_off, errors.points, kFarOff * 100,
+                            errors.far_off == 1 ? "it" : "them");
 }
 
 }  // namespace verbtwin::calibration

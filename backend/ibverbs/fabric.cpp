@@ -97,8 +97,7 @@ std::string why_apart(int a, const Fabric& of_a, int b, const Fabric& of_b) {
   if (both_limited && a == b) {
     return fmt::format(
         "rank {}'s port is a limited member of its partition (P_Key {:#06x}) and does not reach itself, "
-        "which "
-        "a rank with queue pairs has to; have the subnet manager make it a full member",
+        "which a rank with queue pairs has to; have the subnet manager make it a full member",
         a, of_a.pkey);
   }
   if (both_limited) {

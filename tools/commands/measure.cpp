@@ -72,8 +72,8 @@ struct Removal {
   }
 };
 
-/// Runs `point` for so long. The scenario is read by
-/// both ranks, on other machines too: it is in --out, which they share.
+/// Runs `point` for so long. The scenario is read by both ranks, on other machines too: it is in --out, which
+/// they share.
 Launched launch_point(const MeasureOptions& options, const Point& point, double seconds,
                       const StopSignals& signals) {
   const fs::path scenario = fs::absolute(options.out) / kScenarioFile;

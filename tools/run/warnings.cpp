@@ -201,8 +201,7 @@ void warn_of_contexts(const RunInput& input, json& result) {
   if (std::abs(held_late - held_early) <= kTolerance) return;
   result["warning"].push_back(
       fmt::format("queue pairs' contexts are not yet held as they will be: {:.0f} % of uses find theirs in "
-                  "the first half "
-                  "of the window, {:.0f} % in the second; lengthen run.warmup_us",
+                  "the first half of the window, {:.0f} % in the second; lengthen run.warmup_us",
                   100 * held_early, 100 * held_late));
 }
 
