@@ -20,8 +20,12 @@ class AtomicUnit {
       : service_ps_(to_ps(profile.atomic_engine_ns)),
         locks_(static_cast<std::size_t>(profile.atomic_locks)) {}
 
-  /// When the operation on the word at `addr` has taken effect and its old value is at hand.
-  Moment execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
+  /// When an operation has taken effect and its old value is at hand, and how long it held its lock.
+  struct Executed {
+    Moment old;
+    std::int64_t held_ps;
+  };
+  Executed execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
     Lock& lock = locks_[addr % locks_.size()];
     const std::int64_t wait_ps = lock.server.serve(ready, 0).queue_ps - ready.queue_ps;
     const Moment started = engine_.serve(ready.not_before(ready.at() + wait_ps), service_ps_);
@@ -30,7 +34,7 @@ class AtomicUnit {
     pcie.dma_write_quietly(8);
     const std::int64_t held_ps = old.at() - (started.at() - service_ps_);
     lock.server.owe(held_ps);
-    return old;
+    return {old, held_ps};
   }
 
   const Server& engine() const { return engine_; }

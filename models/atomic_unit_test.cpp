@@ -26,7 +26,7 @@ std::int64_t rounded_ns(Moment moment) {
 
 struct Unit {
   explicit Unit(const NicProfile& nic) : pcie(nic), unit(nic) {}
-  std::int64_t execute_ns(std::uint64_t addr) { return rounded_ns(unit.execute({0, 0}, addr, pcie)); }
+  std::int64_t execute_ns(std::uint64_t addr) { return rounded_ns(unit.execute({0, 0}, addr, pcie).old); }
   /// Operations on words `stride` bytes apart, all ready at once: the i-th takes `each_ns` longer than the
   /// one before, give or take the nanosecond that PCIe's lanes take.
   void expect_spacing(std::uint64_t stride, std::int64_t each_ns) {
@@ -72,7 +72,7 @@ TEST(AtomicUnit, ALockThatIsFreeAgainCostsNothing) {
   Unit unit(fast_pcie());
   unit.execute_ns(0x1000);
   const std::int64_t later_ns = 5000;
-  EXPECT_EQ(rounded_ns(unit.unit.execute({later_ns * kNs, 0}, 0x1000, unit.pcie)), later_ns + kOldNs);
+  EXPECT_EQ(rounded_ns(unit.unit.execute({later_ns * kNs, 0}, 0x1000, unit.pcie).old), later_ns + kOldNs);
 }
 
 /// Nobody waits for the write, but it is on its way up all the same.

@@ -18,15 +18,13 @@ class LruCache {
  public:
   explicit LruCache(std::uint32_t capacity) : capacity_(capacity) {}
 
-  /// A new thing, cached as making it has just used it.
+  /// A new thing: cached as long as there is room.
   std::uint32_t add() {
     const auto number = static_cast<std::uint32_t>(things_.size());
     things_.push_back({});
     if (held_.size() < capacity_) {
       things_[number].place = static_cast<std::uint32_t>(held_.size());
       held_.push_back(number);
-    } else {
-      bring_in(number);
     }
     things_[number].used_at = ++clock_;
     return number;

@@ -21,6 +21,15 @@ TEST(LruCache, ANewContextIsCached) {
   EXPECT_EQ(cache.misses(), 0U);
 }
 
+TEST(LruCache, ANewContextPushesNoneOut) {
+  LruCache cache(1);
+  const std::uint32_t first = cache.add(), second = cache.add();
+  EXPECT_TRUE(cache.touch(first));
+  EXPECT_FALSE(cache.touch(second)) << "it comes in when it is used";
+  EXPECT_TRUE(cache.touch(second));
+  EXPECT_FALSE(cache.touch(first));
+}
+
 TEST(LruCache, WhatWasUsedLastStays) {
   constexpr std::uint32_t kCapacity = 8;
   LruCache cache(kCapacity);

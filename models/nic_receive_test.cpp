@@ -82,7 +82,7 @@ TEST(Nic, ContextMissesGrowDearerWithContexts) {
   profile.qp_miss_growth_ns = 2;
   const auto receive = [&](std::uint32_t contexts, std::int64_t engine_ns) {
     Sender nic(profile, contexts);
-    EXPECT_EQ(ns(nic.nic.receive(0, kStart, 0)), 7 + 160 + 300) << "the fetch takes as long";
+    EXPECT_EQ(ns(nic.nic.receive(1, kStart, 0)), 7 + 160 + 300) << "the fetch takes as long";
     EXPECT_EQ(nic.nic.recv_engine().busy_ps() / kNs, 7 + engine_ns);
   };
   receive(2, 11 + 2 * 2);
@@ -127,9 +127,9 @@ TEST(Nic, AnAckPassesALongQueueOfWhatOthersSend) {
     machine.nic.receive_send(0, kStart, 0);
     alone.nic.receive_ack(0, kStart);
   }
-  EXPECT_EQ(ns(machine.nic.receive_ack(1, kStart)), 2 * 4 + 160) << "half of the engine";
+  EXPECT_EQ(ns(machine.nic.receive_ack(1, kStart)), 4 + (7 + 2) + 160) << "in turn with a SEND";
   EXPECT_EQ(ns(alone.nic.receive_ack(1, kStart)), 1001 * 4 + 160);
-  EXPECT_EQ(ns(alone.nic.receive(1, kStart, 0)), 2 * 7 + 160) << "what others ask passes ACKs as well";
+  EXPECT_EQ(ns(alone.nic.receive(1, kStart, 0)), 7 + 4 + 160) << "what others ask passes ACKs as well";
   EXPECT_EQ(ns(machine.nic.receive_response(1, kStart, 0, 0)), 1000 * (7 + 2) + 4 + 7 + 160)
       << "an answer with data stands in line";
 }

@@ -134,9 +134,9 @@ TEST(Nic, ServingTakesTheEngineThatSends) {
   profile.send_response_block_ns = 4;
   Sender sender(profile);
   sender.send_ns(0);
-  EXPECT_EQ(ns(sender.nic.serve_request(kStart, 64)), 2 * 3) << "in turn with the request";
+  EXPECT_EQ(ns(sender.nic.serve_request(kStart, 64)), 3 + 12) << "in turn with the request";
   EXPECT_EQ(ns(sender.nic.serve_read(kStart, 64)), 12 + 3 + 6 + 4);
-  EXPECT_EQ(sender.send_ns(0), 12 + 3 + 6 + 4 + 12 + 150);
+  EXPECT_EQ(sender.send_ns(0), 12 + 12 + (6 + 4) + 150) << "in turn with the READ";
   EXPECT_EQ(sender.nic.send_engine().busy_ps(), (12 + 3 + 6 + 4 + 12) * kNs);
 }
 
@@ -166,16 +166,16 @@ TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
   profile.recv_queue_cache_entries = 2;
   profile.recv_queue_miss_ns = 9;
   profile.recv_imm_ns = 5;
-  Sender receiver(profile, 3);  // the last two made are held
+  Sender receiver(profile, 3);  // the first two made are held
   const auto send_ns = [&receiver](std::uint32_t queue_pair) {
     const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
     receiver.nic.receive_send(queue_pair, kStart, 0);
     return (receiver.nic.recv_engine().busy_ps() - before_ps) / kNs;
   };
-  EXPECT_EQ(send_ns(2), 7 + 2);
+  EXPECT_EQ(send_ns(0), 7 + 2);
   EXPECT_EQ(send_ns(1), 7 + 2);
-  EXPECT_EQ(send_ns(0), 7 + 2 + 9);
   EXPECT_EQ(send_ns(2), 7 + 2 + 9);
+  EXPECT_EQ(send_ns(0), 7 + 2 + 9);
   const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
   receiver.nic.receive_imm(2);
   EXPECT_EQ((receiver.nic.recv_engine().busy_ps() - before_ps) / kNs, 5);
@@ -184,11 +184,11 @@ TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
 TEST(Nic, AContextMissAddsLatencyAndOccupancy) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
-  Sender sender(profile);                  // holds context 1, the last one made
-  EXPECT_EQ(sender.send_ns(1), 12 + 150);  // hit
+  Sender sender(profile);                  // holds context 0, the first one made
+  EXPECT_EQ(sender.send_ns(0), 12 + 150);  // hit
   // Miss: 300 ns, of which 11 are the fetches' and pass while the engine has the one before.
-  EXPECT_EQ(sender.send_ns(0), 12 + 12 + 150 + 300 - 11);
-  EXPECT_EQ(sender.send_ns(0), 12 + 12 + 150 + 300 - 11) << "a hit leaves behind that one";
+  EXPECT_EQ(sender.send_ns(1), 12 + 12 + 150 + 300 - 11);
+  EXPECT_EQ(sender.send_ns(1), 12 + 12 + 150 + 300 - 11) << "a hit leaves behind that one";
   EXPECT_EQ(sender.nic.context_fetches().busy_ps(), 11 * kNs) << "the engine works on meanwhile";
   EXPECT_EQ(sender.nic.send_engine().busy_ps(), 3 * 12 * kNs);
   EXPECT_EQ(sender.nic.contexts().hits(), 2U);
@@ -199,9 +199,9 @@ TEST(Nic, ReceivingUsesContextsToo) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
   Sender sender(profile);
-  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 0)), 7 + 160);
-  EXPECT_EQ(ns(sender.nic.receive_ack(0, kStart)), 7 + 4 + 160 + 300);
-  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 0)), 2 * (7 + 7) + 160) << "in turn with the ACK";
+  EXPECT_EQ(ns(sender.nic.receive(0, kStart, 0)), 7 + 160);
+  EXPECT_EQ(ns(sender.nic.receive_ack(1, kStart)), 7 + 4 + 160 + 300);
+  EXPECT_EQ(ns(sender.nic.receive(1, kStart, 0)), 7 + (4 + 11) + 7 + 160) << "behind the ACK";
 }
 
 TEST(Nic, EnoughEntriesNeverMiss) {
@@ -242,9 +242,9 @@ TEST(Nic, ARequestThatWaitsForItsTurnLosesWhatWasPrefetched) {
 TEST(Nic, AQuietAckTakesWhatOneThatIsWaitedForTakes) {
   NicProfile profile = round_nic();
   profile.qp_cache_entries = 1;
-  Sender loud(profile), quiet(profile);  // hold context 1, the last one made
-  loud.nic.receive_ack(0, kStart);
-  quiet.nic.receive_ack_quietly(0);
+  Sender loud(profile), quiet(profile);  // hold context 0, the first one made
+  loud.nic.receive_ack(1, kStart);
+  quiet.nic.receive_ack_quietly(1);
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), (4 + 11) * kNs) << "its context is gone";
   EXPECT_EQ(quiet.nic.recv_engine().busy_ps(), loud.nic.recv_engine().busy_ps());
   EXPECT_EQ(quiet.nic.contexts().misses(), 1U);
@@ -274,10 +274,10 @@ TEST(Nic, AWriteWithImmediateFetchesARecvLikeASend) {
 TEST(Nic, ALineOfRecvsThatIsNotHeldIsFetchedForOne) {
   NicProfile profile = round_nic();
   profile.recv_queue_cache_entries = 1;
-  Sender receiver(profile);  // holds the RECVs of 1, the last one made
-  receiver.nic.receive_send(0, kStart, 0);
+  Sender receiver(profile);  // holds the RECVs of 0, the first one made
+  receiver.nic.receive_send(1, kStart, 0);
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), (64 + 20) * kNs);
-  receiver.nic.receive_send(0, kStart, 0);
+  receiver.nic.receive_send(1, kStart, 0);
   EXPECT_EQ(receiver.nic.pcie().down().busy_ps(), ((64 + 20) + (64 + 20) / 4) * kNs);
 }
 
@@ -293,10 +293,10 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   profile.wqe_miss_send_ns = 30;
   profile.translation_miss_occupancy_ns = 9;
   Sender sender(profile);
-  sender.send_ns(0);
+  sender.send_ns(1);
   EXPECT_EQ(sender.nic.send_misses().contexts_ps, 11 * kNs);
   EXPECT_EQ(sender.nic.recv_misses().contexts_ps, 0);
-  sender.nic.receive(1, kStart, 0);
+  sender.nic.receive(0, kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().contexts_ps, 11 * kNs);
   EXPECT_EQ(sender.nic.send_misses().contexts_ps, 11 * kNs);
   sender.nic.number_wqe();

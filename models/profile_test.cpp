@@ -78,7 +78,7 @@ TEST(Profile, TheSmallestAndTheLargestMakeANic) {
     std::int64_t free_ps = 0;
     const Moment fetched = nic.fetch_wqes({0, 0}, 1, 1, false);
     EXPECT_GE(nic.send_request(context, free_ps, fetched, 1, 64).at(), fetched.at());
-    EXPECT_GE(nic.atomic_unit().execute({0, 0}, 0x1008, nic.pcie()).at(), 0);
+    EXPECT_GE(nic.atomic_unit().execute({0, 0}, 0x1008, nic.pcie()).old.at(), 0);
   }
 }
 

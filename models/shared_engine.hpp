@@ -2,16 +2,16 @@
 // requests and what it serves for others. At the one that receives: the ACKs of its own requests and what
 // brings or asks for data.
 //
-// Owned by a Nic; one thread. Generalised processor sharing with equal weights (Parekh and Gallager, IEEE/ACM
-// Transactions on Networking 1(3), 1993) as arithmetic over time: a job is done when all that stands in front
-// of the engine is, and no later than it would be at an engine half as fast that its own kind has for itself.
-// So work of one kind that never ends leaves the other half of the engine, and a lone job of one kind passes
-// a long queue of the other.
+// Owned by a Nic; one thread. Round robin of two queues (Nagle, RFC 970) as arithmetic over time: a job is
+// done when all that stands in front of the engine is, and no later than it would be if one of the other kind
+// passed between every two of its own. So work of one kind that never ends leaves the other every second
+// turn, and a lone job of one kind passes a long queue of the other.
 //
-// Two shapes tried before: first come, first served (a burst of own requests holds up what other machines
+// Three shapes tried before: first come, first served (a burst of own requests holds up what other machines
 // wait for: two machines that do the same slowed each other; and a machine that is sent a lot has its ACKs
-// late, sends less, and is sent the more), and what is served always first (a machine that is asked without a
-// pause sends nothing of its own).
+// late, sends less, and is sent the more); what is served always first (a machine that is asked without a
+// pause sends nothing of its own); and half of the engine's time for each kind (README.md: equal machines
+// drifted apart).
 #pragma once
 
 #include <algorithm>
@@ -38,9 +38,10 @@ class SharedEngine {
     const std::int64_t behind_all_ps = ready.queue_ps + all_.wait_ps(ready) + service_ps;
     all_.owe(service_ps);
     const Moment alone = early_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps = others_in_turn_.serve(ready, service_ps);
+    const std::int64_t in_turn_ps =
+        others_in_turn_.serve(ready, service_ps, turn_ps(own_in_turn_, service_ps, packets));
     if (behind_all_ps <= in_turn_ps) return alone.not_before(behind_all_ps + ready.delay_ps);
-    return at_half(ready, in_turn_ps, service_ps, packets);
+    return in_turn(ready, in_turn_ps, service_ps, packets);
   }
 
   /// The engine's time for something that nobody waits for the end of.
@@ -56,35 +57,44 @@ class SharedEngine {
   const Server& all() const { return all_; }
 
  private:
-  /// Half of the engine, for one kind: when a job has passed. A bound, for which a clock of when it is free
+  /// The turns of one kind: when a job has passed. A bound, for which a clock of when the next may begin
   /// does.
-  class Half {
+  class Turns {
    public:
-    std::int64_t serve(const Moment& ready, std::int64_t service_ps) {
-      const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + 2 * service_ps;
-      free_ps_ = std::max(free_ps_, ready.queue_ps) + 2 * service_ps;
+    /// `turn_ps`: what one of the other kind takes in between.
+    std::int64_t serve(const Moment& ready, std::int64_t service_ps, std::int64_t turn_ps) {
+      const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + service_ps + turn_ps;
+      free_ps_ = std::max(free_ps_, ready.queue_ps) + service_ps + turn_ps;
+      last_service_ps_ = service_ps;
       return done_ps;
     }
     std::int64_t wait_ps(const Moment& ready) const {
       return std::max<std::int64_t>(0, free_ps_ - ready.queue_ps - ready.held_ps);
     }
     void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }
+    std::int64_t last_service_ps() const { return last_service_ps_; }
 
    private:
-    std::int64_t free_ps_ = 0;
+    std::int64_t free_ps_ = 0, last_service_ps_ = 0;
   };
 
-  Moment take(Half& kind, const Moment& ready, std::int64_t service_ps, const Packets& packets) {
-    const Moment behind_all = all_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps = kind.serve(ready, service_ps);
-    if (behind_all.queue_ps <= in_turn_ps) return behind_all;
-    return at_half(ready, in_turn_ps, service_ps, packets);
+  /// One of each kind after the other, as long as its last one; of several packets, packet by packet.
+  static std::int64_t turn_ps(const Turns& other, std::int64_t service_ps, const Packets& packets) {
+    return packets.is_one() ? other.last_service_ps() : service_ps;
   }
-  void owe(Half& kind, std::int64_t service_ps) {
+
+  Moment take(Turns& kind, const Moment& ready, std::int64_t service_ps, const Packets& packets) {
+    const Turns& other = &kind == &own_in_turn_ ? others_in_turn_ : own_in_turn_;
+    const Moment behind_all = all_.serve(ready, service_ps, packets);
+    const std::int64_t in_turn_ps = kind.serve(ready, service_ps, turn_ps(other, service_ps, packets));
+    if (behind_all.queue_ps <= in_turn_ps) return behind_all;
+    return in_turn(ready, in_turn_ps, service_ps, packets);
+  }
+  void owe(Turns& kind, std::int64_t service_ps) {
     all_.owe(service_ps);
     kind.owe(service_ps);
   }
-  static Moment at_half(const Moment& ready, std::int64_t done_ps, std::int64_t service_ps,
+  static Moment in_turn(const Moment& ready, std::int64_t done_ps, std::int64_t service_ps,
                         const Packets& packets) {
     // Its packets come no closer to each other than they were.
     const std::int64_t passes_ps = 2 * (service_ps - packets.each_ps(service_ps));
@@ -93,7 +103,7 @@ class SharedEngine {
 
   Server all_;
   Server early_;  // what is told of early, as if it had all of the engine
-  Half own_in_turn_, others_in_turn_;
+  Turns own_in_turn_, others_in_turn_;
 };
 
 }  // namespace verbtwin::models

@@ -25,6 +25,7 @@ class TranslationCache {
     if (page >= numbers_.size()) numbers_.resize(page + 1, kUnused);
     if (numbers_[page] != kUnused) return lru_.touch(numbers_[page]);
     numbers_[page] = lru_.add();
+    lru_.touch(numbers_[page]);
     return false;
   }
 

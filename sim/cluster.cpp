@@ -308,7 +308,10 @@ Usage Cluster::usage() const {
     return of_nics([&](const Nic& nic) { return server_of(nic).done_ps(now_ps); });
   };
   Usage usage;
-  std::vector<std::int64_t> cores_ps, links_ps;
+  std::vector<std::int64_t> cores_ps, qp_atomics_ps, links_ps;
+  for (const auto& port : ports_) {
+    qp_atomics_ps.push_back(port->atomics_ps / std::max<std::int64_t>(port->queue_pairs_with_atomics, 1));
+  }
   for (const auto& core : cores_) {
     cores_ps.push_back(core->busy_ps());
     usage.lock_wait_ps.push_back(core->waited_ps());
@@ -327,6 +330,7 @@ Usage Cluster::usage() const {
       {"atomic_unit", of_servers([](const Nic& nic) -> auto& { return nic.atomic_unit().engine(); })},
       {"link", std::move(links_ps)},
       {"atomic_lock", of_nics([&](const Nic& nic) { return nic.atomic_unit().longest_held_ps(now_ps); })},
+      {"qp_atomics", std::move(qp_atomics_ps)},
       {"nic_contexts", of_servers([](const Nic& nic) -> auto& { return nic.context_fetches(); })},
       {"dma_reads", of_servers([](const Nic& nic) -> auto& { return nic.pcie().tags(); })}};
   usage.parts = {

@@ -62,6 +62,8 @@ struct Port {
   std::optional<models::DoorbellRegisters> doorbells = {};  // where the node's threads share a context
   std::uint32_t threads = 1;                                // of the node
   Outbound outbound = {};
+  std::int64_t atomics_ps = 0;  // that its queue pairs, as requesters, were taken by atomics: one at a time
+  std::int64_t queue_pairs_with_atomics = 0;
 };
 
 /// As many as threads, or as queue pairs: what one of few completions touches are its first two lines.
@@ -227,9 +229,10 @@ class alignas(64) SimQueuePair final : public QueuePair {
   std::uint16_t answers_crossing_ = 0;  // as requester: that stand between two links
   QpType type_;
   QpState state_ = QpState::kReset;
-  bool holding_ : 1 = false;  // a SEND waits for a RECV, and those behind it with it
-  bool deaf_ : 1 = false;     // it has told its peer for the last time that it has no RECV
-  bool stalled_ = false;      // as requester: a request failed at home, those behind it do not leave
+  bool holding_ : 1 = false;      // a SEND waits for a RECV, and those behind it with it
+  bool deaf_ : 1 = false;         // it has told its peer for the last time that it has no RECV
+  bool had_atomics_ : 1 = false;  // as requester
+  bool stalled_ = false;          // as requester: a request failed at home, those behind it do not leave
   // Second line: and of who hears of the answer.
   SimCompletionQueue* send_cq_;
   SharedQueuePair* shared_ = nullptr;  // what threads that post here share; null: only its worker does

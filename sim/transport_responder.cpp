@@ -48,8 +48,11 @@ void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const 
     schedule_touch(index, origin, read.touch, read.done);
   } else {
     in = nic.serve_read(in, f.length).not_before(origin.last_change_ps_);
-    const models::Moment old = nic.atomic_unit().execute(in, f.remote_addr, nic.pcie());
+    const auto [old, held_ps] = nic.atomic_unit().execute(in, f.remote_addr, nic.pcie());
     origin.last_change_ps_ = old.at();
+    origin.port_.atomics_ps += held_ps;
+    if (!origin.had_atomics_) ++origin.port_.queue_pairs_with_atomics;
+    origin.had_atomics_ = true;
     schedule_touch(index, origin, old, old);
   }
 }

@@ -58,6 +58,8 @@ constexpr Limit kLimits[] = {
      "use larger pages, or touch less memory per machine"},
     {"mmio", "Stores to the NICs' doorbells are the limit",
      "ring once for several requests, and keep inline payloads short"},
+    {"qp_atomics", "Queue pairs, which do one atomic at a time, are the limit",
+     "use more queue pairs, or lock by RPC instead of compare-and-swap"},
     {"atomic_lock", "One lock of a NIC's atomic unit is the limit",
      "spread the words that are locked most over low address bits, or lock them by RPC"},
 };

@@ -237,7 +237,7 @@ TEST(Summary, ShowsWhatGoesBeyondTheContract) {
 
 TEST(Bottleneck, NamesEveryResourceOfTheContract) {
   for (const char* resource : {"core", "nic_send", "nic_recv", "pcie_up", "pcie_down", "dma_reads",
-                               "atomic_unit", "link", "qp_cache"}) {
+                               "atomic_unit", "qp_atomics", "link", "qp_cache"}) {
     const std::string sentence = describe_bottleneck({{"resource", resource}, {"utilization", 0.91}});
     EXPECT_THAT(sentence, HasSubstr("limit (91.0 % in use): to go faster, ")) << resource;
   }

@@ -178,6 +178,19 @@ TEST(ResultPage, HasEveryKey) {
   }
 }
 
+/// Each of a few queue pairs does one atomic at a time: cores with more to do would find them taken.
+TEST(Limit, IsTheQueuePairsOfAtomicsWhereTheyDoOneAfterTheOther) {
+  constexpr const char* kAtomics = R"({
+    "cluster": {"nodes": 4, "threads": 4, "nics_per_node": 1},
+    "workload": {"name": "primitive", "verb": "compare_swap", "words": "distinct", "outstanding": 32},
+    "run": {"warmup_us": 50, "measure_us": 100}
+  })";
+  EXPECT_EQ(limit(run(kAtomics)), "qp_atomics");
+  EXPECT_NE(limit(run(kAtomics, {"workload.outstanding=1"})), "qp_atomics");
+  EXPECT_EQ(limit(run(kAtomics, {"cluster.threads=24"})), "atomic_unit");
+  EXPECT_EQ(limit(run(kAtomics, {"workload.words=one"})), "atomic_lock");
+}
+
 TEST(Limit, IsALinkThatAllShare) {
   // Half of the messages cross the one cable between the two groups.
   const json result = run(R"({

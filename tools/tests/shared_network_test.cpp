@@ -75,6 +75,20 @@ TEST(SharedNetwork, MachinesThatFillEnginesWithSendsAreServedAlike) {
   EXPECT_LT(most_posted_to_mean(sends), 1.1);
 }
 
+/// Whose own READs are cheaper than what it serves must not get ahead of those it serves, the more the longer.
+TEST(SharedNetwork, MachinesThatReadEachOtherAreServedAlikeHoweverLong) {
+  const auto reads = [](const std::string& warmup_us) {
+    return run(R"({
+      "cluster": {"nodes": 4, "threads": 12, "nics_per_node": 1, "nic": "connectx-4", "host": "xeon-e5-2650v4"},
+      "workload": {"name": "primitive", "verb": "read", "payload_b": 256, "outstanding": 16},
+      "run": {"measure_us": 300}})",
+               {"run.warmup_us=" + warmup_us});
+  };
+  const json soon = reads("50"), late = reads("2000");
+  EXPECT_LT(most_posted_to_mean(late), 1.15);
+  EXPECT_NEAR(late.at("operations").get<double>() / soon.at("operations").get<double>(), 1, 0.02);
+}
+
 TEST(SharedNetwork, WhatOthersSendIsTheSameAgain) {
   const Overrides both = {"cluster.network.background_gbps=30", "cluster.network.loss_ratio=0.001",
                           "cluster.ack_timeout=3"};
