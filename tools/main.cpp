@@ -78,6 +78,26 @@ void refuse_unknown_command(const CLI::App& app, int argc, const char* const* ar
                      scenarios::listed(names), scenarios::did_you_mean(first, names)));
 }
 
+/// The command's option of this name, "--out=DIR" too; null where it has none.
+const CLI::Option* option_of(const CLI::App& command, const std::string& argument) {
+  if (!argument.starts_with("-")) return nullptr;
+  return command.get_option_no_throw(argument.substr(0, argument.find('=')));
+}
+
+/// CLI11 would take the next flag for a missing value: `--out --quiet` for a directory of that name.
+void refuse_flag_without_value(const CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string> names = command_names(app);
+  if (std::find(names.begin(), names.end(), argv[1]) == names.end()) return;
+  const CLI::App* command = app.get_subcommand(argv[1]);
+  for (int i = 2; i + 1 < argc; ++i) {
+    const std::string argument = argv[i];
+    const CLI::Option* option = option_of(*command, argument);
+    if (option == nullptr || argument.find('=') != std::string::npos) continue;
+    if (option->get_items_expected_min() > 0 && option_of(*command, argv[i + 1]) != nullptr)
+      refuse(app, *command, fmt::format("{}: a value is missing", argument));
+  }
+}
+
 /// Takes `text` apart at the first `mark`; false where there is none.
 bool split(std::string_view text, std::string_view mark, std::string_view& before, std::string_view& after) {
   const std::size_t at = text.find(mark);
@@ -161,6 +181,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_explain_command(app, exit_code);
 
   refuse_unknown_command(app, argc, argv);
+  refuse_flag_without_value(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -61,6 +61,8 @@ TEST_F(CommandLine, WhatItRefuses) {
   EXPECT_EQ(run({"--jobs", "x"}), "--jobs x: allowed: an integer, 1 to 256");
   EXPECT_EQ(run({"--jobs", "0"}), "--jobs 0: allowed: an integer, 1 to 256");
   EXPECT_EQ(run({"--jobs"}), "--jobs: a value is missing");
+  EXPECT_EQ(run({"--out", "--quiet"}), "--out: a value is missing");
+  EXPECT_EQ(run({"--set", "--seed=1"}), "--set: a value is missing");
   EXPECT_EQ(run({"--rank", "x"}), "--rank x: allowed: an integer");
   EXPECT_EQ(run({"--json=maybe"}), "--json: takes no value");
   EXPECT_THAT(refusal({"run\n\x1b[31m"}), Not(HasSubstr("\x1b"))) << "what the user typed is made printable";
