@@ -71,7 +71,7 @@ class SharedEngine {
     std::int64_t wait_ps(const Moment& ready) const {
       return std::max<std::int64_t>(0, free_ps_ - ready.queue_ps - ready.held_ps);
     }
-    void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }
+    void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }  // one of the other kind takes as long
     std::int64_t last_service_ps() const { return last_service_ps_; }
 
    private:
