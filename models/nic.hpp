@@ -25,7 +25,9 @@ class Nic {
  public:
   explicit Nic(const NicProfile& profile);
 
-  std::uint32_t add_context() {
+  /// Of a queue pair whose send queue has places of `slot_b` (send_queue_slot_bytes).
+  std::uint32_t add_context(std::uint32_t slot_b) {
+    wqes_prefetched_ += wqe_prefetch_b_ / slot_b;
     receive_queues_.add();
     return contexts_.add();
   }
@@ -43,24 +45,20 @@ class Nic {
     if (takes_blueflame(requests, blocks, points)) return pcie_.store(posted, blocks * kWqeBlockBytes);
     return pcie_.doorbell_and_read(posted, blocks * kWqeBlockBytes);
   }
-  /// The number (it wraps) of a request that the NIC is told of.
-  std::uint32_t number_told() { return ++requests_told_; }
-  /// The number (it wraps) of the WQE of a request that leaves. One that waits, for the READ window or the
-  /// port, has none yet: it takes no place from those under way. They are kept until a number of later ones
-  /// have left: a WQE is used once more, when the answer comes, so that first in, first out is also least
-  /// recently used.
-  std::uint32_t number_wqe() { return ++wqes_started_; }
+  /// The number (it wraps) of a WQE that is fetched: of a request that waits for its turn at the engine, not
+  /// for the READ window, whose queue pair is not scheduled. WQEs are kept until a number of later ones have
+  /// been fetched: one is used at its turn, and of a READ once more, when the answer comes, so that first in,
+  /// first out is also least recently used.
+  std::uint32_t number_wqe() { return ++wqes_fetched_; }
 
-  /// The turn has come of the request with number `told`, which has not waited for the READ window: what is
-  /// prefetched of send queues pushes one another out when it is more than the NIC keeps, and is fetched
-  /// again then. That takes the engine's time.
-  void fetch_again_if_gone(std::uint32_t told, std::uint32_t blocks) {
-    if (requests_told_ - told < wqe_cache_entries_) return;
-    const std::uint32_t wqe_b = blocks * kWqeBlockBytes;
-    if (contexts_.size() * (wqe_prefetch_b_ / wqe_b) < wqe_cache_entries_) return;
+  /// The turn has come of the request with WQE number `wqe`: what is prefetched of send queues pushes one
+  /// another out when it is more than the NIC keeps, and is fetched again then. That takes the engine's time.
+  void fetch_again_if_gone(std::uint32_t wqe, std::uint32_t blocks) {
+    if (wqes_fetched_ - wqe < wqe_cache_entries_) return;
+    if (wqes_prefetched_ < wqe_cache_entries_) return;
     send_engine_.owe_own(wqe_miss_send_ps_);
     send_misses_.wqes_ps += wqe_miss_send_ps_;
-    pcie_.prefetch(wqe_b, 1);
+    pcie_.prefetch(blocks * kWqeBlockBytes, 1);
   }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
@@ -133,7 +131,7 @@ class Nic {
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
   Moment receive_response(std::uint32_t context, Moment arrived, std::uint32_t bytes, std::uint32_t wqe) {
     std::int64_t service_ps = payload_ps(bytes);
-    if (wqes_started_ - wqe >= wqe_cache_entries_) {
+    if (wqes_fetched_ - wqe >= wqe_cache_entries_) {
       service_ps += wqe_miss_response_ps_;
       recv_misses_.wqes_ps += wqe_miss_response_ps_;
     }
@@ -247,7 +245,9 @@ class Nic {
   std::uint32_t mtu_b_, tlp_payload_b_;
   std::int64_t recv_block_ps_, recv_tlp_ps_, recv_scatter_block_ps_;
   std::int64_t qp_miss_ps_, qp_miss_occupancy_ps_, qp_miss_growth_ps_;
-  std::uint32_t wqe_prefetch_b_, wqe_cache_entries_, requests_told_ = 0, wqes_started_ = 0;
+  std::uint32_t wqe_prefetch_b_, wqe_cache_entries_;
+  std::uint32_t wqes_prefetched_ = 0;  // of all send queues together, as long as they are full
+  std::uint32_t wqes_fetched_ = 0;     // so far
   std::int64_t wqe_miss_send_ps_, wqe_miss_response_ps_;
   std::uint32_t ack_request_interval_;
   std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;

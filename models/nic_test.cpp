@@ -216,23 +216,24 @@ TEST(Nic, ARequestThatWaitsForItsTurnLosesWhatWasPrefetched) {
   profile.wqe_prefetch_b = 2048;
   profile.wqe_cache_entries = 50;
   profile.wqe_miss_send_ns = 30;
-  Sender sender(profile, 2), prefetches_less(profile, 1);
+  Sender sender(profile, 2), prefetches_less(profile, 1), has_wide_places(profile, 2, 128);
   profile.wqe_prefetch_b = 0;
   Sender prefetches_nothing(profile, 2);
-  const auto cost_ns = [](Sender& of, std::uint32_t told, std::uint32_t blocks) {
+  const auto cost_ns = [](Sender& of, std::uint32_t wqe, std::uint32_t blocks) {
     const std::int64_t before_ps = of.nic.send_engine().busy_ps();
-    of.nic.fetch_again_if_gone(told, blocks);
+    of.nic.fetch_again_if_gone(wqe, blocks);
     return (of.nic.send_engine().busy_ps() - before_ps) / kNs;
   };
-  for (std::uint32_t i = 1; i <= 51; ++i) EXPECT_EQ(sender.nic.number_told(), i);
+  for (std::uint32_t i = 1; i <= 51; ++i) EXPECT_EQ(sender.nic.number_wqe(), i);
   EXPECT_EQ(cost_ns(sender, 51, 1), 0);
   EXPECT_EQ(cost_ns(sender, 2, 1), 0) << "the fiftieth from the end";
   EXPECT_EQ(sender.nic.pcie().down().busy_ps(), 0);
   EXPECT_EQ(cost_ns(sender, 1, 1), 30);
   EXPECT_EQ(sender.nic.pcie().down().busy_ps(), (64 + 20) * kNs);
-  EXPECT_EQ(cost_ns(sender, 1, 2), 0) << "16 WQEs of two blocks of each";
-  for (Sender* other : {&prefetches_less, &prefetches_nothing}) {
-    for (int i = 0; i < 51; ++i) other->nic.number_told();
+  EXPECT_EQ(cost_ns(sender, 1, 2), 30) << "however long it is itself";
+  EXPECT_EQ(sender.nic.pcie().down().busy_ps(), (64 + 20 + 128 + 20) * kNs);
+  for (Sender* other : {&prefetches_less, &prefetches_nothing, &has_wide_places}) {
+    for (int i = 0; i < 51; ++i) other->nic.number_wqe();
     EXPECT_EQ(cost_ns(*other, 1, 1), 0);
   }
 }
@@ -304,9 +305,9 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   sender.nic.receive_response(1, kStart, 0, 1);
   EXPECT_EQ(sender.nic.recv_misses().wqes_ps, 130 * kNs);
   EXPECT_EQ(sender.nic.send_misses().wqes_ps, 0);
-  const std::uint32_t told = sender.nic.number_told();
-  sender.nic.number_told();
-  sender.nic.fetch_again_if_gone(told, 1);
+  const std::uint32_t wqe = sender.nic.number_wqe();
+  sender.nic.number_wqe();
+  sender.nic.fetch_again_if_gone(wqe, 1);
   EXPECT_EQ(sender.nic.send_misses().wqes_ps, 30 * kNs);
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);

@@ -74,7 +74,7 @@ TEST(Profile, TheSmallestAndTheLargestMakeANic) {
     for (const auto& parameter : nic_parameters())
       profile.*parameter.value = largest ? parameter.max : parameter.min;
     Nic nic(profile);
-    const std::uint32_t context = nic.add_context();
+    const std::uint32_t context = nic.add_context(64);
     std::int64_t free_ps = 0;
     const Moment fetched = nic.fetch_wqes({0, 0}, 1, 1, false);
     EXPECT_GE(nic.send_request(context, free_ps, fetched, 1, 64).at(), fetched.at());

@@ -38,8 +38,8 @@ class SharedEngine {
     const std::int64_t behind_all_ps = ready.queue_ps + all_.wait_ps(ready) + service_ps;
     all_.owe(service_ps);
     const Moment alone = early_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps =
-        others_in_turn_.serve(ready, service_ps, turn_ps(own_in_turn_, service_ps, packets));
+    const std::int64_t turn_ps = turn_of(own_in_turn_, service_ps, packets);
+    const std::int64_t in_turn_ps = others_in_turn_.serve(ready, service_ps, turn_ps, behind_all_ps);
     if (behind_all_ps <= in_turn_ps) return alone.not_before(behind_all_ps + ready.delay_ps);
     return in_turn(ready, in_turn_ps, service_ps, packets);
   }
@@ -57,21 +57,24 @@ class SharedEngine {
   const Server& all() const { return all_; }
 
  private:
-  /// The turns of one kind: when a job has passed. A bound, for which a clock of when the next may begin
-  /// does.
+  /// The turns of one kind: the latest time at which a job passes, and from when the next one may.
   class Turns {
    public:
-    /// `turn_ps`: what one of the other kind takes in between.
-    std::int64_t serve(const Moment& ready, std::int64_t service_ps, std::int64_t turn_ps) {
+    /// `turn_ps`: what one of the other kind takes in between. `behind_all_ps`: when all in front of the
+    /// engine has passed; where that is sooner, the next job's turn comes from then on.
+    std::int64_t serve(const Moment& ready, std::int64_t service_ps, std::int64_t turn_ps,
+                       std::int64_t behind_all_ps) {
       const std::int64_t done_ps = ready.queue_ps + wait_ps(ready) + service_ps + turn_ps;
-      free_ps_ = std::max(free_ps_, ready.queue_ps) + service_ps + turn_ps;
+      const std::int64_t passed_ps = std::min(done_ps, behind_all_ps) + ready.held_ps;
+      free_ps_ =
+          std::max(free_ps_, std::min(std::max(free_ps_, ready.queue_ps) + service_ps + turn_ps, passed_ps));
       last_service_ps_ = service_ps;
       return done_ps;
     }
     std::int64_t wait_ps(const Moment& ready) const {
       return std::max<std::int64_t>(0, free_ps_ - ready.queue_ps - ready.held_ps);
     }
-    void owe(std::int64_t service_ps) { free_ps_ += 2 * service_ps; }  // one of the other kind takes as long
+    void owe(std::int64_t service_ps) { free_ps_ += service_ps; }
     std::int64_t last_service_ps() const { return last_service_ps_; }
 
    private:
@@ -79,14 +82,15 @@ class SharedEngine {
   };
 
   /// One of each kind after the other, as long as its last one; of several packets, packet by packet.
-  static std::int64_t turn_ps(const Turns& other, std::int64_t service_ps, const Packets& packets) {
+  static std::int64_t turn_of(const Turns& other, std::int64_t service_ps, const Packets& packets) {
     return packets.is_one() ? other.last_service_ps() : service_ps;
   }
 
   Moment take(Turns& kind, const Moment& ready, std::int64_t service_ps, const Packets& packets) {
     const Turns& other = &kind == &own_in_turn_ ? others_in_turn_ : own_in_turn_;
     const Moment behind_all = all_.serve(ready, service_ps, packets);
-    const std::int64_t in_turn_ps = kind.serve(ready, service_ps, turn_ps(other, service_ps, packets));
+    const std::int64_t turn_ps = turn_of(other, service_ps, packets);
+    const std::int64_t in_turn_ps = kind.serve(ready, service_ps, turn_ps, behind_all.queue_ps);
     if (behind_all.queue_ps <= in_turn_ps) return behind_all;
     return in_turn(ready, in_turn_ps, service_ps, packets);
   }

@@ -22,6 +22,8 @@ std::int64_t received_ps(SharedEngine& engine, std::int64_t ready_ps, std::int64
   return engine.take_others({ready_ps, 0, 0}, service_ps, kOne).at();
 }
 
+using Take = std::int64_t (*)(SharedEngine&, std::int64_t ready_ps, std::int64_t service_ps);
+
 TEST(SharedEngine, OneKindAloneHasAllOfIt) {
   SharedEngine sends, serves, receives;
   for (int i = 1; i <= 10; ++i) {
@@ -47,7 +49,29 @@ TEST(SharedEngine, WhatNobodyWaitsForTakesItsTimeFromTheMachinesOwnRequests) {
   SharedEngine engine;
   engine.owe_own(1000);
   EXPECT_EQ(served_ps(engine, 0, 100), 100) << "none of the other kind has had a turn";
-  EXPECT_EQ(sent_ps(engine, 0, 100), 1200);
+  EXPECT_EQ(sent_ps(engine, 0, 100), 1200) << "behind both, which is sooner than in turn";
+}
+
+/// Else a kind that had the engine to itself would be known for turns that nobody took.
+TEST(SharedEngine, TheNextTurnComesFromWhenTheLastJobPassed) {
+  for (const Take others_ps : {served_ps, received_ps}) {
+    SharedEngine engine;
+    others_ps(engine, 0, 10);
+    for (int i = 1; i <= 50; ++i) EXPECT_EQ(sent_ps(engine, 0, 100), 10 + i * 100);
+    for (int i = 0; i < 200; ++i) others_ps(engine, 5010, 10);
+    EXPECT_EQ(sent_ps(engine, 5010, 100), 5010 + 10 + 100) << "one of the others, and itself";
+  }
+}
+
+/// A job that waited elsewhere comes later than its place in the queue says.
+TEST(SharedEngine, AJobThatWasHeldBringsNoTurnForward) {
+  SharedEngine engine;
+  for (int i = 0; i < 10; ++i) {
+    received_ps(engine, 0, 100);
+    sent_ps(engine, 0, 100);
+  }
+  engine.take_own({0, 5000, 5000}, 100, kOne);
+  EXPECT_EQ(sent_ps(engine, 0, 100), 2100 + 100);
 }
 
 TEST(SharedEngine, AMessageOfSeveralPacketsIsHandedOnAsItPasses) {
@@ -88,7 +112,6 @@ struct Kind {
 struct Shares {
   double sent, served;
 };
-using Take = std::int64_t (*)(SharedEngine&, std::int64_t ready_ps, std::int64_t service_ps);
 Shares shares(Kind sends, Kind serves, Take others_ps = served_ps) {
   constexpr std::int64_t kEndPs = 10'000'000;
   struct Job {

@@ -6,6 +6,8 @@
 // 2, and what a kind adds: RETH 16, AtomicETH 28, AETH 4, AtomicAckETH 8, DETH 8, ImmDt 4.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace verbtwin::models {
@@ -29,6 +31,15 @@ inline constexpr std::uint32_t wqe_blocks(WqeKind kind, bool is_inline, std::uin
   if (kind == WqeKind::kUdSend) segments_b += 48;
   segments_b += is_inline ? 4 + payload_b : 16;
   return blocks_of(segments_b);
+}
+
+/// A place in a send queue as the mlx4 driver lays it out: the power of two that holds the longest WQE that
+/// may be posted there, an atomic's or one with all that may be inline (rdma-core, providers/mlx4/qp.c,
+/// mlx4_calc_sq_wqe_size).
+inline constexpr std::uint32_t send_queue_slot_bytes(bool is_datagram, std::uint32_t max_inline_b) {
+  const std::uint32_t address_b = is_datagram ? 16 + 48 : 16 + 16;  // with the control segment
+  const std::uint32_t rest_b = is_datagram ? 16 : 16 + 16;          // a pointer; and an atomic's words
+  return std::bit_ceil(address_b + std::max(rest_b, 4 + max_inline_b));
 }
 
 inline constexpr std::uint32_t kPacketBytes = 26;  // LRH + BTH + ICRC + VCRC

@@ -21,6 +21,17 @@ TEST(Wqe, PointersTakeNoRoomByLength) {
   EXPECT_EQ(wqe_blocks(WqeKind::kAtomic, false, 8), 1U);
 }
 
+TEST(Wqe, ASendQueuesPlacesHoldTheLongestRequest) {
+  EXPECT_EQ(send_queue_slot_bytes(false, 0), 64U);
+  EXPECT_EQ(send_queue_slot_bytes(false, 28), 64U);
+  EXPECT_EQ(send_queue_slot_bytes(false, 29), 128U);
+  EXPECT_EQ(send_queue_slot_bytes(false, 92), 128U);
+  EXPECT_EQ(send_queue_slot_bytes(false, 188), 256U);
+  EXPECT_EQ(send_queue_slot_bytes(true, 0), 128U) << "a pointer behind 48 B of address";
+  EXPECT_EQ(send_queue_slot_bytes(true, 60), 128U);
+  EXPECT_EQ(send_queue_slot_bytes(true, 188), 256U);
+}
+
 struct Inline {
   WqeKind kind;
   std::uint32_t payload_max_b;  // that fits `blocks`

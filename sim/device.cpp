@@ -83,7 +83,8 @@ std::size_t SimCompletionQueue::poll(std::span<WorkCompletion> wc) {
 
 SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const QpInitAttributes& attributes)
     : port_(port),
-      context_(port.nic.add_context()),
+      context_(port.nic.add_context(
+          models::send_queue_slot_bytes(attributes.type == QpType::kUd, attributes.max_inline_data))),
       type_(attributes.type),
       send_cq_(static_cast<SimCompletionQueue*>(attributes.send_cq)),
       number_(transport.add(*this)),

@@ -34,11 +34,10 @@ struct FlightList {
   std::uint32_t first = kNoFlight, last = 0;
 };
 
-/// What a port sends, in the order in which it was told to, as far as the way out is not taken yet: flights.
-struct Outbound {
-  static constexpr std::uint32_t kNeverWaited = ~0U;
-
-  bool empty() const { return requests.empty() && answers.empty(); }
+/// The requests that a port sends, or its answers with data: in the order in which it was told to, as far as
+/// their way out is not taken yet. Either has its own, as requests may stand in front of an engine that
+/// answers have passed.
+struct OutboundQueue {
   /// The next message is on its way: when it will have left the port, those before it done with.
   void sent(const models::Moment& left) {
     left_ps[next] = std::max(left_ps[(next + left_ps.size() - 1) % left_ps.size()], left.queue_ps);
@@ -47,11 +46,18 @@ struct Outbound {
   /// When all but the last few will have left. Of long messages some are on their way side by side.
   std::int64_t few_left_ps() const { return left_ps[next]; }
 
-  FlightList requests, answers;           // that wait
+  FlightList waiting;
   std::array<std::int64_t, 4> left_ps{};  // of the last ones sent, in a ring
-  std::uint32_t number = kNeverWaited;    // among the ports where anything ever waited
   std::uint8_t next = 0;                  // the oldest of them
-  std::int64_t answers_ahead_b = 0;       // what answers were sent more than requests while both waited
+  bool is_scheduled = false;              // an event will look at those that wait
+};
+
+struct Outbound {
+  static constexpr std::uint32_t kNeverWaited = ~0U;
+
+  OutboundQueue requests, answers;
+  std::uint32_t number = kNeverWaited;  // among the ports where anything ever waited
+  std::int64_t answers_ahead_b = 0;     // what answers were sent more than requests while both could go
 };
 
 /// One NIC port of one node: what its devices share.

@@ -36,7 +36,7 @@ struct alignas(64) Transport::Flight {
   std::uint32_t position = 0;            // in the origin's send queue
   Path path;
   std::uint32_t length = 0;
-  std::uint32_t wqe = 0;  // its number on the origin's NIC: of those told of, then of those that left
+  std::uint32_t wqe = 0;           // its number on the origin's NIC; 0: not fetched yet
   std::uint32_t next = kNoFlight;  // in the list of free flights, or in a FlightList
   std::byte* local = nullptr;      // READ, ATOMIC: where the result lands; else the payload
   std::uint64_t remote_addr = 0;

@@ -324,10 +324,12 @@ void Transport::handle(std::uint32_t index) {
     case Stage::kRung:
       rung(index);
       break;
-    case Stage::kPort: {
-      Port& port = *waiting_ports_[flight(index).target];
+    case Stage::kRequestsGo:
+    case Stage::kAnswersGo: {
+      Outbound& out = *waiting_ports_[flight(index).target];
+      (flight(index).stage == Stage::kRequestsGo ? out.requests : out.answers).is_scheduled = false;
       release(index);
-      send_outbound(port);
+      send_outbound(out);
       break;
     }
     case Stage::kResendRequests:

@@ -115,7 +115,8 @@ class Transport final : public EventHandler {
     kRung,            // a doorbell that a core rings in the middle of a long step
     kRequestWaits,    // for the way out of its port,
     kAnswerWaits,     // the same of an answer;
-    kPort,            // and not a request: a port that may send the next of them;
+    kRequestsGo,      // and not a request: a port that may send the next of its requests,
+    kAnswersGo,       // or of its answers;
     kResendRequests,  // nor this: a queue pair sends again what its peer has not received,
     kResendUnheard,   // or what it has not heard of
   };
@@ -138,12 +139,14 @@ class Transport final : public EventHandler {
   void flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t at_ps);
   bool has_untouched(const SimQueuePair& qp) const;
   bool must_wait(const SimQueuePair& qp, const Flight& f) const;
+  bool has_place(const SimQueuePair& qp, const Flight& f, std::uint32_t before) const;
   void leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
-  bool is_taken(const Port& port) const;
-  void wait_for_port(std::uint32_t index, Port& port, FlightList& list);
-  void schedule_port(const Port& port);
+  bool is_taken(const OutboundQueue& queue) const;
+  bool can_go(const OutboundQueue& queue) const;
+  void wait_for_port(std::uint32_t index, Outbound& out, OutboundQueue& queue);
+  void schedule_outbound(const Outbound& out, OutboundQueue& queue);
   std::uint32_t take_outbound(Outbound& out);
-  void send_outbound(Port& port);
+  void send_outbound(Outbound& out);
   void send_waiting(std::uint32_t index);
   void launch(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched);
   static bool completes_at_port(const Flight& f);
@@ -254,7 +257,7 @@ class Transport final : public EventHandler {
   std::size_t in_flight_ = 0;
   std::vector<SimQueuePair*> queue_pairs_;
   std::vector<Memory*> memories_;                       // by endpoint; of those that have a queue pair
-  std::vector<Port*> waiting_ports_;                    // where anything ever waited, by Outbound::number
+  std::vector<Outbound*> waiting_ports_;                // where anything ever waited, by Outbound::number
   std::vector<std::vector<std::byte*>> free_payloads_;  // by power of two
   /// By core: doorbells that wait for their time with one event, that of the first, which is still to come if
   /// it is later than now.

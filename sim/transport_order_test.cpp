@@ -71,6 +71,27 @@ TEST(TransportOrder, ARequestDoesNotWaitForAllThatIsAnswered) {
   EXPECT_GT(write_us(true), write_us(false) + read_us / 2) << "some are under way";
 }
 
+/// Those wait for the engine that sends, not for the link.
+TEST(TransportOrder, AnAnswerDoesNotWaitForRequestsThatTheEngineHolds) {
+  const auto read_us = [](int writes) {
+    ClusterParameters p = round_cluster(2);
+    p.nic.send_wqe_ns = 1000;
+    Cluster cluster(p);
+    Actor reader(cluster, 0), target(cluster, 1);
+    reader.begin = [](Actor& a) {
+      a.charge_us(20);
+      a.post(Opcode::kRdmaRead, 64, 1);
+    };
+    target.begin = [writes](Actor& a) {
+      if (writes > 0) a.post(Opcode::kRdmaWrite, 8, 0, writes, kInline);
+    };
+    run_until_us(cluster, 1000);
+    return static_cast<double>(reader.done_ps.at(0)) / 1e6;
+  };
+  EXPECT_LT(read_us(60), read_us(0) + 4) << "its turn is behind one of 60";
+  EXPECT_GT(read_us(60), read_us(0) + 0.5);
+}
+
 /// Two leaves with one cable between them, at which two senders meet.
 TEST(TransportOrder, WhatStopsBetweenTwoLinksGoesOn) {
   for (const QpType type : {QpType::kRc, QpType::kUc}) {

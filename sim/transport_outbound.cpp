@@ -6,46 +6,51 @@
 
 namespace verbtwin::sim {
 
-bool Transport::is_taken(const Port& port) const {
-  return port.outbound.few_left_ps() - calendar_.now_ps() > kAheadOfQueuesMaxPs;
+bool Transport::is_taken(const OutboundQueue& queue) const {
+  return queue.few_left_ps() - calendar_.now_ps() > kAheadOfQueuesMaxPs;
 }
 
-void Transport::wait_for_port(std::uint32_t index, Port& port, FlightList& list) {
-  Outbound& out = port.outbound;
+void Transport::wait_for_port(std::uint32_t index, Outbound& out, OutboundQueue& queue) {
   if (out.number == Outbound::kNeverWaited) {
     out.number = static_cast<std::uint32_t>(waiting_ports_.size());
-    waiting_ports_.push_back(&port);
+    waiting_ports_.push_back(&out);
   }
-  const bool nobody_waited = out.empty();
-  append(index, list);
-  if (nobody_waited) schedule_port(port);
+  append(index, queue.waiting);
+  schedule_outbound(out, queue);
 }
 
 /// For when half of what is ahead is done: several go with one event.
-void Transport::schedule_port(const Port& port) {
+void Transport::schedule_outbound(const Outbound& out, OutboundQueue& queue) {
+  if (queue.waiting.empty() || queue.is_scheduled) return;
+  queue.is_scheduled = true;
   const std::uint32_t index = take_flight();
-  flight(index).stage = Stage::kPort;
-  flight(index).target = port.outbound.number;
-  const std::int64_t at_ps = port.outbound.few_left_ps() - kAheadOfQueuesMaxPs / 2;
+  flight(index).stage = &queue == &out.requests ? Stage::kRequestsGo : Stage::kAnswersGo;
+  flight(index).target = out.number;
+  const std::int64_t at_ps = queue.few_left_ps() - kAheadOfQueuesMaxPs / 2;
   calendar_.schedule(std::max(at_ps, calendar_.now_ps()), handler_, index);
 }
 
-/// Requests and answers, each in their order: as many bytes of either where both wait.
+/// Requests and answers, each in their order: as many bytes of either where both can go.
 std::uint32_t Transport::take_outbound(Outbound& out) {
   constexpr std::int64_t kHeadersB = 64;  // about: so that short ones take turns
-  if (out.requests.empty() || out.answers.empty()) out.answers_ahead_b = 0;
-  const bool answer = out.requests.empty() || (!out.answers.empty() && out.answers_ahead_b < 0);
-  const std::uint32_t index = take(answer ? out.answers : out.requests);
+  if (out.requests.waiting.empty() || out.answers.waiting.empty()) out.answers_ahead_b = 0;
+  const bool requests_go = can_go(out.requests), answers_go = can_go(out.answers);
+  const bool answer = answers_go && (!requests_go || out.answers_ahead_b < 0);
+  const std::uint32_t index = take(answer ? out.answers.waiting : out.requests.waiting);
   const Flight& f = flight(index);
   const std::int64_t bytes = kHeadersB + (answer || !returns_data(f.opcode) ? f.length : 0);
-  out.answers_ahead_b += answer ? bytes : -bytes;
+  if (requests_go && answers_go) out.answers_ahead_b += answer ? bytes : -bytes;
   return index;
 }
 
-void Transport::send_outbound(Port& port) {
-  Outbound& out = port.outbound;
-  while (!out.empty() && !is_taken(port)) send_waiting(take_outbound(out));
-  if (!out.empty()) schedule_port(port);
+bool Transport::can_go(const OutboundQueue& queue) const {
+  return !queue.waiting.empty() && !is_taken(queue);
+}
+
+void Transport::send_outbound(Outbound& out) {
+  while (can_go(out.requests) || can_go(out.answers)) send_waiting(take_outbound(out));
+  schedule_outbound(out, out.requests);
+  schedule_outbound(out, out.answers);
 }
 
 void Transport::send_waiting(std::uint32_t index) {

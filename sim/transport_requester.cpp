@@ -48,6 +48,7 @@ std::uint32_t Transport::new_flight(SimQueuePair& qp, const SendWr& wr, std::uin
   f.type = qp.type();
   f.flags = wr.flags;
   f.blocks = static_cast<std::uint8_t>(wqe_blocks(wr, qp.type()));
+  f.wqe = 0;
   f.tries_left = qp.rnr_retry_;
   f.executed = false;
   f.packets_heard = 0;
@@ -116,16 +117,16 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
   for (std::uint32_t index = rung.first, next = kNoFlight; index != kNoFlight; index = next) {
     Flight& f = flight(index);
     next = f.next;
-    f.wqe = qp.port_.nic.number_told();
     f.done_ps = fetched.at();  // for one that has to wait
-    Outbound& out = qp.port_.outbound;
+    OutboundQueue& requests = qp.port_.outbound.requests;
     // Behind those of its queue pair that wait for the port it may not get to the window before them.
     if (!qp.waiting_.empty() && qp.requests_waiting_ == 0) {
       append(index, qp.waiting_);
-    } else if (!out.requests.empty() || is_taken(qp.port_)) {
+    } else if (!requests.waiting.empty() || is_taken(requests)) {
+      if (has_place(qp, f, qp.requests_waiting_)) f.wqe = qp.port_.nic.number_wqe();
       f.stage = Stage::kRequestWaits;
       ++qp.requests_waiting_;
-      wait_for_port(index, qp.port_, out.requests);
+      wait_for_port(index, qp.port_.outbound, requests);
     } else {
       leave(index, qp, fetched);
     }
@@ -135,10 +136,11 @@ void Transport::take_list(SimQueuePair& qp, const RungList& rung, const models::
 /// The first of its queue pair that has not left: now, or when its place in the window is free.
 void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Moment& fetched) {
   if (must_wait(qp, flight(index))) {
+    flight(index).wqe = 0;
     append(index, qp.waiting_);
     wake_first_waiting(qp);
   } else {
-    qp.port_.nic.fetch_again_if_gone(flight(index).wqe, flight(index).blocks);
+    if (flight(index).wqe != 0) qp.port_.nic.fetch_again_if_gone(flight(index).wqe, flight(index).blocks);
     launch(index, qp, fetched);
   }
 }
@@ -184,7 +186,7 @@ void Transport::flush(SimQueuePair& qp, std::uint32_t index, std::int64_t at_ps)
 bool Transport::has_untouched(const SimQueuePair& qp) const {
   if (qp.type_ != QpType::kRc) return false;
   const std::int64_t now_ps = calendar_.now_ps();
-  if (!qp.port_.outbound.requests.empty() || qp.has_unanswered() || qp.requests_crossing_ > 0 ||
+  if (!qp.port_.outbound.requests.waiting.empty() || qp.has_unanswered() || qp.requests_crossing_ > 0 ||
       std::max(qp.last_request_ps_, qp.last_touch_ps_) > now_ps) {
     return true;
   }
@@ -202,11 +204,11 @@ void Transport::flush_in_order(std::uint32_t index, SimQueuePair& qp) {
 void Transport::flush_last(std::uint32_t index, SimQueuePair& qp, std::int64_t at_ps) {
   if (!has_untouched(qp)) return flush(qp, index, at_ps);
   flight(index).path = qp.to_peer_;
-  FlightList& before = qp.port_.outbound.requests;
-  if (before.empty()) return flush_in_order(index, qp);
+  OutboundQueue& before = qp.port_.outbound.requests;
+  if (before.waiting.empty()) return flush_in_order(index, qp);
   flight(index).stage = Stage::kRequestWaits;
   ++qp.requests_waiting_;
-  wait_for_port(index, qp.port_, before);
+  wait_for_port(index, qp.port_.outbound, before);
 }
 
 void Transport::flush(SimQueuePair& qp, const SendWr& wr, std::uint32_t position) {
@@ -223,7 +225,15 @@ bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
       if (done_ps > now_ps) return true;
     }
   }
-  return returns_data(f.opcode) && (*qp.read_done_ps_)[qp.read_next_] > now_ps;
+  return !has_place(qp, f, 0);
+}
+
+/// In the READ window of its queue pair, for one that leaves behind `before` others.
+bool Transport::has_place(const SimQueuePair& qp, const Flight& f, std::uint32_t before) const {
+  if (!returns_data(f.opcode)) return true;
+  if (before >= qp.max_rd_atomic_) return false;
+  const std::uint32_t slot = (qp.read_next_ + before) % qp.max_rd_atomic_;
+  return !qp.read_done_ps_ || (*qp.read_done_ps_)[slot] <= calendar_.now_ps();
 }
 
 void Transport::abandon_waiting(SimQueuePair& qp) {
@@ -290,7 +300,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   // It failed at home. Its place in the order is kept by sending it round empty: its error completes behind
   // those before it, and those behind it stay.
   if (f.status != WcStatus::kSuccess) qp.stalled_ = true;
-  f.wqe = qp.port_.nic.number_wqe();
+  if (f.wqe == 0) f.wqe = qp.port_.nic.number_wqe();
   const std::uint32_t fetch_b = (f.flags & kInline) == 0 ? request_packets(f).bytes : 0;
   const models::Moment out =
       qp.port_.nic.send_request(qp.context_, qp.last_ready_ps_, fetched, f.blocks, fetch_b);
@@ -321,7 +331,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   const Fabric::Crossing crossing =
       slips ? fabric_.slip_through(f.path, bytes, out)
             : fabric_.cross(f.path, bytes, out, request_packets(f), calendar_.now_ps());
-  qp.port_.outbound.sent(crossing.left);
+  qp.port_.outbound.requests.sent(crossing.left);
   request_crossed(index, qp, crossing);
 }
 

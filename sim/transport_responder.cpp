@@ -376,14 +376,14 @@ void Transport::acknowledge_quietly(SimQueuePair& target) {
 /// queue pair.
 void Transport::respond(std::uint32_t index, SimQueuePair& target, const models::Moment& ready) {
   Flight& f = flight(index);
-  Outbound& out = target.port_.outbound;
-  const bool waits = f.answer_has_data() && (!out.answers.empty() || is_taken(target.port_));
+  OutboundQueue& answers = target.port_.outbound.answers;
+  const bool waits = f.answer_has_data() && (!answers.waiting.empty() || is_taken(answers));
   if (!waits && target.answers_waiting_ == 0) return answer(index, target, ready);
   f.stage = Stage::kAnswerWaits;
   f.done_ps = ready.at();
   f.spread_ps = ready.spread_ps;
   ++target.answers_waiting_;
-  wait_for_port(index, target.port_, out.answers);
+  wait_for_port(index, target.port_.outbound, answers);
 }
 
 models::Packets Transport::answer_packets(const Flight& f) const {
@@ -424,7 +424,7 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
       with_data || in_line
           ? fabric_.cross(f.path, answer_bytes(f), out, again_of(f, answer_packets(f)), calendar_.now_ps())
           : fabric_.slip_through(f.path, answer_bytes(f), out);
-  if (with_data) target.port_.outbound.sent(crossing.left);
+  if (with_data) target.port_.outbound.answers.sent(crossing.left);
   if (origin == nullptr) return release(index);
   answer_crossed(index, *origin, crossing);
 }
