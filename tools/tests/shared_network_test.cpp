@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -90,15 +91,33 @@ TEST(SharedNetwork, MachinesThatReadEachOtherAreServedAlikeHoweverLong) {
   EXPECT_NEAR(late.at("operations").get<double>() / soon.at("operations").get<double>(), 1, 0.02);
 }
 
-/// Nor may data that it sends wait for its own READs, which wait for the engine.
-TEST(SharedNetwork, MachinesThatReadWithDeepWindowsAreServedAlike) {
-  const json reads = run(R"({
-    "cluster": {"nodes": 6, "threads": 8, "nics_per_node": 1, "nic": "connectx-3",
-                "host": "fasst-connectx-3-host"},
-    "workload": {"name": "primitive", "verb": "read", "payload_b": 384, "outstanding": 16},
-    "run": {"warmup_us": 1000, "measure_us": 300}})");
-  EXPECT_LT(most_posted_to_mean(reads), 1.1);
-  EXPECT_GT(mean_use(reads, "nic_send"), 0.97);
+/// Nor may data that it sends wait for its own READs, which wait for the engine. With windows as deep as
+/// these something is always there to do: an event for everything would find one resource full, and equal
+/// machines equal.
+TEST(SharedNetwork, MachinesThatReadWithDeepWindowsFillWhatLimitsThemAndAreServedAlike) {
+  struct Reads {
+    const char *nic, *host;
+    int nodes, payload_b;
+  };
+  for (const auto& [nic, host, nodes, payload_b] : {
+           Reads{"connectx-3", "fasst-connectx-3-host", 6, 384},
+           {"connectx-3", "fasst-connectx-3-host", 8, 1024},
+           {"connect-ib", "fasst-connect-ib-host", 3, 256},
+           {"connectx-4", "xeon-e5-2650v4", 2, 128},
+           {"connectx-4", "xeon-e5-2650v4", 2, 256},
+           {"connectx-5", "osdi18-connectx-5-host", 3, 384},
+       }) {
+    const json reads = run(
+        R"({"workload": {"name": "primitive", "verb": "read", "outstanding": 16},
+            "run": {"warmup_us": 1000, "measure_us": 200}})",
+        {"cluster.nodes=" + std::to_string(nodes), "cluster.threads=8", "cluster.nics_per_node=1",
+         std::string("cluster.nic=") + nic, std::string("cluster.host=") + host,
+         "workload.payload_b=" + std::to_string(payload_b)});
+    const double full =
+        std::max({mean_use(reads, "nic_send"), mean_use(reads, "nic_recv"), mean_use(reads, "link")});
+    EXPECT_GT(full, 0.97) << nic << ", " << payload_b << " B";
+    EXPECT_LT(most_posted_to_mean(reads), 1.05) << nic << ", " << payload_b << " B";
+  }
 }
 
 TEST(SharedNetwork, WhatOthersSendIsTheSameAgain) {
