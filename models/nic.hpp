@@ -53,12 +53,12 @@ class Nic {
 
   /// The turn has come of the request with WQE number `wqe`: what is prefetched of send queues pushes one
   /// another out when it is more than the NIC keeps, and is fetched again then. That takes the engine's time.
-  void fetch_again_if_gone(std::uint32_t wqe, std::uint32_t blocks) {
+  void fetch_again_if_gone(std::uint32_t wqe, std::uint32_t blocks, const Moment& at) {
     if (wqes_fetched_ - wqe < wqe_cache_entries_) return;
     if (wqes_prefetched_ < wqe_cache_entries_) return;
     send_engine_.owe_own(wqe_miss_send_ps_);
     send_misses_.wqes_ps += wqe_miss_send_ps_;
-    pcie_.prefetch(blocks * kWqeBlockBytes, 1);
+    pcie_.prefetch(at, blocks * kWqeBlockBytes, 1);
   }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
@@ -116,7 +116,7 @@ class Nic {
   /// bandwidth and engine time, not latency). Its payload has no address of its own: the engine keeps it
   /// until the WQE says where each part goes.
   Moment receive_send(std::uint32_t context, Moment arrived, std::uint32_t bytes) {
-    const std::int64_t miss_ps = take_recv_ps(context);
+    const std::int64_t miss_ps = take_recv_ps(context, arrived);
     recv_misses_.recv_queues_ps += miss_ps;
     const std::int64_t scatter_ps = bytes * recv_scatter_block_ps_ / kWqeBlockBytes;
     return pass_receive_engine(context, arrived, bytes,
@@ -124,8 +124,8 @@ class Nic {
   }
   /// A WRITE that has been received takes a RECV as well. Its payload did not have to wait for it, nor for
   /// the state of the receive queue.
-  void receive_imm(std::uint32_t context) {
-    take_recv_ps(context);
+  void receive_imm(std::uint32_t context, const Moment& arrived) {
+    take_recv_ps(context, arrived);
     recv_engine_.owe_others(recv_imm_ps_);
   }
   /// The answer to the READ or ATOMIC with WQE number `wqe`: as receive(), if the WQE is still on the NIC.
@@ -202,9 +202,9 @@ class Nic {
 
   /// RECV WQEs are fetched by the cache line, which serves the next ones of the queue as well, unless others
   /// have been used since: then the queue's state is fetched too.
-  std::int64_t take_recv_ps(std::uint32_t context) {
+  std::int64_t take_recv_ps(std::uint32_t context, const Moment& arrived) {
     const bool held = receive_queues_.touch(context);
-    pcie_.prefetch(kRecvLineBytes, held ? kRecvLineBytes / kRecvWqeBytes : 1);
+    pcie_.prefetch(arrived.whole(), kRecvLineBytes, held ? kRecvLineBytes / kRecvWqeBytes : 1);
     return held ? 0 : recv_queue_miss_ps_;
   }
 

@@ -177,7 +177,7 @@ TEST(Nic, RecvsOfManyQueuesAreFetchedAgain) {
   EXPECT_EQ(send_ns(2), 7 + 2 + 9);
   EXPECT_EQ(send_ns(0), 7 + 2 + 9);
   const std::int64_t before_ps = receiver.nic.recv_engine().busy_ps();
-  receiver.nic.receive_imm(2);
+  receiver.nic.receive_imm(2, kStart);
   EXPECT_EQ((receiver.nic.recv_engine().busy_ps() - before_ps) / kNs, 5);
 }
 
@@ -221,7 +221,7 @@ TEST(Nic, ARequestThatWaitsForItsTurnLosesWhatWasPrefetched) {
   Sender prefetches_nothing(profile, 2);
   const auto cost_ns = [](Sender& of, std::uint32_t wqe, std::uint32_t blocks) {
     const std::int64_t before_ps = of.nic.send_engine().busy_ps();
-    of.nic.fetch_again_if_gone(wqe, blocks);
+    of.nic.fetch_again_if_gone(wqe, blocks, kStart);
     return (of.nic.send_engine().busy_ps() - before_ps) / kNs;
   };
   for (std::uint32_t i = 1; i <= 51; ++i) EXPECT_EQ(sender.nic.number_wqe(), i);
@@ -266,7 +266,7 @@ TEST(Nic, OneOfSoManyUnsignalledRequestsAsksForAnAck) {
 TEST(Nic, AWriteWithImmediateFetchesARecvLikeASend) {
   Sender send(round_nic()), write(round_nic());
   send.nic.receive_send(0, kStart, 0);
-  write.nic.receive_imm(0);
+  write.nic.receive_imm(0, kStart);
   EXPECT_EQ(write.nic.pcie().down().busy_ps(), (64 + 20) / 4 * kNs);
   EXPECT_EQ(write.nic.pcie().down().busy_ps(), send.nic.pcie().down().busy_ps());
   EXPECT_EQ(write.nic.pcie().up().busy_ps(), 20 / 4 * kNs);
@@ -307,7 +307,7 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   EXPECT_EQ(sender.nic.send_misses().wqes_ps, 0);
   const std::uint32_t wqe = sender.nic.number_wqe();
   sender.nic.number_wqe();
-  sender.nic.fetch_again_if_gone(wqe, 1);
+  sender.nic.fetch_again_if_gone(wqe, 1, kStart);
   EXPECT_EQ(sender.nic.send_misses().wqes_ps, 30 * kNs);
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);

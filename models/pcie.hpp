@@ -4,7 +4,7 @@
 // DMA writes and the requests of DMA reads to the host. Every TLP pays its header, which is a word
 // shorter where it brings what was read (PCI Express Base Specification, 2.2.9). TLPs without payload to
 // speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
-// for nanoseconds. Nor do a CPU's stores wait for the data of DMA reads: both come in TLPs, by turns.
+// for nanoseconds. A CPU's stores and the data of DMA reads take turns by the TLP.
 //
 // Reads in flight are bounded (tags, PCI Express Base Specification, 2.2.6.2). The pool of tags is a server
 // too: with n of them that are held for a time t each it lets n reads begin at once and n in every t. A list
@@ -18,6 +18,7 @@
 
 #include "models/profile.hpp"
 #include "models/server.hpp"
+#include "models/shared_engine.hpp"
 
 namespace verbtwin::models {
 
@@ -36,14 +37,15 @@ class Pcie {
         dma_read_ps_(to_ps(profile.dma_read_ns)),
         dma_write_ps_(to_ps(profile.dma_write_ns)),
         mmio_ps_(to_ps(profile.mmio_ns)),
-        tags_count_(static_cast<std::int64_t>(profile.dma_reads_outstanding)) {}
+        tags_count_(static_cast<std::int64_t>(profile.dma_reads_outstanding)),
+        down_(completion_ps(completion_b_)) {}
 
   /// A CPU store of `bytes`: when the device has it. Write-combining buffers empty a cache line at a time,
   /// each a TLP of its own (Kalia et al., ATC 2016, section 3.1).
   Moment store(Moment issued, std::uint32_t bytes) {
     const std::int64_t store_ps = wire_ps(bytes, kLineBytes);
-    down_.owe(store_ps);
-    return stores_.serve(issued, store_ps).plus_delay(mmio_ps_);
+    stores_ps_ += store_ps;
+    return down_.take_own(issued, store_ps, {}).plus_delay(mmio_ps_);
   }
   struct Read {
     Moment touch;  // when host memory is read
@@ -55,7 +57,7 @@ class Pcie {
     const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
     up_.owe(request_ps);
     const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
-    const Moment done = down_.serve(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
+    const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
     return {done.plus_delay(-dma_read_ps_ / 2), done};
   }
 
@@ -64,15 +66,16 @@ class Pcie {
   Moment doorbell_and_read(Moment issued, std::uint32_t bytes) {
     const std::int64_t store_ps = wire_ps(8, payload_b_);
     const Moment done = dma_read(issued.plus_delay(store_ps + mmio_ps_), bytes).done;
-    down_.owe(store_ps);
-    stores_.owe(store_ps);
+    down_.owe_own(store_ps);
+    stores_ps_ += store_ps;
     return done;
   }
 
-  /// One of `uses` of a read ahead of need: nobody waits for it.
-  void prefetch(std::uint32_t bytes, std::uint32_t uses) {
+  /// One of `uses` of a read ahead of need, which is at `ready`: nobody waits for it, but what a CPU stores
+  /// takes turns with it.
+  void prefetch(Moment ready, std::uint32_t bytes, std::uint32_t uses) {
     up_.owe(wire_ps(0, payload_b_) / uses);
-    down_.owe(completion_ps(bytes) / uses);
+    down_.take_others(ready, completion_ps(bytes) / uses, {});
   }
 
   /// When a write of `bytes` is visible to the host's CPUs. Writes are posted: the device has done with it
@@ -103,11 +106,11 @@ class Pcie {
   std::int64_t raw_ps(std::uint32_t bytes) const { return static_cast<std::int64_t>(bytes * ps_per_byte_); }
 
   /// The part of down's time that CPU stores took.
-  std::int64_t stores_ps() const { return stores_.busy_ps(); }
+  std::int64_t stores_ps() const { return stores_ps_; }
   /// Its busy time is the share of the tags that were in use.
   const Server& tags() const { return tags_; }
   const Server& up() const { return up_; }
-  const Server& down() const { return down_; }
+  const Server& down() const { return down_.all(); }
 
  private:
   static constexpr std::uint32_t kLineBytes = 64;
@@ -136,7 +139,9 @@ class Pcie {
   std::uint32_t header_b_, payload_b_, completion_header_b_, completion_b_;
   std::int64_t dma_read_ps_, dma_write_ps_, mmio_ps_;
   std::int64_t tags_count_;
-  Server up_, down_, stores_, tags_;
+  Server up_, tags_;
+  SharedEngine down_;
+  std::int64_t stores_ps_ = 0;
 };
 
 }  // namespace verbtwin::models

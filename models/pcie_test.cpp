@@ -51,7 +51,7 @@ TEST(Pcie, ADoorbellTakesItsBytesFromStoresAndFromDataAlike) {
 
 TEST(Pcie, APrefetchSharesItsRequestAndItsDataAmongItsUses) {
   Pcie pcie(round_nic());
-  pcie.prefetch(64, 4);
+  pcie.prefetch({}, 64, 4);
   EXPECT_EQ(pcie.up().busy_ps(), 20 * kNs / 4);
   EXPECT_EQ(pcie.down().busy_ps(), 84 * kNs / 4);
 }
@@ -149,11 +149,26 @@ TEST(Pcie, TagsInUseAreTheirBusyTime) {
   EXPECT_EQ(pcie.tags().busy_ps(), 8 * 604 * kNs / 4) << "one of four at a time";
 }
 
-TEST(Pcie, AStoreDoesNotWaitForPayloads) {
+TEST(Pcie, AStoreWaitsForNoMoreThanOneTlpOfPayloads) {
   Pcie pcie(round_nic());
   pcie.dma_read({0, 0}, 16'384);
-  EXPECT_EQ(pcie.store({0, 0}, 64).at(), (84 + 100) * kNs);
-  EXPECT_GT(pcie.dma_read({0, 0}, 64).done.at(), 16'384 * kNs) << "but takes its bytes from the next";
+  EXPECT_EQ(pcie.store({0, 0}, 64).at(), (84 + 128 + 20 + 100) * kNs);
+}
+
+/// Not half of it to stores, whatever else comes that way.
+TEST(Pcie, StoresGetWhatIsLeftOfTheWayToTheDevice) {
+  NicProfile nic = round_nic();
+  nic.dma_reads_outstanding = 1000;
+  Pcie reads(nic), receives(nic);
+  std::int64_t beside_reads_ps = 0, beside_receives_ps = 0;
+  for (int i = 0; i < 100; ++i) {
+    reads.dma_read({0, 0}, 64);
+    beside_reads_ps = reads.store({0, 0}, 64).at();
+    receives.prefetch({0, 0}, 64, 4);
+    beside_receives_ps = receives.store({0, 0}, 64).at();
+  }
+  EXPECT_EQ(beside_reads_ps, (100 * (84 + 84) + 100) * kNs);
+  EXPECT_EQ(beside_receives_ps, (100 * (84 + 84 / 4) + 100) * kNs) << "a line for four RECVs";
 }
 
 TEST(Pcie, RoundsNanosecondsToPicoseconds) {

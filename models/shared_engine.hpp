@@ -1,11 +1,11 @@
 // SharedEngine: an engine that two kinds of work take turns at. At the one that sends: a machine's own
 // requests and what it serves for others. At the one that receives: the ACKs of its own requests and what
-// brings or asks for data.
+// brings or asks for data. And PCIe's way to the device: what a CPU stores there, and what the device reads.
 //
-// Owned by a Nic; one thread. Round robin of two queues (Nagle, RFC 970) as arithmetic over time: a job is
-// done when all that stands in front of the engine is, and no later than it would be if one of the other kind
-// passed between every two of its own. So work of one kind that never ends leaves the other every second
-// turn, and a lone job of one kind passes a long queue of the other.
+// Owned by a Nic or its Pcie; one thread. Round robin of two queues (Nagle, RFC 970) as arithmetic over time:
+// a job is done when all that stands in front of the engine is, and no later than it would be if one of the
+// other kind passed between every two of its own. So work of one kind that never ends leaves the other every
+// second turn, and a lone job of one kind passes a long queue of the other.
 //
 // Three shapes tried before: first come, first served (a burst of own requests holds up what other machines
 // wait for: two machines that do the same slowed each other; and a machine that is sent a lot has its ACKs
@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "models/moment.hpp"
 #include "models/server.hpp"
@@ -24,6 +25,10 @@ namespace verbtwin::models {
 
 class SharedEngine {
  public:
+  SharedEngine() = default;
+  /// One that interrupts its jobs: a turn takes no longer than this.
+  explicit SharedEngine(std::int64_t turn_max_ps) : turn_max_ps_(turn_max_ps) {}
+
   /// When a job of the machine's own has passed: a request that is ready to leave, an ACK that has come.
   Moment take_own(Moment ready, std::int64_t service_ps, Packets packets) {
     return take(own_in_turn_, ready, service_ps, packets);
@@ -82,8 +87,8 @@ class SharedEngine {
   };
 
   /// One of each kind after the other, as long as its last one; of several packets, packet by packet.
-  static std::int64_t turn_of(const Turns& other, std::int64_t service_ps, const Packets& packets) {
-    return packets.is_one() ? other.last_service_ps() : service_ps;
+  std::int64_t turn_of(const Turns& other, std::int64_t service_ps, const Packets& packets) const {
+    return packets.is_one() ? std::min(other.last_service_ps(), turn_max_ps_) : service_ps;
   }
 
   Moment take(Turns& kind, const Moment& ready, std::int64_t service_ps, const Packets& packets) {
@@ -108,6 +113,7 @@ class SharedEngine {
   Server all_;
   Server early_;  // what is told of early, as if it had all of the engine
   Turns own_in_turn_, others_in_turn_;
+  std::int64_t turn_max_ps_ = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace verbtwin::models

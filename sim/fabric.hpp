@@ -65,6 +65,7 @@ class Fabric {
       // Cut-through: the head goes on before the tail is there, and a faster link still waits for the tail. A
       // NIC hands on whole packets.
       packet_ps = packets.each_ps(service_ps);
+      l.packet_ps = std::max<std::int64_t>(1, packet_ps);
       const std::int64_t entered_ps = tail.at() + (hop == 0 ? packet_ps : 0);
       tail = l.serve(head, service_ps);
       head = models::Moment{tail.queue_ps - service_ps, tail.delay_ps, tail.held_ps}.plus_delay(l.latency_ps);
@@ -85,10 +86,11 @@ class Fabric {
     return {left, tail, hop};
   }
   /// What carries no payload (an ACK, the request of a READ) takes its time from the links and waits there
-  /// for others of its kind alone: packets take turns, so that it would wait for one, not for the messages in
-  /// front of it. (Behind those it also met some that come after it: they are told of up to a microsecond
-  /// before they stand there.) But of a link that is full it gets half and no more: else requests of small
-  /// READs held up the answers, and of machines that READ each other who asked most was asked least.
+  /// for others of its kind and for the rest of one packet: packets take turns, so that it does not wait for
+  /// all the messages in front of it. (Behind those it also met some that come after it: they are told of up
+  /// to a microsecond before they stand there.) But of a link that is full it gets half and no more: else
+  /// requests of small READs held up the answers, and of machines that READ each other who asked most was
+  /// asked least.
   Crossing slip_through(Path path, std::uint32_t bytes, models::Moment ready) {
     std::int64_t latency_ps = 0, slowest_ps = 0;
     models::Moment left = ready;
@@ -145,6 +147,7 @@ class Fabric {
     models::Server server, slips, slips_in_turn;
     double ps_per_byte;
     std::int64_t latency_ps;
+    std::int64_t packet_ps = 1;  // of the last message with payload
     bool is_shared;
     std::int64_t put_off_ps = -1;  // when the last that was put off behind it goes on
 
@@ -155,11 +158,12 @@ class Fabric {
       return {head.queue_ps + service_ps, head.delay_ps, head.held_ps};
     }
     /// When its first byte goes.
-    std::int64_t place_of_slip_ps(const models::Moment& ready, std::int64_t service_ps) {
-      const std::int64_t behind_all_ps = ready.queue_ps + server.wait_ps(ready);
+    std::int64_t place_of_slip_ps(models::Moment ready, std::int64_t service_ps) {
+      const std::int64_t wait_ps = server.wait_ps(ready);
       const std::int64_t in_turn_ps = slips_in_turn.serve(ready, 2 * service_ps).queue_ps - service_ps;
-      return std::max(slips.serve(ready.whole(), service_ps).queue_ps - service_ps,
-                      std::min(behind_all_ps, in_turn_ps - kAheadOfQueuesMaxPs));
+      const std::int64_t latest_ps = std::min(ready.queue_ps + wait_ps, in_turn_ps - kAheadOfQueuesMaxPs);
+      ready.queue_ps += wait_ps % packet_ps;  // as if all in front of it were of that length
+      return std::max(slips.serve(ready.whole(), service_ps).queue_ps - service_ps, latest_ps);
     }
     std::int64_t service_ps(std::uint32_t bytes) const {
       return static_cast<std::int64_t>(static_cast<double>(bytes) * ps_per_byte);

@@ -119,16 +119,17 @@ TEST(Fabric, WhatNobodyWaitsForStillTakesTheLink) {
   EXPECT_EQ(star.send(0, 2, 1000), 2 * 1000 * kBytePs + 2 * kCablePs + kSwitchPs);
 }
 
-/// An ACK takes turns with the packets of what is in front of it.
-TEST(Fabric, WhatHasNoPayloadTakesTheLinkAndWaitsForNothing) {
+/// An ACK takes turns with the packets of what is in front of it: it waits for the rest of one.
+TEST(Fabric, WhatHasNoPayloadTakesTheLinkAndWaitsForOnePacket) {
   Star star(3);
   const Path path = star.fabric.path(0, 1);
   const std::int64_t idle_ps = 30 * kBytePs + 2 * kCablePs + kSwitchPs;
   EXPECT_EQ(star.send(0, 1, 30), idle_ps);
-  star.send(0, 1, 100'000);
+  star.fabric.cross(path, 100'000, {}, {100'000, 4096});
   const Fabric::Crossing ack = star.fabric.slip_through(path, 30, {});
-  EXPECT_EQ(ack.there.at(), idle_ps);
-  EXPECT_EQ(ack.left.at(), 30 * kBytePs);
+  constexpr std::int64_t kRestB = (30 + 100'000) % 4096;
+  EXPECT_EQ(ack.there.at(), idle_ps + kRestB * kBytePs);
+  EXPECT_EQ(ack.left.at(), (kRestB + 30) * kBytePs);
   EXPECT_EQ(ack.links, path.count);
   EXPECT_EQ(star.send(0, 1, 1000), (30 + 100'000 + 30 + 1000) * kBytePs + 2 * kCablePs + kSwitchPs);
 }

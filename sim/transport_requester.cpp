@@ -140,7 +140,8 @@ void Transport::leave(std::uint32_t index, SimQueuePair& qp, const models::Momen
     append(index, qp.waiting_);
     wake_first_waiting(qp);
   } else {
-    if (flight(index).wqe != 0) qp.port_.nic.fetch_again_if_gone(flight(index).wqe, flight(index).blocks);
+    if (flight(index).wqe != 0)
+      qp.port_.nic.fetch_again_if_gone(flight(index).wqe, flight(index).blocks, fetched);
     launch(index, qp, fetched);
   }
 }

@@ -145,7 +145,7 @@ void Transport::execute(std::uint32_t index, SimQueuePair& target) {
     if (!take_recv(index, target, recv)) return;
     access_memory(f, *target.port_.memory);
     models::Nic& nic = target.port_.nic;
-    nic.receive_imm(target.context_);
+    nic.receive_imm(target.context_, now());
     push_recv(f, target, recv, WcStatus::kSuccess, f.length, nic.write_completion_behind(now()).at());
   } else {
     access_memory(f, *target.port_.memory);

@@ -33,6 +33,9 @@ using testing::HasSubstr;
 
 const std::vector<std::string> kLong = {"--set", "run.measure_us=60000000"};
 
+/// How many there are is a matter of speed, which under sanitizers in an emulated machine is little.
+constexpr int kSome = 10;
+
 class EveryProtocol : public OnDevice, public testing::WithParamInterface<std::string> {};
 
 TEST_P(EveryProtocol, CommitsSerializably) {
@@ -41,13 +44,13 @@ TEST_P(EveryProtocol, CommitsSerializably) {
   const json r = result();
   EXPECT_EQ(r.at("backend"), "ibverbs");
   EXPECT_EQ(r.at("partial"), false);
-  EXPECT_GT(r.at("committed"), 100);
+  EXPECT_GT(r.at("committed"), kSome);
   EXPECT_EQ(r.at("measured_on").size(), 3U);
   EXPECT_FALSE(r.at("measured_on")[0].at("devices")[0].at("device").get<std::string>().empty());
   EXPECT_EQ(r.at("checks").size(), 5U);
   for (const json& check : r.at("checks")) {
     EXPECT_EQ(check.at("violations"), 0) << check.dump(2);
-    EXPECT_GT(check.at("transactions"), 100);
+    EXPECT_GT(check.at("transactions"), kSome);
   }
   RecordProperty("committed_per_s", static_cast<int>(r.at("committed_per_s").get<double>()));
 }

@@ -69,12 +69,12 @@ constexpr std::array kRuns = {
         "cluster": {"nodes": 3, "threads": 4, "coroutines": 4, "replicas": 3},
         "protocol": {"name": "drtmh"},
         "workload": {"name": "smallbank"},
-        "run": {"warmup_us": 20, "measure_us": 200, "check": "none"}})",
+        "run": {"warmup_us": 20, "measure_us": 800, "check": "none"}})",
     R"({"name": "transactions by calls",
         "cluster": {"nodes": 3, "threads": 4, "coroutines": 4, "replicas": 3},
         "protocol": {"name": "fasst-occ"},
         "workload": {"name": "smallbank"},
-        "run": {"warmup_us": 20, "measure_us": 200, "check": "none"}})",
+        "run": {"warmup_us": 20, "measure_us": 800, "check": "none"}})",
 };
 
 struct Prices {
