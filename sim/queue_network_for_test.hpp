@@ -200,7 +200,7 @@ class QueueNetwork {
 
   void walk(const std::shared_ptr<Route>& route, std::size_t step) {
     for (; step < route->steps.size(); ++step) {
-      const Step& s = route->steps[step];
+      Step& s = route->steps[step];
       auto next = [this, route, step] { walk(route, step + 1); };
       switch (s.kind) {
         case Kind::kPass:
@@ -218,8 +218,9 @@ class QueueNetwork {
           s.tags->give();
           break;
         case Kind::kPackets: {
-          auto left = std::make_shared<std::size_t>(s.packets.size());
-          for (const auto& packet : s.packets) {
+          const auto packets = std::move(s.packets);  // who holds the route: not the other way round
+          auto left = std::make_shared<std::size_t>(packets.size());
+          for (const auto& packet : packets) {
             packet->done = [left, next] {
               if (--*left == 0) next();
             };
