@@ -162,7 +162,7 @@ class LoadThread {
   }
   void post() {
     const int to = targets_.next();
-    using enum QueueLoad::Verb;
+    using enum QueueNetwork::Verb;
     if (verb_ == kDatagram) return send(to);
     if (verb_ == kCompareAndSwap) {
       SendWr wr = actor_.request(Opcode::kAtomicCmpAndSwp, 8, to);
