@@ -304,14 +304,18 @@ class QueueNetwork {
     r.pass(to.link_in, line, link_ps);
     r.wait(switch_ps_ + cable_ps_);
   }
-  void add_read(Route& r, Machine& from, Machine& to, std::uint32_t bytes) {
-    const std::uint32_t blocks = models::wqe_blocks(models::WqeKind::kRead, false, bytes);
-    add_start(r, from, blocks, false);
+  /// What asks for data, until it has passed the engine that receives.
+  void add_question(Route& r, Machine& from, Machine& to, models::WqeKind kind, std::uint32_t first_b) {
+    const std::uint32_t blocks = models::wqe_blocks(kind, false, 8);
+    add_start(r, from, blocks, kind == models::WqeKind::kAtomic);
     r.pass(from.send, kOwn, send_ps(blocks, 0));
     r.wait(ps(nic_.send_pipeline_ns));
-    add_crossing(r, from, to, wire_ps(0, models::kRethBytes), false);
+    add_crossing(r, from, to, wire_ps(0, first_b), false);
     r.pass(to.recv, kOthers, receive_ps(0));
     r.wait(ps(nic_.recv_pipeline_ns));
+  }
+  void add_read(Route& r, Machine& from, Machine& to, std::uint32_t bytes) {
+    add_question(r, from, to, models::WqeKind::kRead, models::kRethBytes);
     const std::int64_t response_ps = ps(nic_.send_response_ns + bytes / 64.0 * nic_.send_response_block_ns +
                                         more_tlps(bytes) * nic_.send_response_tlp_ns);
     add_packets(r, bytes, [&](const Packet& packet) {
@@ -329,13 +333,7 @@ class QueueNetwork {
 
   /// `last`: one at a time of a queue pair.
   void add_atomic(Route& r, Machine& from, Machine& to, Tags& last, Tags& lock) {
-    const std::uint32_t blocks = models::wqe_blocks(models::WqeKind::kAtomic, false, 8);
-    add_start(r, from, blocks, true);
-    r.pass(from.send, kOwn, send_ps(blocks, 0));
-    r.wait(ps(nic_.send_pipeline_ns));
-    add_crossing(r, from, to, wire_ps(0, models::kAtomicEthBytes), false);
-    r.pass(to.recv, kOthers, receive_ps(0));
-    r.wait(ps(nic_.recv_pipeline_ns));
+    add_question(r, from, to, models::WqeKind::kAtomic, models::kAtomicEthBytes);
     r.pass(to.send, kOthers, ps(nic_.send_response_ns + 8 / 64.0 * nic_.send_response_block_ns));
     r.take(last);
     r.take(lock);
