@@ -83,6 +83,31 @@ class Actor final : public Steppable {
   std::uint64_t posted_ = 0;
 };
 
+/// A datagram queue pair of an actor's, and a way to another one.
+struct Datagrams {
+  explicit Datagrams(Actor& its_owner, std::uint32_t recvs = 1) : owner(its_owner) {
+    QpInitAttributes attributes;
+    attributes.type = QpType::kUd;
+    attributes.send_cq = attributes.recv_cq = owner.cq.get();
+    attributes.max_send_wr = 4096;
+    attributes.max_recv_wr = recvs;
+    attributes.max_inline_data = owner.port.device().attributes().max_inline_data;
+    queue_pair = owner.port.device().create_qp(attributes);
+    queue_pair->connect({});
+  }
+  SendWr to(const Datagrams& other, std::uint32_t bytes, unsigned flags = kSignaled) {
+    address = owner.port.device().create_ah(other.queue_pair->address());
+    SendWr wr = owner.request(Opcode::kSend, bytes, 0, flags);
+    wr.ah = address.get();
+    wr.remote_qpn = other.queue_pair->address().qp_num;
+    wr.remote_qkey = other.queue_pair->address().qkey;
+    return wr;
+  }
+  Actor& owner;
+  std::unique_ptr<QueuePair> queue_pair;
+  std::unique_ptr<AddressHandle> address;
+};
+
 inline void run_until_us(Cluster& cluster, std::int64_t us) {
   cluster.clock().run_until(us * 1'000'000, [] { return true; });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -102,16 +103,13 @@ class LoadThread {
   LoadThread(const QueueLoad& load, Cluster& cluster, int machine, int thread, std::int64_t& completed)
       : load_(load),
         verb_(load.verb(thread % load.threads)),
-        actor_(cluster, machine, attributes_of(load, QpType::kRc), thread),
+        actor_(cluster, machine, attributes_of(load), thread),
         targets_(load, machine, thread),
         completed_(completed) {
     actor_.on_completion = [this](const WorkCompletion& wc) { handle(wc); };
     if (verb_ != QueueLoad::Verb::kDatagram) return;
-    QpInitAttributes attributes = attributes_of(load, QpType::kUd);
-    attributes.send_cq = attributes.recv_cq = actor_.cq.get();
-    datagrams_ = actor_.port.device().create_qp(attributes);
-    datagrams_->connect({});
-    actor_.post_recvs(*datagrams_, kRecvs);
+    datagrams_.emplace(actor_, kRecvs);
+    actor_.post_recvs(*datagrams_->queue_pair, kRecvs);
   }
   /// Begins with a window of requests; of datagrams, to these threads, by machine.
   void ask(std::vector<LoadThread*> servers) {
@@ -133,9 +131,8 @@ class LoadThread {
  private:
   static constexpr std::uint32_t kRecvs = 1024;
 
-  static QpInitAttributes attributes_of(const QueueLoad& load, QpType type) {
+  static QpInitAttributes attributes_of(const QueueLoad& load) {
     QpInitAttributes attributes;
-    attributes.type = type;
     attributes.max_send_wr = static_cast<std::uint32_t>(load.nic.max_send_wr);
     attributes.max_recv_wr = kRecvs;
     attributes.max_inline_data = static_cast<std::uint32_t>(load.nic.max_inline_b);
@@ -146,7 +143,7 @@ class LoadThread {
     const bool received = wc.opcode == WcOpcode::kRecv;
     if (verb_ == QueueLoad::Verb::kDatagram) {
       if (!received) return;
-      actor_.post_recvs(*datagrams_, 1);
+      actor_.post_recvs(*datagrams_->queue_pair, 1);
       is_server_ ? send(machine_of(wc.src_qp)) : count();
     } else if (received) {
       for (int machine = 0; machine < load_.machines; ++machine)
@@ -174,27 +171,20 @@ class LoadThread {
                                         : Opcode::kSend;
     actor_.post(op, load_.bytes, to, 1, kSignaled | inline_flag());
   }
-  unsigned inline_flag() const { return load_.is_inline && verb_ != QueueLoad::Verb::kRead ? kInline : 0U; }
+  unsigned inline_flag() const {
+    return load_.is_inline && verb_ != QueueLoad::Verb::kRead ? unsigned{kInline} : 0U;
+  }
   int machine_of(std::uint32_t qp_num) const {
-    for (int machine = 0; machine < load_.machines; ++machine) {
-      const LoadThread* peer = peers_[static_cast<std::size_t>(machine)];
-      if (peer != nullptr && peer->datagrams_->address().qp_num == qp_num) return machine;
-    }
-    return -1;
+    const auto peer = std::ranges::find(
+        peers_, qp_num, [](const LoadThread* of) { return of->datagrams_->queue_pair->address().qp_num; });
+    return static_cast<int>(peer - peers_.begin());
   }
   /// Few completions, that the send queue does not fill.
   void send(int machine) {
-    LoadThread& to = *peers_[static_cast<std::size_t>(machine)];
-    if (handles_.empty()) handles_.resize(peers_.size());
-    std::unique_ptr<AddressHandle>& handle = handles_[static_cast<std::size_t>(machine)];
-    const QpAddress address = to.datagrams_->address();
-    if (!handle) handle = actor_.port.device().create_ah(address);
-    const unsigned signaled = ++sent_ % 1024 == 0 ? kSignaled : 0U;
-    SendWr wr = actor_.request(Opcode::kSend, load_.bytes, machine, signaled | inline_flag());
-    wr.ah = handle.get();
-    wr.remote_qpn = address.qp_num;
-    wr.remote_qkey = address.qkey;
-    actor_.post(*datagrams_, wr);
+    const LoadThread& to = *peers_[static_cast<std::size_t>(machine)];
+    const unsigned signaled = ++sent_ % 1024 == 0 ? unsigned{kSignaled} : 0U;
+    actor_.post(*datagrams_->queue_pair,
+                datagrams_->to(*to.datagrams_, load_.bytes, signaled | inline_flag()));
   }
 
   const QueueLoad& load_;
@@ -203,9 +193,8 @@ class LoadThread {
   Targets targets_;
   std::int64_t& completed_;
   bool is_server_ = false;
-  std::unique_ptr<QueuePair> datagrams_;
+  std::optional<Datagrams> datagrams_;
   std::vector<LoadThread*> peers_;
-  std::vector<std::unique_ptr<AddressHandle>> handles_;
   std::uint64_t sent_ = 0;
 };
 

@@ -26,7 +26,7 @@ constexpr std::array kVerbs = {Verb::kRead, Verb::kWrite, Verb::kSend, Verb::kCo
 double total(const Completed& completed) {
   return static_cast<double>(std::accumulate(completed.begin(), completed.end(), std::int64_t{0}));
 }
-/// Of the machines that ask: how much more the first does than the mean.
+/// Of the machines that ask: how much more the busiest does than the mean.
 double most_to_mean(const QueueLoad& load, const Completed& completed) {
   int asking = 0;
   for (int machine = 0; machine < load.machines; ++machine) asking += load.asks(machine) ? 1 : 0;
@@ -71,7 +71,7 @@ class Draws {
   pcg32 random_;
 };
 
-/// Alone on its way a request takes the same time to the nanosecond.
+/// Alone on its way a request takes as long, but for roundings.
 TEST(QueueNetwork, ALoneRequestTakesAsLong) {
   Draws draws(1);
   for (const Verb verb : kVerbs)
@@ -99,7 +99,7 @@ std::string described(const QueueLoad& load) {
          std::to_string(static_cast<int>(load.pattern)) + ", verbs" + verbs;
 }
 
-/// A load of a kind that has not been thought of.
+/// A load that nobody has thought of.
 QueueLoad draw_load(Draws& draws) {
   QueueLoad load;
   load.nic = draws.nic();

@@ -15,30 +15,6 @@ using testing::Each;
 
 constexpr QpInitAttributes kUc{.type = QpType::kUc, .max_send_wr = 4096, .max_recv_wr = 1};
 
-/// A datagram queue pair of an actor's, and a way to another one.
-struct Datagrams {
-  explicit Datagrams(Actor& its_owner, std::uint32_t recvs = 1) : owner(its_owner) {
-    QpInitAttributes attributes;
-    attributes.type = QpType::kUd;
-    attributes.send_cq = attributes.recv_cq = owner.cq.get();
-    attributes.max_send_wr = 4096;
-    attributes.max_recv_wr = recvs;
-    queue_pair = owner.port.device().create_qp(attributes);
-    queue_pair->connect({});
-  }
-  SendWr to(const Datagrams& other, std::uint32_t bytes) {
-    address = owner.port.device().create_ah(other.queue_pair->address());
-    SendWr wr = owner.request(Opcode::kSend, bytes, 0);
-    wr.ah = address.get();
-    wr.remote_qpn = other.queue_pair->address().qp_num;
-    wr.remote_qkey = other.queue_pair->address().qkey;
-    return wr;
-  }
-  Actor& owner;
-  std::unique_ptr<QueuePair> queue_pair;
-  std::unique_ptr<AddressHandle> address;
-};
-
 /// What has left the port is no more in the sender's buffer.
 TEST(Unreliable, ABufferIsFreeOnceItsMessageIsDone) {
   for (const QpType type : {QpType::kUc, QpType::kUd}) {
