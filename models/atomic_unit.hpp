@@ -29,12 +29,17 @@ class AtomicUnit {
     Lock& lock = locks_[addr % locks_.size()];
     const std::int64_t wait_ps = lock.server.serve(ready, 0).queue_ps - ready.queue_ps;
     const Moment started = engine_.serve(ready.not_before(ready.at() + wait_ps), service_ps_);
-    const Moment old = pcie.dma_read(started, 8).done;
+    const Moment old = pcie.dma_read_for_others(started, 8).done;
     // A later read of the word cannot pass the write on PCIe: the lock may go when the write is posted.
     pcie.dma_write_quietly(8);
     const std::int64_t held_ps = old.at() - (started.at() - service_ps_);
     lock.server.owe(held_ps);
     return {old, held_ps};
+  }
+
+  /// How long one that comes at `ready` waits for its lock, as far as that is known.
+  std::int64_t wait_ps(Moment ready, std::uint64_t addr) const {
+    return locks_[addr % locks_.size()].server.wait_ps(ready);
   }
 
   const Server& engine() const { return engine_; }

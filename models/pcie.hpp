@@ -54,11 +54,14 @@ class Pcie {
 
   /// `packets`: of the message whose payload it is, which come and go one by one.
   Read dma_read(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
-    up_.owe(request_ps);
-    const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
-    const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
-    return {done.plus_delay(-dma_read_ps_ / 2), done};
+    return dma_read(ready, bytes, packets, 0);
+  }
+
+  /// The same of what another machine has asked for: its request does not pass the writes in front of it (PCI
+  /// Express Base Specification, 2.4.1). Those of the device's own requests would not either, but here they
+  /// do: README.md says why.
+  Read dma_read_for_others(Moment ready, std::uint32_t bytes, Packets packets = {}) {
+    return dma_read(ready, bytes, packets, up_.wait_ps(ready));
   }
 
   /// A doorbell, a store of 8 B, and the read of `bytes` that the device starts when it has it: when that is
@@ -124,6 +127,16 @@ class Pcie {
   std::int64_t wire_ps(std::uint32_t bytes, std::uint32_t tlp_payload_b, std::uint32_t header_b) const {
     const std::uint32_t tlps = bytes <= tlp_payload_b ? 1 : (bytes + tlp_payload_b - 1) / tlp_payload_b;
     return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b) * ps_per_byte_);
+  }
+
+  /// `wait_ps`: how long its request waits, with a tag.
+  Read dma_read(Moment ready, std::uint32_t bytes, Packets packets, std::int64_t wait_ps) {
+    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
+    up_.owe(request_ps);
+    const Moment tagged = take_tag(ready, wait_ps + request_ps + dma_read_ps_ + data_ps);
+    const Moment sent = tagged.not_before(tagged.at() + wait_ps);
+    const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
+    return {done.plus_delay(-dma_read_ps_ / 2), done};
   }
 
   /// When one of the tags is free for a read that holds it for `hold_ps`.

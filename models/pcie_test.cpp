@@ -115,6 +115,16 @@ TEST(Pcie, DirectionsAreIndependent) {
   EXPECT_EQ(pcie.store({0, 0}, 8).at(), 128 * kNs);
 }
 
+TEST(Pcie, WhatIsReadForOthersWaitsForTheWritesInFrontOfItWithATag) {
+  Pcie pcie(round_nic()), idle(round_nic());
+  pcie.dma_write({0, 0}, 1000);
+  const std::int64_t writes_ps = pcie.up().busy_ps();
+  EXPECT_GT(writes_ps, 1000 * kNs);
+  EXPECT_EQ(pcie.dma_read_for_others({0, 0}, 64).done.at(),
+            idle.dma_read_for_others({0, 0}, 64).done.at() + writes_ps);
+  EXPECT_EQ(pcie.tags().busy_ps(), idle.tags().busy_ps() + writes_ps / 64) << "one of 64";
+}
+
 TEST(Pcie, ReadsInFlightAreBounded) {
   constexpr std::int64_t kReadNs = 20 + 84 + 500;
   const auto rounds = [](double outstanding, int reads) {

@@ -111,6 +111,7 @@ SimQueuePair::SimQueuePair(Transport& transport, Core& core, Port& port, const Q
 SimQueuePair::~SimQueuePair() {
   transport_.abandon_waiting(*this);
   transport_.abandon_held(*this);
+  transport_.abandon_held_back(*this);
   transport_.abandon_unanswered(*this);
   transport_.abandon_unheard(*this);
   transport_.remove(*this);
@@ -147,6 +148,7 @@ void SimQueuePair::reset() {
   ++epoch_;
   transport_.count_reset();
   transport_.abandon_held(*this);
+  transport_.abandon_held_back(*this);
   transport_.abandon_unanswered(*this);
   transport_.abandon_unheard(*this);
   requests_waiting_ = requests_crossing_ = answers_crossing_ = 0;

@@ -201,6 +201,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   /// What few queue pairs ever have.
   struct Rare {
     FlightList held;                 // as responder: behind a SEND that waits for a RECV
+    FlightList behind_held_back;     // as requester: at its target's NIC, with what comes before them
     FlightList unanswered;           // as requester: that found nobody
     std::uint32_t lost = kNoFlight;  // as responder: a request that did not come whole, those behind it held,
     bool refused = false;            // its sender told of that,
@@ -238,6 +239,7 @@ class alignas(64) SimQueuePair final : public QueuePair {
   bool holding_ : 1 = false;      // a SEND waits for a RECV, and those behind it with it
   bool deaf_ : 1 = false;         // it has told its peer for the last time that it has no RECV
   bool had_atomics_ : 1 = false;  // as requester
+  bool held_back_ : 1 = false;    // as requester: one of its requests waits for its turn at its target's NIC
   bool stalled_ = false;          // as requester: a request failed at home, those behind it do not leave
   // Second line: and of who hears of the answer.
   SimCompletionQueue* send_cq_;

@@ -82,6 +82,10 @@ inline std::uint32_t Transport::take(FlightList& list) {
   return index;
 }
 
+inline Transport::LockId Transport::lock_of(const Flight& f) const {
+  return {f.path.to, f.remote_addr % atomic_locks_};
+}
+
 /// The queue pair that it was posted to; null where that is gone, or was reset since.
 inline SimQueuePair* Transport::origin_of(const Flight& f) {
   SimQueuePair* origin = find(f.origin);

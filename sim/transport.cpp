@@ -47,7 +47,8 @@ Transport::Transport(Calendar& calendar, Fabric& fabric, Clock* message_clock,
       free_payloads_(33),
       lost_below_(static_cast<std::uint32_t>(loss.ratio * 4294967296.0)),
       random_(loss.seed, kLossStream),
-      tear_(tear) {}
+      tear_(tear),
+      atomic_locks_(static_cast<std::uint64_t>(profile.atomic_locks)) {}
 
 Transport::~Transport() {
   for (const auto& chunk : chunks_) {
@@ -294,6 +295,10 @@ void Transport::handle(std::uint32_t index) {
     case Stage::kRequestCrosses:
     case Stage::kAnswerCrosses:
       cross_on(index);
+      break;
+    case Stage::kBehindChange:
+    case Stage::kBehindLock:
+      turn_has_come(index);
       break;
     case Stage::kReceiverNotReady:
       try_again(index);

@@ -78,6 +78,7 @@ class Transport final : public EventHandler {
   void abandon_waiting(SimQueuePair& qp);
   /// Forgets the requests that wait at this queue pair for a RECV.
   void abandon_held(SimQueuePair& qp);
+  void abandon_held_back(SimQueuePair& qp);
   void abandon_unanswered(SimQueuePair& qp);
   /// Forgets those whose answers were lost.
   void abandon_unheard(SimQueuePair& qp);
@@ -102,6 +103,8 @@ class Transport final : public EventHandler {
   enum class Stage : std::uint8_t {
     kRequestOnWire,  // as a SimGrid communication
     kTouch,
+    kBehindChange,  // at its target's NIC: for what its queue pair changes before it,
+    kBehindLock,    // or for its lock
     kInEngine,  // an unreliable SEND that has yet to take its RECV, its way through the NIC known; what is
                 // behind it
     kReceiverNotReady,
@@ -200,7 +203,15 @@ class Transport final : public EventHandler {
   void resend_requests(const Flight& timer);
   void resend_unheard(const Flight& timer);
 
+  static bool is_served(const Flight& f, const SimQueuePair& origin);
   void arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail);
+  void carry_out(std::uint32_t index, SimQueuePair& origin, const models::Moment& in);
+  void execute_atomic(std::uint32_t index, SimQueuePair& origin, const models::Moment& in);
+  void stand_back(std::uint32_t index, const models::Moment& in);
+  void hold_back(std::uint32_t index, SimQueuePair& origin, Stage until, const models::Moment& in);
+  bool waits_for_turn(std::uint32_t index, SimQueuePair& origin, const models::Moment& in);
+  void turn_has_come(std::uint32_t index);
+  void lock_is_free(std::uint32_t index, SimQueuePair* origin);
   void schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
                       const models::Moment& done);
   void touch(std::uint32_t index);
@@ -246,6 +257,8 @@ class Transport final : public EventHandler {
   /// What a port is told to send goes on its way at once while the way out is taken no further ahead than
   /// this. Else it waits here, as it does in send queues.
   static constexpr std::int64_t kAheadOfQueuesMaxPs = Fabric::kAheadOfQueuesMaxPs;
+  /// A turn at memory that comes later than this is waited for.
+  static constexpr std::int64_t kReadTurnAheadMaxPs = 1'000'000;
 
   Calendar& calendar_;
   Calendar::HandlerId handler_;
@@ -284,6 +297,15 @@ class Transport final : public EventHandler {
     std::map<std::uint32_t, std::uint32_t> early;  // flights by their number
   };
   std::map<std::uint64_t, Sequence> sequences_;
+  /// Atomics that wait for a lock; the first of them has an event for when that is free.
+  struct LockLine {
+    const models::AtomicUnit* unit;
+    FlightList waiting;
+  };
+  using LockId = std::pair<std::uint16_t, std::uint64_t>;  // endpoint, and which of its locks
+  LockId lock_of(const Flight& f) const;
+  std::uint64_t atomic_locks_;             // of each NIC
+  std::map<LockId, LockLine> lock_lines_;  // looked up, never iterated
   VerbCounts counts_;
   std::uint64_t failed_ = 0, torn_lines_ = 0;
 };

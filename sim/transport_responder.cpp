@@ -23,40 +23,6 @@ constexpr std::uint8_t kRetryForEver = 7;
 
 }  // namespace
 
-/// The last byte of a request reaches the target's NIC at `tail`: when does it touch memory?
-void Transport::arrive_request(std::uint32_t index, SimQueuePair& origin, const models::Moment& tail) {
-  Flight& f = flight(index);
-  const bool serves = f.status == WcStatus::kSuccess && !is_send(f.opcode) && origin.peer_port_ != nullptr;
-  if (!serves) {  // for a RECV, whose owner is known then; for nobody; or failed at home and only in its
-                  // place
-    const models::Moment at = f.status == WcStatus::kSuccess ? tail : tail.whole();
-    schedule_touch(index, origin, at, at);
-    return;
-  }
-  models::Nic& nic = origin.peer_port_->nic;
-  const models::Packets packets{f.length, mtu_b_};
-  models::Moment in = nic.receive(origin.peer_context_, tail, is_write(f.opcode) ? f.length : 0);
-  in = nic.translate(in, origin.peer_port_->memory->offset(f.rkey, f.remote_addr));
-  if (is_write(f.opcode)) {
-    if (f.type == QpType::kRc) in = nic.serve_request(in, f.length);
-    // The NIC answers when it has passed the payload on: nothing tells it when that is visible.
-    const models::Moment visible = nic.pcie().dma_write(in, f.length, packets).whole();
-    schedule_touch(index, origin, visible, visible.plus_delay(-nic.pcie().write_latency_ps()));
-  } else if (f.opcode == Opcode::kRdmaRead) {
-    in = nic.serve_read(in, f.length).not_before(origin.last_change_ps_);
-    const models::Pcie::Read read = nic.pcie().dma_read(in, f.length, packets);
-    schedule_touch(index, origin, read.touch, read.done);
-  } else {
-    in = nic.serve_read(in, f.length).not_before(origin.last_change_ps_);
-    const auto [old, held_ps] = nic.atomic_unit().execute(in, f.remote_addr, nic.pcie());
-    origin.last_change_ps_ = old.at();
-    origin.port_.atomics_ps += held_ps;
-    if (!origin.had_atomics_) ++origin.port_.queue_pairs_with_atomics;
-    origin.had_atomics_ = true;
-    schedule_touch(index, origin, old, old);
-  }
-}
-
 void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
                                const models::Moment& done) {
   Flight& f = flight(index);

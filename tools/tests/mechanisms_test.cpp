@@ -170,7 +170,7 @@ TEST(Mechanism, AnInlineWriteOf32BTakesASecondBlock) {
     const auto writes = [&](int payload_b) {
       return rate(nic("connectx-4"), host,
                   {"workload.verb=write", "workload.inline=true", "workload.pattern=one_to_many",
-                   "workload.issuing_threads=4", fmt::format("workload.payload_b={}", payload_b)});
+                   "workload.issuing_threads=2", fmt::format("workload.payload_b={}", payload_b)});
     };
     EXPECT_NEAR(writes(8) / writes(16), 1, 0.02);
     return writes(16) / writes(32);
