@@ -38,14 +38,14 @@ class Drawing {
     run.erase("check");
     return drawn;
   }
-  bool by_chance(double share) { return random_() < share * 4294967296.0; }
 
  private:
   static const json& schema() {
     static const json kSchema = scenarios::effective_schema(make_catalog());
     return kSchema;
   }
-  /// Not drawn: texts and files; and losses, as nobody sends a datagram again.
+  bool by_chance(double share) { return random_() < share * 4294967296.0; }
+  /// Not drawn: texts and files, what artifacts break, and losses, as nobody sends a datagram again.
   static bool is_left_out(const std::string& key) {
     return key == "$schema" || key == "name" || key == "description" || key == "backend" || key == "sweep" ||
            key == "platform" || key == "loss_ratio" || key == "artifact" || key == "dimensions";
