@@ -27,12 +27,16 @@ class NumberMap {
 
   /// The same, made by Value{} if there is none.
   Value& operator[](std::uint32_t number) {
-    if (Value* found = find(number)) return *found;
-    if ((size_ + 1) * 3 > entries_.size() * 2) grow();
+    if (entries_.empty()) grow();
+    Entry* entry = &entries_[slot_of(number)];
+    if (entry->number == number) return entry->value;
+    if ((size_ + 1) * 3 > entries_.size() * 2) {
+      grow();
+      entry = &entries_[slot_of(number)];
+    }
     ++size_;
-    Entry& entry = entries_[slot_of(number)];
-    entry.number = number;
-    return entry.value;
+    entry->number = number;
+    return entry->value;
   }
 
   std::size_t size() const { return size_; }
@@ -67,7 +71,7 @@ class NumberMap {
     while (entries_[slot].number != number && entries_[slot].number != kNone) slot = (slot + 1) & mask_;
     return slot;
   }
-  void grow() {
+  [[gnu::noinline]] void grow() {  // out of the way of look-ups
     std::vector<Entry> smaller(entries_.empty() ? kFirstEntries : entries_.size() * 2);
     smaller.swap(entries_);
     mask_ = entries_.size() - 1;

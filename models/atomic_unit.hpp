@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -20,13 +21,18 @@ class AtomicUnit {
       : service_ps_(to_ps(profile.atomic_engine_ns)),
         locks_(static_cast<std::size_t>(profile.atomic_locks)) {}
 
+  /// Of `locks`, the one that an operation at any address takes.
+  static std::uint64_t lock_of(std::uint64_t addr, std::uint64_t locks) {
+    return std::has_single_bit(locks) ? addr & (locks - 1) : addr % locks;
+  }
+
   /// When an operation has taken effect and its old value is at hand, and how long it held its lock.
   struct Executed {
     Moment old;
     std::int64_t held_ps;
   };
   Executed execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
-    Lock& lock = locks_[addr % locks_.size()];
+    Lock& lock = locks_[lock_of(addr, locks_.size())];
     const std::int64_t wait_ps = lock.server.serve(ready, 0).queue_ps - ready.queue_ps;
     const Moment started = engine_.serve(ready.not_before(ready.at() + wait_ps), service_ps_);
     const Moment old = pcie.dma_read_for_others(started, 8).done;
@@ -39,7 +45,7 @@ class AtomicUnit {
 
   /// How long one that comes at `ready` waits for its lock, as far as that is known.
   std::int64_t wait_ps(Moment ready, std::uint64_t addr) const {
-    return locks_[addr % locks_.size()].server.wait_ps(ready);
+    return locks_[lock_of(addr, locks_.size())].server.wait_ps(ready);
   }
 
   const Server& engine() const { return engine_; }

@@ -6,7 +6,7 @@
 //
 // Why not the least recently used of all: no device keeps an order of thousands, and clients of a simulation
 // come round in the same order again and again, so that one more than fits makes nearly every touch a miss
-// (README.md).
+// (NOTES.md).
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ Nic::Nic(const NicProfile& profile)
       wqe_cache_entries_(static_cast<std::uint32_t>(profile.wqe_cache_entries)),
       wqe_miss_send_ps_(to_ps(profile.wqe_miss_send_ns)),
       wqe_miss_response_ps_(to_ps(profile.wqe_miss_response_ns)),
-      ack_request_interval_(static_cast<std::uint32_t>(profile.ack_request_interval)),
+      ack_request_interval_(static_cast<std::uint64_t>(profile.ack_request_interval)),
       translation_miss_ps_(to_ps(profile.translation_miss_ns)),
       translation_miss_occupancy_ps_(to_ps(profile.translation_miss_occupancy_ns)) {}
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "models/atomic_unit.hpp"
+#include "models/divisor.hpp"
 #include "models/lru_cache.hpp"
 #include "models/pcie.hpp"
 #include "models/profile.hpp"
@@ -145,7 +146,9 @@ class Nic {
 
   /// Whether a WRITE or SEND that is to complete unsignalled asks for an ACK: its place in the send queue
   /// decides.
-  bool asks_for_ack(std::uint32_t position) const { return (position + 1) % ack_request_interval_ == 0; }
+  bool asks_for_ack(std::uint32_t position) const {
+    return ack_request_interval_.remainder(position + 1) == 0;
+  }
   /// The ACK of a request whose requester waits for none: it takes its time of the engine, no more.
   void receive_ack_quietly(std::uint32_t context) {
     const Miss miss = touch(context, recv_misses_);
@@ -249,7 +252,7 @@ class Nic {
   std::uint32_t wqes_prefetched_ = 0;  // of all send queues together, as long as they are full
   std::uint32_t wqes_fetched_ = 0;     // so far
   std::int64_t wqe_miss_send_ps_, wqe_miss_response_ps_;
-  std::uint32_t ack_request_interval_;
+  Divisor ack_request_interval_;
   std::int64_t translation_miss_ps_, translation_miss_occupancy_ps_;
 };
 

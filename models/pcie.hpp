@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "models/divisor.hpp"
 #include "models/profile.hpp"
 #include "models/server.hpp"
 #include "models/shared_engine.hpp"
@@ -37,7 +38,7 @@ class Pcie {
         dma_read_ps_(to_ps(profile.dma_read_ns)),
         dma_write_ps_(to_ps(profile.dma_write_ns)),
         mmio_ps_(to_ps(profile.mmio_ns)),
-        tags_count_(static_cast<std::int64_t>(profile.dma_reads_outstanding)),
+        tags_count_(static_cast<std::uint64_t>(profile.dma_reads_outstanding)),
         down_(completion_ps(completion_b_)) {}
 
   /// A CPU store of `bytes`: when the device has it. Write-combining buffers empty a cache line at a time,
@@ -141,7 +142,8 @@ class Pcie {
 
   /// When one of the tags is free for a read that holds it for `hold_ps`.
   Moment take_tag(Moment ready, std::int64_t hold_ps) {
-    const std::int64_t service_ps = hold_ps / tags_count_;
+    const auto service_ps =
+        static_cast<std::int64_t>(tags_count_.quotient(static_cast<std::uint64_t>(hold_ps)));
     const Moment first = ready.first();
     const std::int64_t wait_ps = tags_.serve(first, service_ps).queue_ps - service_ps - first.queue_ps;
     const std::int64_t beyond_ps = std::max<std::int64_t>(0, wait_ps - (hold_ps - service_ps));
@@ -151,7 +153,7 @@ class Pcie {
   double ps_per_byte_;
   std::uint32_t header_b_, payload_b_, completion_header_b_, completion_b_;
   std::int64_t dma_read_ps_, dma_write_ps_, mmio_ps_;
-  std::int64_t tags_count_;
+  Divisor tags_count_;
   Server up_, tags_;
   SharedEngine down_;
   std::int64_t stores_ps_ = 0;

@@ -10,7 +10,7 @@
 // Three shapes tried before: first come, first served (a burst of own requests holds up what other machines
 // wait for: two machines that do the same slowed each other; and a machine that is sent a lot has its ACKs
 // late, sends less, and is sent the more); what is served always first (a machine that is asked without a
-// pause sends nothing of its own); and half of the engine's time for each kind (README.md: equal machines
+// pause sends nothing of its own); and half of the engine's time for each kind (NOTES.md: equal machines
 // drifted apart).
 #pragma once
 

@@ -1,5 +1,6 @@
 // The checks of a finished run: what system.hpp declares of them.
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "backend/prefetch.hpp"
@@ -25,6 +26,11 @@ FinalRecord final_record(NodeStore& holder, RecordId record, int rank, std::uint
 }
 
 namespace {
+
+/// std::ranges::equal compares one std::byte after another.
+bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
 
 /// The records of a finished run, read as the checks want them.
 class FinalData {
@@ -54,15 +60,17 @@ class FinalData {
     const std::size_t each = copies.size() / records.size();
     found_.resize(copies.size());
     find_(records, found_);
-    for (std::size_t i = 0; i < copies.size(); ++i) {
-      const std::size_t primary = i - i % each;
-      const FinalRecord& last = found_[i];
-      // A backup that holds the primary's bytes has its digest.
-      const bool same = i != primary && last.version == found_[primary].version &&
-                        std::ranges::equal(last.value, found_[primary].value);
-      const std::uint64_t digest = same ? copies[primary].digest : digest_of(records[i / each], last);
-      copies[i] = {writes_of(last.version), digest, last.lock != 0};
-      if (i == primary) primaries_.push_back(last);
+    for (std::size_t r = 0; r < records.size(); ++r) {
+      const std::size_t primary = r * each;
+      primaries_.push_back(found_[primary]);
+      for (std::size_t i = primary; i < primary + each; ++i) {
+        const FinalRecord& last = found_[i];
+        // A backup that holds the primary's bytes has its digest.
+        const bool same = i != primary && last.version == found_[primary].version &&
+                          same_bytes(last.value, found_[primary].value);
+        const std::uint64_t digest = same ? copies[primary].digest : digest_of(records[r], last);
+        copies[i] = {writes_of(last.version), digest, last.lock != 0};
+      }
     }
   }
 
@@ -155,11 +163,12 @@ class RecordsInPlace {
  private:
   void read_few(std::span<const RecordId> records, std::span<FinalRecord> copies) {
     const std::size_t each = copies.size() / records.size();
-    const auto for_each_copy = [&](const auto& visit) {  // visit(store, record, rank, copy)
-      for (std::size_t i = 0; i < copies.size(); ++i) {
-        const auto rank = static_cast<int>(i % each);
-        const int holder = layout_.backup_node(static_cast<int>(records[i / each].partition()), rank);
-        visit(nodes_[static_cast<std::size_t>(holder)]->store(), records[i / each], rank, i);
+    const auto for_each_copy = [&](const auto& visit) {  // visit(store, table, rank, slot)
+      for (std::size_t r = 0; r < records.size(); ++r) {
+        for (int rank = 0; rank < static_cast<int>(each); ++rank) {
+          const int holder = layout_.backup_node(static_cast<int>(records[r].partition()), rank);
+          visit(nodes_[static_cast<std::size_t>(holder)]->store(), records[r].table(), rank, slots_[r]);
+        }
       }
     };
     slots_.clear();
@@ -167,15 +176,17 @@ class RecordsInPlace {
     for (const RecordId record : records) nodes_[record.partition()]->store().prefetch_slot(record);
     for (const RecordId record : records)
       slots_.push_back(nodes_[record.partition()]->store().find_slot(record.table(), record.key()));
-    for_each_copy([&](const NodeStore& store, RecordId record, int rank, std::size_t i) {
-      store.prefetch_copy(record.table(), rank, slots_[i / each]);
+    for_each_copy([](const NodeStore& store, std::uint32_t table, int rank, std::uint64_t slot) {
+      store.prefetch_copy(table, rank, slot);
     });
-    for_each_copy([&](const NodeStore& store, RecordId record, int rank, std::size_t i) {
-      places_.push_back(store.record_copy(record.table(), rank, slots_[i / each]));
+    for_each_copy([&](const NodeStore& store, std::uint32_t table, int rank, std::uint64_t slot) {
+      places_.push_back(store.record_copy(table, rank, slot));
       prefetch(places_.back());
     });
-    for (std::size_t i = 0; i < copies.size(); ++i)
-      copies[i] = final_record_at(layout_, records[i / each], places_[i]);
+    for (std::size_t r = 0, i = 0; r < records.size(); ++r) {
+      for (std::size_t end = i + each; i < end; ++i)
+        copies[i] = final_record_at(layout_, records[r], places_[i]);
+    }
   }
 
   const StoreLayout& layout_;

@@ -162,7 +162,8 @@ class Fabric {
       const std::int64_t wait_ps = server.wait_ps(ready);
       const std::int64_t in_turn_ps = slips_in_turn.serve(ready, 2 * service_ps).queue_ps - service_ps;
       const std::int64_t latest_ps = std::min(ready.queue_ps + wait_ps, in_turn_ps - kAheadOfQueuesMaxPs);
-      ready.queue_ps += wait_ps % packet_ps;  // as if all in front of it were of that length
+      // As if all in front of it were of that length.
+      ready.queue_ps += wait_ps < packet_ps ? wait_ps : wait_ps % packet_ps;
       return std::max(slips.serve(ready.whole(), service_ps).queue_ps - service_ps, latest_ps);
     }
     std::int64_t service_ps(std::uint32_t bytes) const {

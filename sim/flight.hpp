@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "backend/verbs.hpp"
+#include "models/atomic_unit.hpp"
 #include "sim/transport.hpp"
 
 namespace verbtwin::sim {
@@ -83,7 +84,12 @@ inline std::uint32_t Transport::take(FlightList& list) {
 }
 
 inline Transport::LockId Transport::lock_of(const Flight& f) const {
-  return {f.path.to, f.remote_addr % atomic_locks_};
+  return {f.path.to, models::AtomicUnit::lock_of(f.remote_addr, atomic_locks_)};
+}
+
+/// What of a message is sent now: all of it, but where it, or one before it, has lost a packet.
+inline models::Packets Transport::again_of(const Flight& f, models::Packets packets) const {
+  return f.packets_heard == 0 ? packets : rest_lost(f, packets);
 }
 
 /// The queue pair that it was posted to; null where that is gone, or was reset since.

@@ -5,7 +5,7 @@
 namespace verbtwin::sim {
 
 namespace {
-constexpr std::size_t kPoolMaxBytes = RecordPool::kUnitBytes << 32;
+constexpr std::size_t kPoolMaxBytes = (RecordPool::kUnitBytes << 32) - LazyMapping::kHugePageBytes;
 }
 
 RecordPool::RecordPool(std::size_t bytes) : mapping_(std::min(bytes, kPoolMaxBytes)) {
@@ -16,27 +16,31 @@ void RecordMemory::add(std::size_t offset, std::size_t length, std::size_t strid
   assert(stride_b % 32 == 0 && stride_b <= kStrideMaxBytes);
   const std::size_t block_b = std::max(stride_b, kBlockBytes / stride_b * stride_b);
   const std::size_t end = offset + (length + block_b - 1) / block_b * block_b;
-  if (!parts_.empty()) {
-    Part& last = parts_.back();
-    assert(offset >= last.end);
-    if (offset == last.end && block_b == last.block_b) {
-      last.end = end;
-      return;
+  parts_.pop_back();
+  if (!parts_.empty() && parts_.back().end == offset && parts_.back().block_b.value() == block_b) {
+    parts_.back().end = end;
+  } else {
+    std::size_t blocks = 0;
+    if (!parts_.empty()) {
+      const Part& last = parts_.back();
+      assert(offset >= last.end);
+      blocks = last.first_block + last.block_b.quotient(last.end - last.begin);
     }
+    parts_.push_back({offset, end, models::Divisor(block_b), static_cast<std::uint32_t>(blocks)});
   }
-  const std::size_t blocks =
-      parts_.empty()
-          ? 0
-          : parts_.back().first_block + (parts_.back().end - parts_.back().begin) / parts_.back().block_b;
-  parts_.push_back({offset, end, static_cast<std::uint32_t>(block_b), static_cast<std::uint32_t>(blocks)});
+  parts_.push_back(kBehindAll);
+  index_parts();
 }
 
-std::byte* RecordMemory::make(std::uint64_t offset) {
-  const Part& part = *part_behind(offset);
-  const Place place = place_of(part, offset);
-  const std::uint32_t unit = pool_.take(part.block_b);
-  units_[place.block] = unit;
-  return pool_.at(unit) + place.within_b;
+void RecordMemory::index_parts() {
+  const std::uint64_t end = parts_[parts_.size() - 2].end;
+  granule_shift_ = 0;
+  while (end >> granule_shift_ >= kGranules) ++granule_shift_;
+  std::uint16_t part = 0;
+  for (std::size_t granule = 0; granule <= kGranules; ++granule) {
+    while (parts_[part].end <= granule << granule_shift_) ++part;
+    first_part_[granule] = part;
+  }
 }
 
 }  // namespace verbtwin::sim

@@ -180,6 +180,7 @@ class Transport final : public EventHandler {
   void try_again(std::uint32_t index);
   void send_again(Flight& f, std::int64_t& last_answer_ps);
   models::Packets again_of(const Flight& f, models::Packets packets) const;
+  models::Packets rest_lost(const Flight& f, models::Packets packets) const;
   void probe(std::uint32_t index, std::int64_t at_ps);
 
   bool loses(Flight& f, models::Packets packets);

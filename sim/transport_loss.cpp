@@ -48,8 +48,7 @@ bool Transport::loses(Flight& f, models::Packets packets) {
 /// Of a message that has lost a packet, or came behind one that has: what it costs beyond its first time,
 /// when all of it was sent for the models. In truth the sender has stopped a round trip behind the lost
 /// packet.
-models::Packets Transport::again_of(const Flight& f, models::Packets packets) const {
-  if (f.packets_heard == 0) return packets;
+models::Packets Transport::rest_lost(const Flight& f, models::Packets packets) const {
   const double round_trip_b =
       2 * static_cast<double>(fabric_.latency_ps(f.path)) * fabric_.slowest_gbps(f.path) / 8000;
   return {static_cast<std::uint32_t>(std::min<double>(packets.bytes, round_trip_b)), packets.mtu_b};

@@ -233,8 +233,10 @@ bool Transport::must_wait(const SimQueuePair& qp, const Flight& f) const {
 bool Transport::has_place(const SimQueuePair& qp, const Flight& f, std::uint32_t before) const {
   if (!returns_data(f.opcode)) return true;
   if (before >= qp.max_rd_atomic_) return false;
-  const std::uint32_t slot = (qp.read_next_ + before) % qp.max_rd_atomic_;
-  return !qp.read_done_ps_ || (*qp.read_done_ps_)[slot] <= calendar_.now_ps();
+  if (!qp.read_done_ps_) return true;
+  std::uint32_t slot = qp.read_next_ + before;
+  if (slot >= qp.max_rd_atomic_) slot -= qp.max_rd_atomic_;
+  return (*qp.read_done_ps_)[slot] <= calendar_.now_ps();
 }
 
 void Transport::abandon_waiting(SimQueuePair& qp) {

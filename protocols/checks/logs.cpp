@@ -40,7 +40,8 @@ void for_each_committed(Histories histories, const Logging& logging, const Visit
   std::vector<std::uint32_t> backups;
   const auto add_backups_of = [&](std::uint32_t home) {
     for (std::uint32_t rank = 1; rank < logging.replicas; ++rank) {
-      const std::uint32_t backup = (home + rank) % logging.nodes;
+      std::uint32_t backup = home + rank;
+      if (backup >= logging.nodes) backup -= logging.nodes;
       if (std::ranges::find(backups, backup) == backups.end()) backups.push_back(backup);
     }
   };

@@ -3,7 +3,7 @@
 // coroutines (cluster.coroutines), the operations of a group outstanding together, doorbell batching, passive
 // acknowledgement. An operation of the result is a whole group.
 //
-// See the entry's schema for the parameters, protocols/README.md for what passive means here.
+// See the entry's schema for the parameters, README.md for what passive means here.
 #pragma once
 
 #include <memory>

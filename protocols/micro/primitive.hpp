@@ -4,7 +4,7 @@
 //
 // A thread talks to the threads of its own index, through the NIC of its own index, over cluster.qps_per_peer
 // queue pairs to each: machines x threads per NIC x qps_per_peer queue pairs on a NIC, as in those papers.
-// See the entry's schema for the parameters, protocols/README.md for what they express.
+// See the entry's schema for the parameters, README.md for what they express.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,8 @@
 #include "backend/prefetch.hpp"
 #include "protocols/checks/report.hpp"
 #include "protocols/occ/messages.hpp"
+#include "protocols/remainder.hpp"
+#include "protocols/spread_bits.hpp"
 #include "protocols/store/cluster_hash.hpp"
 #include "protocols/whole_lines.hpp"
 
@@ -76,14 +78,15 @@ OccEngine::OccEngine(const OccNode& node, Worker& worker, UdRpc& rpc, History* h
 
 int OccEngine::record_nic(std::uint64_t slot) const {
   if (options().validation.lock != LockKind::kCas) return worker_.nic();
-  return static_cast<int>(slot % static_cast<std::uint64_t>(worker_.port().shape().nics_per_node));
+  return static_cast<int>(
+      remainder_of(slot, static_cast<std::uint64_t>(worker_.port().shape().nics_per_node)));
 }
 
 int OccEngine::queue_pair_for(std::uint64_t thing) const {
   const auto queue_pairs = static_cast<std::uint64_t>(worker_.port().shape().qps_per_peer);
   if (queue_pairs == 1) return 0;
   constexpr std::uint64_t kSpread = 0x9E3779B97F4A7C15;  // neighbours take different ones
-  return static_cast<int>((thing * kSpread >> 32) % queue_pairs);
+  return static_cast<int>(remainder_of(thing * kSpread >> 32, queue_pairs));
 }
 
 OccEngine::RemoteLog& OccEngine::log_at(int node) {
@@ -140,6 +143,7 @@ WaitGroup& Transaction::begin() {
   if (!buffers_->in_use.idle() && !spare_.arena.empty()) buffers_ = buffers_ == &first_ ? &spare_ : &first_;
   item_count_ = 0;
   executed_ = 0;
+  declared_ = 0;
   channel_count_ = 0;
   arena_used_ = 0;
   writes_ = false;
@@ -179,7 +183,10 @@ void Transaction::refuse_wrong(RecordId record, bool is_write) {
   if (table.local_only && static_cast<int>(record.partition()) != store().node())
     refuse("another node's of a table that is local only");
   writes_ = writes_ || is_write;
-  if (!writes_) return;
+  const std::uint64_t bit = std::uint64_t{1} << (spread_bits(record.packed) >> 58);
+  const bool may_be_known = (declared_ & bit) != 0;
+  declared_ |= bit;
+  if (!writes_ || !may_be_known) return;
   for (const Item& item : items()) {
     if (item.record == record) refuse("which it has declared before");
   }

@@ -298,7 +298,8 @@ class Transaction final : public WorkedOn {
   std::size_t arena_used_ = 0;
   bool writes_ = false;  // declared an update
   std::size_t item_count_ = 0;
-  std::size_t executed_ = 0;  // items fetched so far
+  std::size_t executed_ = 0;    // items fetched so far
+  std::uint64_t declared_ = 0;  // a bit, which others share, of each record
   AbortReason reason_ = AbortReason::kNone;
   std::int64_t begin_ps_ = 0, memory_begin_ps_ = 0, phase_start_ps_ = 0;
   std::uint64_t begun_ = 0;  // what the worker had resumed when it began

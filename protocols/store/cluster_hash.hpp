@@ -1,7 +1,7 @@
 // ClusterHash: the index of one table's primary copy: buckets that one READ fetches whole, as in DrTM-KV
 // (SOSP 2015), half of whose slots name a key.
 //
-// Nobody writes a bucket: a key has one place for ever (protocols/README.md). A slot's word says how far its
+// Nobody writes a bucket: a key has one place for ever (README.md). A slot's word says how far its
 // key's record lies from the record slot of the key's own number, so that a bucket of zeros is right, and a
 // table of millions is there without having been written. What remains of an index is what it costs to look
 // into it: the READ of a bucket, or a CPU's miss of its caches.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "protocols/remainder.hpp"
 #include "protocols/store/cluster_hash.hpp"
 #include "protocols/store/record.hpp"
 #include "protocols/whole_lines.hpp"
@@ -61,7 +62,8 @@ struct LogRing {
 
   /// Behind `first`: where `position` of such a ring is.
   static std::uint64_t offset(std::uint64_t position, std::uint32_t part_b, std::uint64_t step_b) {
-    return position / part_b * step_b + position % part_b;
+    return quotient_of<std::uint64_t>(position, part_b) * step_b +
+           remainder_of<std::uint64_t>(position, part_b);
   }
   std::byte* at(std::uint64_t position) const { return first + offset(position, part_b, step_b); }
 };

@@ -1,5 +1,6 @@
 #include "protocols/store/node_store.hpp"
 
+#include <array>
 #include <cassert>
 
 #include "protocols/store/cluster_hash.hpp"
@@ -65,9 +66,6 @@ void NodeStore::drain_logs() {
 
 std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
   if (!is_for_backups(log_head(body).kind)) return 0;  // a primary's: it is installed
-  const auto rank_of = [this](RecordId record) {
-    return layout_.rank_of(node_, static_cast<int>(record.partition()));
-  };
   const std::span<const std::byte> writes = log_writes(body);
   if (keep_logged_ != KeepLogged::kNothing) {
     const std::scoped_lock guard(logged_mutex_);
@@ -78,42 +76,54 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
     });
   }
   if (log_writes_ == LogWrites::kAreKept) return 0;
+  std::array<BackupWrite, 8> some;
+  std::size_t count = 0;
   std::uint64_t records = 0;
-  const auto for_each_own = [&](const auto& visit) {
-    for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
-      const RecordId record{logged.record};
-      const int rank = rank_of(record);
-      if (rank > 0) visit(record, rank, logged, value);
-    });
+  const auto update_some = [&] {
+    update_backups(std::span(some).first(count));
+    records += count;
+    count = 0;
   };
-  // Where each is kept is looked for before anything waits for it.
-  for_each_own([&](RecordId record, int, const LogRecord&, auto) { prefetch_slot(record); });
-  for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
-    prefetch_copy(record.table(), rank, find_slot(record.table(), record.key()));
+  for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
+    const RecordId record{logged.record};
+    const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
+    if (rank <= 0) return;
+    some[count++] = {record, rank, logged.version, value};
+    if (count == some.size()) update_some();
   });
-  for_each_own([&](RecordId record, int rank, const LogRecord&, auto) {
-    prefetch(record_copy(record.table(), rank, find_slot(record.table(), record.key())));
-  });
-  for_each_own([&](RecordId record, int, const LogRecord& logged, std::span<const std::byte> value) {
-    update_backup(record, logged.version, value);
-    ++records;
-  });
+  update_some();
   return records;
 }
 
 void NodeStore::update_backup(RecordId record, std::uint64_t version, std::span<const std::byte> value) {
   const int rank = layout_.rank_of(node_, static_cast<int>(record.partition()));
   if (rank <= 0) return;
-  std::byte* copy = record_copy(record.table(), rank, find_slot(record.table(), record.key()));
-  // Rings of different senders are applied in any order, and by several workers at once. Nobody but this
-  // node's CPUs touches a backup copy, so its lock word serves them.
-  while (!try_lock(copy, owner_word(node_, 0, 0))) {
+  BackupWrite write{record, rank, version, value};
+  update_backups(std::span(&write, 1));
+}
+
+/// Where each is kept is looked for before anything waits for it.
+void NodeStore::update_backups(std::span<BackupWrite> writes) {
+  for (const BackupWrite& write : writes) prefetch_slot(write.record);
+  for (BackupWrite& write : writes) {
+    write.slot = find_slot(write.record.table(), write.record.key());
+    prefetch_copy(write.record.table(), write.rank, write.slot);
   }
-  // Versions say which write is the newer.
-  if (writes_of(atomic_word(copy + 8).load(std::memory_order_relaxed)) < writes_of(version)) {
-    install(layout_.table(record.table()).record, copy, version, value);
+  for (BackupWrite& write : writes) {
+    write.copy = record_copy(write.record.table(), write.rank, write.slot);
+    prefetch(write.copy);
   }
-  unlock(copy);
+  for (const BackupWrite& write : writes) {
+    // Rings of different senders are applied in any order, and by several workers at once. Nobody but this
+    // node's CPUs touches a backup copy, so its lock word serves them.
+    while (!try_lock(write.copy, owner_word(node_, 0, 0))) {
+    }
+    // Versions say which write is the newer.
+    if (writes_of(atomic_word(write.copy + 8).load(std::memory_order_relaxed)) < writes_of(write.version)) {
+      install(layout_.table(write.record.table()).record, write.copy, write.version, write.value);
+    }
+    unlock(write.copy);
+  }
 }
 
 }  // namespace verbtwin::protocols

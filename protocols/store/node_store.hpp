@@ -92,8 +92,19 @@ class NodeStore {
   std::span<const LoggedWrite> logged() const { return logged_; }
 
  private:
+  /// A write to a record that this node backs up.
+  struct BackupWrite {
+    RecordId record;
+    int rank;
+    std::uint64_t version;
+    std::span<const std::byte> value;
+    std::uint64_t slot = 0;     // found by
+    std::byte* copy = nullptr;  // update_backups()
+  };
+
   /// Returns how many records it brings up to date.
   std::uint64_t apply(std::span<const std::byte> body);
+  void update_backups(std::span<BackupWrite> writes);
 
   const StoreLayout& layout_;
   int node_, threads_;

@@ -5,6 +5,8 @@
 #include <cassert>
 #include <cstddef>
 
+#include "protocols/remainder.hpp"
+
 namespace verbtwin::protocols {
 
 namespace {
@@ -49,7 +51,7 @@ bool is_whole(std::span<std::byte> entry, std::uint64_t found, std::uint64_t fra
 /// Where the entry behind position `at` starts: there, or in the next part or lap where the longest entry
 /// would not fit.
 std::uint64_t entry_start(const LogSpec& spec, std::uint64_t at) {
-  const std::uint64_t left = spec.part_b() - at % spec.part_b();
+  const std::uint64_t left = spec.part_b() - remainder_of<std::uint64_t>(at, spec.part_b());
   return left < spec.entry_max_b ? at + left : at;
 }
 
@@ -108,15 +110,15 @@ std::optional<LogWriter::Place> LogWriter::reserve(std::size_t bytes) {
   tail_ = start + bytes;
   uncertain_.push_back({tail_, false});
   ++entries_;
-  return Place{start % spec_.ring_b, frame_word(entries_, bytes)};
+  return Place{remainder_of<std::uint64_t>(start, spec_.ring_b), frame_word(entries_, bytes)};
 }
 
 bool LogWriter::can_promise(std::size_t bytes) const {
   // Ends of parts lie in what is promised, where less than the longest entry is skipped: of a whole ring's
   // lap at most one; of segments one for each that would fill up, and one more.
   const std::uint64_t promised_b = promised_ + bytes;
-  const std::uint64_t ends =
-      spec_.segment_b == 0 ? 1 : promised_b / (spec_.segment_b - spec_.entry_max_b) + 1;
+  const std::uint64_t used_b = spec_.segment_b - spec_.entry_max_b;  // of a segment at least
+  const std::uint64_t ends = spec_.segment_b == 0 || promised_b < used_b ? 1 : promised_b / used_b + 1;
   return tail_ + promised_b + ends * spec_.entry_max_b - head_ <= spec_.ring_b;
 }
 
@@ -142,7 +144,7 @@ void LogWriter::make_certain(std::uint64_t frame) {
 }
 
 std::optional<std::span<std::byte>> LogReader::look(const LogSpec& spec, const LogRing& ring) const {
-  std::byte* at = ring.at(entry_start(spec, head_) % spec.ring_b);
+  std::byte* at = ring.at(remainder_of<std::uint64_t>(entry_start(spec, head_), spec.ring_b));
   const std::uint64_t found = atomic_word(at).load(std::memory_order_acquire);
   const std::uint64_t bytes = found >> 32 & 0xFFFF;
   const std::uint64_t frame = frame_word(entries_ + 1, bytes);
@@ -155,7 +157,7 @@ std::optional<std::span<std::byte>> LogReader::find_whole(const LogSpec& spec, c
                                                           std::uint64_t& at, std::uint64_t tail) const {
   const std::uint64_t entries_most = (tail - head_) / (2 * kLogFrameBytes);
   for (at = entry_start(spec, at); at < tail; at = entry_start(spec, at + 8)) {
-    std::byte* first = ring.at(at % spec.ring_b);
+    std::byte* first = ring.at(remainder_of<std::uint64_t>(at, spec.ring_b));
     const std::uint64_t found = atomic_word(first).load(std::memory_order_acquire);
     const std::uint64_t bytes = found >> 32 & 0xFFFF;
     if (!is_plausible(spec, bytes) || at + bytes > tail) continue;
