@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -23,7 +22,7 @@ class AtomicUnit {
 
   /// Of `locks`, the one that an operation at any address takes.
   static std::uint64_t lock_of(std::uint64_t addr, std::uint64_t locks) {
-    return std::has_single_bit(locks) ? addr & (locks - 1) : addr % locks;
+    return (locks & (locks - 1)) == 0 ? addr & (locks - 1) : addr % locks;
   }
 
   /// When an operation has taken effect and its old value is at hand, and how long it held its lock.

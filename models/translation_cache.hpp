@@ -23,7 +23,7 @@ class TranslationCache {
   /// Uses the page at `offset`; returns true on a hit. A page's first use is a miss.
   bool touch(std::uint64_t offset) {
     const std::uint64_t page =
-        std::has_single_bit(page_b_) ? offset >> std::countr_zero(page_b_) : offset / page_b_;
+        (page_b_ & (page_b_ - 1)) == 0 ? offset >> std::countr_zero(page_b_) : offset / page_b_;
     if (page >= numbers_.size()) numbers_.resize(page + 1, kUnused);
     if (numbers_[page] != kUnused) return lru_.touch(numbers_[page]);
     numbers_[page] = lru_.add();
