@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/divisor.hpp"
 #include "models/pcie.hpp"
 
 namespace verbtwin::models {
@@ -22,7 +23,7 @@ class AtomicUnit {
 
   /// Of `locks`, the one that an operation at any address takes.
   static std::uint64_t lock_of(std::uint64_t addr, std::uint64_t locks) {
-    return (locks & (locks - 1)) == 0 ? addr & (locks - 1) : addr % locks;
+    return is_power_of_two(locks) ? addr & (locks - 1) : addr % locks;
   }
 
   /// When an operation has taken effect and its old value is at hand, and how long it held its lock.

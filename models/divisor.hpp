@@ -9,6 +9,12 @@
 
 namespace verbtwin::models {
 
+/// Of a divisor that may be one mostly: std::has_single_bit counts bits, where there is no instruction for
+/// that by a call.
+constexpr bool is_power_of_two(std::uint64_t number) {
+  return (number & (number - 1)) == 0;
+}
+
 class Divisor {
  public:
   /// Not 0. A number and its divisor together have less than 63 bits.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/divisor.hpp"
 #include "models/lru_cache.hpp"
 #include "models/profile.hpp"
 
@@ -23,7 +24,7 @@ class TranslationCache {
   /// Uses the page at `offset`; returns true on a hit. A page's first use is a miss.
   bool touch(std::uint64_t offset) {
     const std::uint64_t page =
-        (page_b_ & (page_b_ - 1)) == 0 ? offset >> std::countr_zero(page_b_) : offset / page_b_;
+        is_power_of_two(page_b_) ? offset >> std::countr_zero(page_b_) : offset / page_b_;
     if (page >= numbers_.size()) numbers_.resize(page + 1, kUnused);
     if (numbers_[page] != kUnused) return lru_.touch(numbers_[page]);
     numbers_[page] = lru_.add();
