@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <stdexcept>
+#include <string>
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
@@ -71,11 +73,15 @@ json run_point(const scenarios::Scenario& scenario, const models::NicProfile& ni
   RunControl control;
   control.nic = &nic;
   control.host = &host;
+  json result;
   try {
-    return simulate(scenario, control);
+    result = simulate(scenario, control);
   } catch (const UserError& error) {
     throw UserError("", scenarios::describe(scenario, error));
   }
+  for (const json& check : result.at("checks"))
+    if (check.at("violations") > 0) throw std::runtime_error(check.at("examples").at(0).get<std::string>());
+  return result;
 }
 
 FitLine::FitLine()

@@ -159,7 +159,7 @@ TEST_F(CommandOutputs, ASweepGoesOnWhereItEnded) {
   };
   change(0, "", {});
   change(1, "/partial", true);
-  change(2, "/scenario/run/seed", 7);
+  change(2, "/simulator/files/cluster.host", "0");
   change(3, "/simulator/program", "0.0.0");
   change(4, "/simulator/files/cluster.nic", "0");
   std::ofstream(point_file(in("made"), 5)) << "{";
@@ -194,6 +194,38 @@ TEST_F(CommandOutputs, AFinishedSweepTakesNoPointOfAnother) {
   EXPECT_TRUE(fs::exists(in("made/points/001/report.html")));
 }
 
+/// They may have taken hours.
+TEST_F(CommandOutputs, WhatGoesOnLeavesPointsOfAnotherSweep) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
+  ASSERT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+  const std::string before = read_text(in("made/points.csv"));
+  const std::string why = "; allowed: another directory, or no --resume, which replaces what is there";
+  EXPECT_EQ(refusal({"run", sweep, "--set", "run.measure_us=5", "--resume", "--out", in("made")}),
+            "--resume: DIR/made/points/000 is a point of another scenario: /run/measure_us differs" + why);
+  EXPECT_EQ(refusal({"run", sweep, "--set", "run.seed=1", "--resume", "--out", in("made")}),
+            "--resume: DIR/made/points/001 is a point of another sweep: this one has 1 point" + why);
+  EXPECT_EQ(read_text(in("made/points.csv")), before);
+  EXPECT_TRUE(fs::exists(in("made/points/001/result.json")));
+}
+
+/// Points of a former program are run again, one by one.
+TEST_F(CommandOutputs, WhatIsStoppedLeavesPointsThatItHasNotRunAgain) {
+  const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2, 3]}])"));
+  ASSERT_EQ(verbtwin({"run", sweep, "--out", in("made")}).exit_code, 0);
+  for (int point = 0; point < 3; ++point) {
+    json result = json::parse(read_text(point_file(in("made"), point)));
+    result["simulator"]["program"] = "0.0.0";
+    result["scenario"]["run"]["measure_us"] = 1e6;
+    std::ofstream(point_file(in("made"), point)) << result;
+  }
+  ChildProcess again = start({"run", sweep, "--set", "run.measure_us=1e6", "--resume", "--out", in("made")});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  again.signal(SIGINT);
+  EXPECT_EQ(again.wait(), 130) << again.err();
+  EXPECT_EQ(std::ranges::count(read_text(in("made/points.csv")), '\n'), 2) << "one, cut short";
+  EXPECT_TRUE(fs::exists(point_file(in("made"), 2)));
+}
+
 /// Nothing has been measured then that could take its place.
 TEST_F(CommandOutputs, ASweepThatCannotBeginLeavesAnEarlierOne) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
@@ -214,7 +246,7 @@ TEST_F(CommandOutputs, PartsAreOfASimulatedSweepInADirectory) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"run.seed": [1, 2]}])"));
   EXPECT_EQ(refusal({"run", sweep, "--resume"}),
             "--resume: is about the results in a directory; add --out DIR");
-  EXPECT_EQ(refusal({"run", sweep, "--point", "2", "--out", in("made")}), "--point 2: allowed: 0 to 1");
+  EXPECT_EQ(refusal({"run", sweep, "--point", "2"}), "--point 2: allowed: 0 to 1");
   EXPECT_EQ(refusal({"run", scenario_, "--point", "0", "--out", in("made")}),
             "--point: is about a sweep's points, and this scenario is one run");
   EXPECT_EQ(refusal({"run", sweep, "--resume", "--backend", "ibverbs", "--out", in("made")}),

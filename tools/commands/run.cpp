@@ -86,12 +86,12 @@ void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPo
   }
 }
 
-/// --resume and --point are about the points of a sweep in --out.
+/// --resume is about the points of a sweep in --out, --point about one of them.
 void check_parts(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
   if (!options.resume && !options.point) return;
   const char* flag = options.resume ? "--resume" : "--point";
   const auto refuse = [&](const std::string& why) { throw UserError("", fmt::format("{}: {}", flag, why)); };
-  if (!options.out) refuse("is about the results in a directory; add --out DIR");
+  if (options.resume && !options.out) refuse("is about the results in a directory; add --out DIR");
   if (points.front().settings.empty()) refuse("is about a sweep's points, and this scenario is one run");
   if (points.front().scenario.backend != "sim")
     refuse("is of simulated sweeps; allowed: --backend sim, or a real sweep as a whole");
@@ -120,7 +120,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
     }
     if (options.trace && scenario.backend != "sim")
       throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
-    if (options.trace && !settings.empty() && !options.point)
+    if (options.trace && points.size() > 1 && !options.point)
       throw UserError("", "--trace is of one run, and this scenario is a sweep of several; add --point I");
   }
   check_parts(options, points);
@@ -263,6 +263,7 @@ class SweepOutput {
     if (options_.out) {
       lock_.emplace(directory_, files(), inputs_of(options.scenario, points));
       refuse_mixture(directory_, kResultFile, "run");
+      if (options_.resume) refuse_foreign();
     }
     for (const scenarios::SweepPoint& point : points_) {
       auto saved = options_.resume ? saved_outcome(options_.place_of(point), point) : std::nullopt;
@@ -297,6 +298,7 @@ class SweepOutput {
     std::error_code ignored;
     for (const char* file : {kPlotFile, kReportFile})  // of the former table
       std::filesystem::remove(directory_ / file, ignored);
+    if (options_.resume) return 0;  // those of another program are of this sweep as well
     std::set<std::size_t> has;
     for (const SweepRow& row : rows_) has.insert(*row.number);
     return remove_points(directory_ / "points", has);
@@ -313,7 +315,7 @@ class SweepOutput {
       draw_plot();
       write_report();
     }
-    if (table()) print(render_warnings(sweep_warnings(rows_)));
+    if (table() && points_.size() > 1) print(render_warnings(sweep_warnings(rows_)));
     if (options_.json) {
       nlohmann::json all = {{"format", "verbtwin-sweep"},
                             {"version", 1},
@@ -332,6 +334,15 @@ class SweepOutput {
  private:
   bool table() const { return !options_.quiet && !options_.json; }
 
+  /// They may have taken hours, and going on with this sweep would take them away.
+  void refuse_foreign() const {
+    const std::optional<std::string> foreign = describe_foreign(directory_ / "points", points_);
+    if (!foreign) return;
+    throw UserError("", fmt::format("--resume: {}/points/{}; allowed: another directory, or no --resume, "
+                                    "which replaces what is there",
+                                    scenarios::one_line(directory_.string()), *foreign));
+  }
+
   std::vector<std::string> files() const {
     std::vector<std::string> all = {kPointsFile, kPlotFile, kReportFile};
     for (std::size_t i = 0; i < points_.size(); ++i)
@@ -343,6 +354,10 @@ class SweepOutput {
   void keep_row(const scenarios::SweepPoint& point, nlohmann::json result) {
     rows_.push_back({point.settings, std::move(result), point.number});  // kept, should printing fail
     if (!table()) return;
+    if (points_.size() == 1) {  // of which there is more to say than a line
+      print(render_summary(rows_.back().result, style_of_stream(STDOUT_FILENO)));
+      return;
+    }
     if (rows_.size() == 1) print(sweep_table_head(points_.front().settings));
     print(sweep_table_line(rows_.back()));
   }
@@ -417,7 +432,7 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
 
 int run(const RunOptions& options) {
   const std::vector<scenarios::SweepPoint> points = load(options);
-  const bool is_one = points.front().settings.empty() || options.point;
+  const bool is_one = points.front().settings.empty() || options.point || options.trace;
   return is_one ? run_one(options, points) : run_sweep(options, points);
 }
 
@@ -440,7 +455,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_flag(
       "--resume", options->resume,
       "Run only what --out DIR has not: points of a simulated sweep that are there whole, of this "
-      "program, scenario and profiles, are kept");
+      "program, scenario and profiles, are kept; refused where DIR has points of another scenario");
   command
       ->add_option("--point", options->point,
                    "Run only this point of a simulated sweep, into DIR/points: jobs of a cluster can share a "

@@ -225,7 +225,9 @@ std::uint64_t violations_of(const json& result) {
 std::string limit_text(const json& result) {
   std::string text = text_of(value_at(result, "bottleneck.resource"));
   if (!warning_of(result).is_null()) text += " *";
-  if (violations_of(result) > 0) text += "  VIOLATED";
+  const json checks = value_at(result, "checks");
+  const bool unfinished = checks.size() == 1 && checks[0].value("name", "") == "finished";
+  if (violations_of(result) > 0) text += unfinished ? "  UNFINISHED" : "  VIOLATED";
   if (result.value("partial", false)) text += "  PARTIAL";
   return text;
 }

@@ -98,7 +98,7 @@ constexpr const char* kWhole = R"({
         "fullest": {"type": "boolean"}, "waiting_share": {"$ref": "#/definitions/amount"},
         "retry_share": {"$ref": "#/definitions/amount"}}},
     "checks": {"type": "array", "items": {"type": "object",
-      "required": ["name", "transactions", "violations", "examples"],
+      "required": ["name", "violations", "examples"],
       "properties": {"name": {"type": "string"}, "transactions": {"$ref": "#/definitions/count"},
         "violations": {"$ref": "#/definitions/count"}, "examples": {"type": "array"},
         "allowed": {"$ref": "#/definitions/counts"}}}},

@@ -209,6 +209,15 @@ const TransactionNames& ramp_names() {
   return names;
 }
 
+json check_json(const protocols::CheckReport& check) {
+  json item = {{"name", check.name},
+               {"transactions", check.transactions},
+               {"violations", check.violations},
+               {"examples", check.examples}};
+  for (const auto& [name, count] : check.allowed) item["allowed"][name] = count;
+  return item;
+}
+
 json make_result(const TransactionsInput& input) {
   json result;
   add_run(input, result);
@@ -231,13 +240,7 @@ json make_result(const TransactionsInput& input) {
     result["location_cache"] = {{"hit_ratio", hit_ratio(cached, missed)}};
   }
   result["checks"] = json::array();
-  for (const protocols::CheckReport& check : input.checks) {
-    result["checks"].push_back({{"name", check.name},
-                                {"transactions", check.transactions},
-                                {"violations", check.violations},
-                                {"examples", check.examples}});
-    for (const auto& [name, count] : check.allowed) result["checks"].back()["allowed"][name] = count;
-  }
+  for (const protocols::CheckReport& check : input.checks) result["checks"].push_back(check_json(check));
   return result;
 }
 

@@ -60,4 +60,7 @@ nlohmann::json make_result(const TransactionsInput& input);
 nlohmann::json make_result(RampInput input);
 nlohmann::json make_result(const OperationsInput& input);
 
+/// An item of a result's "checks".
+nlohmann::json check_json(const protocols::CheckReport& check);
+
 }  // namespace verbtwin::tools

@@ -11,12 +11,14 @@
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "backend/user_error.hpp"
 #include "calibration/profile_file.hpp"
 #include "protocols/checks/history.hpp"
+#include "protocols/checks/report.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "sim/cluster.hpp"
@@ -24,6 +26,7 @@
 #include "tools/console/text.hpp"
 #include "tools/run/job.hpp"
 #include "tools/run/provenance.hpp"
+#include "tools/run/result.hpp"
 #include "tools/run/trace.hpp"
 
 namespace verbtwin::tools {
@@ -221,7 +224,6 @@ class Simulation {
       cluster_.clock().run_until(std::min(next_ps + us_to_ps(1), until_ps()), going_on);
     }
     if (is_cut_short) return false;
-    const bool out_of_time = !in_vain && calendar.now_ps() >= until_ps();
     // A protocol's requests do not fail here unless it, or the simulator, is wrong.
     const std::uint64_t failed = cluster_.transport().failed();
     if (failed > 0 && !scenario_.protocol.is_null()) {
@@ -229,33 +231,37 @@ class Simulation {
     }
     std::size_t unfinished = 0;
     for (const protocols::Program* node : nodes_) unfinished += node->unfinished();
-    const std::string left = format_counted(unfinished, what_is_run(scenario_));
-    const bool quiet = calendar.empty() && cluster_.transport().in_flight() == 0;
-    if (unfinished > 0 && !quiet &&
-        (out_of_time || cluster_.round_trip_ps() > calendar.now_ps() - finished_ps)) {
-      const double waited_ms = static_cast<double>(calendar.now_ps() - finished_ps) / 1e9;
-      throw std::runtime_error(fmt::format(
-          "{} never finished in the {} simulated ms that were waited for the next: the network's "
-          "latencies may be too long, or its links too slow{}{}",
-          left, waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
-          scenario_.cluster.network.loss_ratio > 0 ? ", or what was lost is sent by nobody again" : "",
-          what_is_awaited()));
-    }
-    if (unfinished > 0 && !quiet) {
-      throw std::runtime_error(fmt::format(
-          "{} never finished: still being tried again, and none came to its end{}", left, what_is_awaited()));
-    }
-    if (unfinished > 0 && scenario_.cluster.network.loss_ratio > 0) {
-      throw std::runtime_error(fmt::format(
-          "{} never finished: {} lost (cluster.network.loss_ratio), and nobody sends a datagram again{}",
-          left, format_counted(cluster_.transport().counts().packets_lost, "packet"), what_is_awaited()));
-    }
-    if (unfinished > 0) {
-      throw std::runtime_error(
-          fmt::format("{} never finished: a message was lost or a queue pair failed ({} datagrams dropped){}",
-                      left, after_.verbs.datagrams_dropped, what_is_awaited()));
-    }
+    if (unfinished == 0) return true;
+    const std::string why = why_unfinished(finished_ps, !in_vain && calendar.now_ps() >= until_ps());
+    unfinished_.violations = unfinished;
+    unfinished_.transactions = finished_ever() + unfinished;
+    unfinished_.examples = {fmt::format("{} never finished{}{}; nothing else is checked",
+                                        format_counted(unfinished, what_is_run(scenario_)), why,
+                                        what_is_awaited())};
     return true;
+  }
+
+  /// `finished_ps`: when the last one did.
+  std::string why_unfinished(std::int64_t finished_ps, bool out_of_time) {
+    const sim::Calendar& calendar = cluster_.calendar();
+    const std::int64_t waited_ps = calendar.now_ps() - finished_ps;
+    const bool loses = scenario_.cluster.network.loss_ratio > 0;
+    if (!calendar.empty() || cluster_.transport().in_flight() > 0) {
+      if (!out_of_time && cluster_.round_trip_ps() <= waited_ps)
+        return ": still being tried again, and none came to its end";
+      const double waited_ms = static_cast<double>(waited_ps) / 1e9;
+      return fmt::format(
+          " in the {} simulated ms that were waited for the next: the network's latencies may be too long, or "
+          "its links too slow{}",
+          waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
+          loses ? ", or what was lost is sent by nobody again" : "");
+    }
+    if (loses) {
+      return fmt::format(": {} lost (cluster.network.loss_ratio), and nobody sends a datagram again",
+                         format_counted(cluster_.transport().counts().packets_lost, "packet"));
+    }
+    return fmt::format(": a message was lost or a queue pair failed ({} datagrams dropped)",
+                       after_.verbs.datagrams_dropped);
   }
 
   /// On the first node that has something to tell; empty: none has.
@@ -275,6 +281,7 @@ class Simulation {
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
   bool partial_ = false, unchecked_ = false;
+  protocols::CheckReport unfinished_{.name = "finished"};
   std::int64_t measured_until_ps_ = 0;
   std::uint64_t finished_early_ = 0, finished_late_ = 0;  // in the halves of the window
   sim::Usage before_, after_;
@@ -286,7 +293,7 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   RunInput run;
   run.scenario = &scenario_;
   run.partial = partial_ || unchecked_;
-  run.unchecked = unchecked_;
+  run.unchecked = unchecked_ || unfinished_.violations > 0;
   run.window_ps = window_.end_ps - window_.begin_ps;
   run.before = &before_;
   run.after = &after_;
@@ -294,6 +301,11 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
   run.finished_early = finished_early_;
   run.finished_late = finished_late_;
   nlohmann::json result = job_->result(run);
+  if (unfinished_.violations > 0) {
+    nlohmann::json check = check_json(unfinished_);
+    if (scenario_.protocol.is_null()) check.erase("transactions");  // they are operations
+    result["checks"].push_back(std::move(check));
+  }
   if (unchecked_) {
     result["warning"].push_back(
         "a signal ended the run before its last transactions had ended: nothing is checked");

@@ -1,11 +1,16 @@
 #include "tools/sweeps/saved_points.hpp"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <system_error>
 #include <utility>
 
+#include "scenarios/text.hpp"
 #include "tools/console/output_file.hpp"
+#include "tools/console/text.hpp"
 #include "tools/report/html_report.hpp"
 #include "tools/report/plot.hpp"
 #include "tools/report/sweep_table.hpp"
@@ -38,6 +43,20 @@ nlohmann::json read_result(const fs::path& file) {
   return is_one ? std::move(result) : nullptr;
 }
 
+/// Of the points there that say it, in order: damaged ones may be of whichever sweep.
+std::map<std::size_t, nlohmann::json> scenarios_in(const fs::path& directory) {
+  std::map<std::size_t, nlohmann::json> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
+    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
+    const nlohmann::json result = number ? read_result(entry.path() / kResultFile) : nullptr;
+    if (!result.is_object()) continue;
+    nlohmann::json scenario = result.value("scenario", nlohmann::json());
+    if (scenario.is_object()) found.emplace(*number, std::move(scenario));
+  }
+  return found;
+}
+
 }  // namespace
 
 const std::vector<std::string>& result_files() {
@@ -61,18 +80,24 @@ std::optional<nlohmann::json> saved_outcome(const fs::path& directory, const sce
 }
 
 bool are_all_of(const fs::path& directory, const std::vector<scenarios::SweepPoint>& points) {
-  bool any = false;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-    const std::optional<std::size_t> number = number_of_point(entry.path().filename().string());
-    const nlohmann::json result = number ? read_result(entry.path() / kResultFile) : nullptr;
-    if (!result.is_object()) continue;
-    const nlohmann::json scenario = result.value("scenario", nlohmann::json());
-    if (!scenario.is_object()) continue;  // damaged, of whichever sweep
-    if (*number >= points.size() || scenario != points[*number].scenario.resolved) return false;
-    any = true;
+  return !scenarios_in(directory).empty() && !describe_foreign(directory, points);
+}
+
+std::optional<std::string> describe_foreign(const fs::path& directory,
+                                            const std::vector<scenarios::SweepPoint>& points) {
+  for (const auto& [number, scenario] : scenarios_in(directory)) {
+    if (number >= points.size()) {
+      return fmt::format("{} is a point of another sweep: this one has {}", point_name(number),
+                         format_counted(points.size(), "point"));
+    }
+    const nlohmann::json& ours = points[number].scenario.resolved;
+    if (scenario == ours) continue;
+    const auto difference = nlohmann::json::diff(scenario, ours).front();
+    const auto path = difference.at("path").get<std::string>();
+    return fmt::format("{} is a point of another scenario: {} differs", point_name(number),
+                       scenarios::one_line(path.empty() ? "all of it" : path));
   }
-  return any;
+  return std::nullopt;
 }
 
 std::size_t remove_points(const fs::path& points, const std::set<std::size_t>& has) {

@@ -33,6 +33,10 @@ std::optional<nlohmann::json> saved_outcome(const std::filesystem::path& directo
 /// Whether a sweep's DIR/points has results, all of them of these points, of whatever program and profiles.
 bool are_all_of(const std::filesystem::path& directory, const std::vector<scenarios::SweepPoint>& points);
 
+/// What a point there is of that is none of these, in words; none: all are of these points.
+std::optional<std::string> describe_foreign(const std::filesystem::path& directory,
+                                            const std::vector<scenarios::SweepPoint>& points);
+
 /// Takes away the results of points that `has` does not name, and their directories where nothing else is in
 /// them; how many. What cannot be taken away stays.
 std::size_t remove_points(const std::filesystem::path& points, const std::set<std::size_t>& has);
