@@ -203,10 +203,11 @@ fs::path profile_directory(const fs::path& data_dir, const fs::path& executable)
     const fs::path plain = place.lexically_normal();
     if (fs::is_directory(plain, error)) return plain;
   }
-  throw UserError("", data_dir.empty()
-                          ? "the profiles that come with verbtwin are not beside the program; set "
-                            "VERBTWIN_DATA_DIR to the directory that holds profiles/"
-                          : "VERBTWIN_DATA_DIR: no directory " + places[0].string());
+  throw UserError(
+      "", data_dir.empty()
+              ? "the profiles that come with verbtwin are not beside the program; set "
+                "VERBTWIN_DATA_DIR to the directory that holds profiles/ (in the source tree calibration/)"
+              : "VERBTWIN_DATA_DIR: no directory " + places[0].string());
 }
 
 fs::path profile_directory() {

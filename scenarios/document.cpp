@@ -256,13 +256,37 @@ Document Document::parse(std::string label, std::string text) {
   return document;
 }
 
+namespace {
+
+/// What stands beside a file that is not there, if it may have been meant.
+std::string meant_file(const std::filesystem::path& missing) {
+  namespace fs = std::filesystem;
+  constexpr std::size_t kLookedAtMax = 1000;
+  const fs::path directory = missing.has_parent_path() ? missing.parent_path() : ".";
+  const std::string name = missing.filename().string();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end && names.size() < kLookedAtMax; entry.increment(error)) {
+    if (!entry->is_regular_file(error)) continue;
+    if (entry->path().filename() == name + ".json")
+      return "; did you mean " + in_quotes(missing.string() + ".json") + "?";
+    names.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(names);
+  const std::string found = nearest(name, names);
+  return found.empty() ? "" : "; did you mean " + in_quotes((missing.parent_path() / found).string()) + "?";
+}
+
+}  // namespace
+
 std::string read_text(const std::filesystem::path& file, std::size_t bytes_max) {
   const auto refuse = [&](const std::string& why) {
     throw UserError("", one_line(file.string()) + ": " + why);
   };
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
-  if (status.type() == std::filesystem::file_type::not_found) refuse("no such file");
+  if (status.type() == std::filesystem::file_type::not_found) refuse("no such file" + meant_file(file));
   if (status.type() == std::filesystem::file_type::directory) refuse("is a directory; a file is expected");
   errno = 0;
   std::ifstream in(file, std::ios::binary);

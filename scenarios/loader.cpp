@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -171,6 +172,14 @@ void check_ramp_fields(const ScenarioSource& source, const json& resolved, bool 
   refuse("roles", std::to_string(servers) + " (servers) and " + std::to_string(clients) +
                       " (clients) are not all of the machines; allowed: together " + std::to_string(nodes) +
                       " (cluster.nodes)");
+}
+
+/// A thread has one NIC: of the default, no more than there are threads.
+void fit_nics(const json& given, json& resolved) {
+  json& cluster = resolved.at("cluster");
+  if (!given.at("cluster").contains("nics_per_node"))
+    cluster["nics_per_node"] =
+        std::min(cluster.at("nics_per_node").get<int>(), cluster.at("threads").get<int>());
 }
 
 void check_at_most(const ScenarioSource& source, const json& resolved, const json& given, const char* field,
@@ -395,6 +404,17 @@ void check_offered(const ScenarioSource& source, const json& resolved) {
                         Anchor::kKey});
 }
 
+/// What verbtwin wrote.
+void check_kind(const ScenarioSource& source) {
+  const json& root = source.document().root();
+  const json format = root.is_object() ? root.value("format", json()) : json();
+  if (!format.is_string() || !format.get<std::string>().starts_with("verbtwin-")) return;
+  const bool has_one = root.contains("scenario") && root.at("scenario").is_object();
+  source.refuse(Finding{"/format", "this is a " + one_line(format.get<std::string>(), 60) +
+                                       ", not a scenario" +
+                                       (has_one ? "; its own stands at /scenario" : "")});
+}
+
 /// load_points() makes scenarios without it. Not copied to be erased: each of many points would.
 json without_sweep(const json& root) {
   if (!root.is_object()) return root;
@@ -416,6 +436,7 @@ Scenario load_scenario(Document document, const std::vector<std::string>& overri
 Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<Override> overrides,
                           const Catalog& catalog) {
   const auto source = std::make_shared<const ScenarioSource>(std::move(document), std::move(overrides));
+  check_kind(*source);
   const std::string workload = chosen_name(*source, "workload");
   if (!needs_protocol(catalog, workload)) check_no_protocol(*source, workload);
   const std::string protocol = chosen_name(*source, "protocol");
@@ -429,6 +450,7 @@ Scenario resolve_scenario(std::shared_ptr<const Document> document, std::vector<
 
   json resolved = given;
   fill_defaults(resolved, schema);
+  fit_nics(given, resolved);
   check_at_most(*source, resolved, given, "replicas", "nodes");
   check_at_most(*source, resolved, given, "nics_per_node", "threads");
   check_ramp_fields(*source, resolved, family_of(catalog.protocols, protocol) == "ramp");

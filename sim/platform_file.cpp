@@ -1,6 +1,7 @@
 #include "sim/platform_file.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -195,6 +196,14 @@ struct Tag {
   std::string_view content;  // up to the next closing one
   std::ptrdiff_t line;
   int depth;  // of elements, itself among them
+
+  /// Of several with one name the last one; none: it has no such attribute.
+  std::optional<std::string_view> operator[](std::string_view wanted) const {
+    std::optional<std::string_view> found;
+    for (const Attribute& attribute : attributes)
+      if (attribute.name == wanted) found = attribute.value;
+    return found;
+  }
 };
 
 /// The tags of an XML. What looks like one in a comment, an instruction or a value is none, for SimGrid
@@ -328,11 +337,8 @@ void check_radical(const std::filesystem::path& xml, std::ptrdiff_t line, std::s
 /// SimGrid's own dragonfly goes on in chassis 0 once a message has changed its place in a chassis, and reads
 /// past the cables of a chassis to find a group that has a higher number than its routers.
 void check_topology(const std::filesystem::path& xml, const Tag& tag) {
-  std::string_view topology, parameters;
-  for (const auto& [name, value] : tag.attributes) {
-    if (name == "topology") topology = value;
-    if (name == "topo_parameters") parameters = value;
-  }
+  const std::string_view topology = tag["topology"].value_or("");
+  const std::string_view parameters = tag["topo_parameters"].value_or("");
   int groups = 0, group_cables = 0, chassis = 0, chassis_cables = 0, routers = 0;
   const int read = std::sscanf(std::string(parameters).c_str(), "%9d , %9d ; %9d , %9d ; %9d", &groups,
                                &group_cables, &chassis, &chassis_cables, &routers);
@@ -345,6 +351,46 @@ void check_topology(const std::filesystem::path& xml, const Tag& tag) {
           "allowed: 1 chassis and at least as many routers as groups, or \"topology\": \"dragonfly\" of "
           "cluster.network, without a platform",
           groups, chassis, routers));
+}
+
+/// SimGrid says only "stoi" of what it cannot read, and takes "4;4" for 4.
+void check_torus(const std::filesystem::path& xml, const Tag& tag) {
+  if (tag["topology"].value_or("") != "TORUS") return;
+  const std::string_view parameters = tag["topo_parameters"].value_or("");
+  for (std::string_view rest = parameters; take_number(rest); rest.remove_prefix(1)) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    if (rest.empty()) return;  // what else is wrong with them, SimGrid says
+    if (rest[0] != ',') break;
+  }
+  refuse_at(xml, tag.line,
+            fmt::format("topo_parameters=\"{:.60}\": no dimensions of a torus; allowed: whole numbers with "
+                        "commas between them, as in \"4,4\"",
+                        parameters));
+}
+
+/// SimGrid's own words for both name neither the value nor what is allowed.
+void check_zone(const std::filesystem::path& xml, const Tag& tag) {
+  static const std::vector<std::string> kinds = {"Cluster", "Dijkstra", "DijkstraCache", "Floyd",
+                                                 "Full",    "None",     "Vivaldi",       "Wifi"};
+  const std::optional<std::string_view> routing = tag["routing"];
+  if (!routing) return;
+  const auto is_routing = [&](const std::string& kind) {
+    return std::ranges::equal(kind, *routing,
+                              [](char a, char b) { return std::tolower(a) == std::tolower(b); });
+  };
+  if (std::ranges::any_of(kinds, is_routing)) return;
+  refuse_at(xml, tag.line,
+            fmt::format("routing=\"{:.60}\": unknown; allowed: {}", *routing, fmt::join(kinds, ", ")));
+}
+
+void check_version(const std::filesystem::path& xml, const Tag& tag) {
+  const std::optional<std::string_view> version = tag["version"];
+  double number = 0;
+  if (version) std::from_chars(version->data(), version->data() + version->size(), number);
+  if (number >= 4 && number <= 4.1) return;
+  refuse_at(xml, tag.line,
+            fmt::format("<platform>: {}; allowed: version=\"4\" or \"4.1\"",
+                        version ? fmt::format("version=\"{:.60}\"", *version) : "no version"));
 }
 
 /// Adds its profiles to those of `file`. SimGrid refuses the other elements that would do more than say what
@@ -362,7 +408,10 @@ void check_tag(const std::filesystem::path& xml, const Tag& tag, PlatformFile& f
         xml, tag.line,
         fmt::format("<{:.100}> is {} elements deep; allowed: up to {}", tag.name, tag.depth, kDepthMax));
   }
+  if (tag.name == "platform") check_version(xml, tag);
+  if (tag.name == "zone" || tag.name == "AS") check_zone(xml, tag);
   check_topology(xml, tag);
+  check_torus(xml, tag);
   const auto is_of_latencies = [](const Tag::Attribute& attribute) {
     return attribute.name == "latency_file" || (attribute.name == "kind" && attribute.value == "LATENCY");
   };

@@ -367,6 +367,34 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
   EXPECT_EQ(refusal(zone_xml("<!-- no latency_file -->" + kRoutes)), "(accepted)");
 }
 
+/// Each is SimGrid's to refuse, but in words that tell neither where nor what is allowed.
+TEST(PlatformXml, WhatSimGridDoesNotPutIntoWordsIsNamed) {
+  const auto changed = [](std::string xml, const std::string& from, const std::string& to) {
+    return refusal(xml.replace(xml.find(from), from.size(), to));
+  };
+  const std::string whole = zone_xml(kRoutes);
+  EXPECT_THAT(changed(whole, " version=\"4.1\"", ""),
+              HasSubstr("refused.xml:2: <platform>: no version; allowed: version=\"4\" or \"4.1\""));
+  for (const char* version : {"5", "3", "", "x", "4.2"}) {
+    EXPECT_THAT(changed(whole, "4.1", version), HasSubstr("\"; allowed: version=\"4\" or \"4.1\""))
+        << version;
+  }
+  EXPECT_THAT(
+      changed(whole, "routing=\"Full\"", "routing=\"Foo\""),
+      HasSubstr(": routing=\"Foo\": unknown; allowed: Cluster, Dijkstra, DijkstraCache, Floyd, Full"));
+  EXPECT_EQ(changed(whole, "routing=\"Full\"", "routing=\"full\""), "(accepted)");
+  const auto torus = [](const std::string& dimensions) {
+    return refusal(
+        platform_xml("<cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-3\" speed=\"1Gf\" "
+                     "bw=\"1GBps\" lat=\"1us\" topology=\"TORUS\" topo_parameters=\"" +
+                     dimensions + "\"/>"));
+  };
+  for (const char* wrong : {"", "a,b", "2;2", "2 2", "2,2,", ",2", "2,x"}) {
+    EXPECT_THAT(torus(wrong), HasSubstr("\": no dimensions of a torus; allowed: whole numbers")) << wrong;
+  }
+  for (const char* right : {"2,2", " 2 , 2 ", "4"}) EXPECT_EQ(torus(right), "(accepted)") << right;
+}
+
 TEST(PlatformXml, FilesOfProfilesAreThoseBesideIt) {
   file_with("slow.txt", "0 1e9\n");
   const std::string link = " bandwidth=\"1GBps\" latency=\"1us\" bandwidth_file=\"slow.txt\"/>";

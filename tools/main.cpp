@@ -152,6 +152,14 @@ std::string in_our_words(const CLI::App& command, std::string_view what) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) refuse(app, command, scenarios::one_line(in_our_words(command, error.what())));
   const std::string& extra = extras.front();
+  if (const CLI::Option* set = command.get_option_no_throw("--set")) {
+    for (const std::string& field : set->results()) {
+      if (field.find('=') == std::string::npos)
+        refuse(
+            app, command,
+            fmt::format("--set {}: expected PATH=VALUE, such as cluster.nodes=80", scenarios::in_quotes(field)));
+    }
+  }
   if (!extra.starts_with("-")) refuse(app, command, "unexpected argument " + scenarios::in_quotes(extra));
   const std::string flag = extra.substr(0, extra.find('='));
   const std::vector<std::string> flags = flag_names(command);

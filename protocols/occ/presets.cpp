@@ -230,13 +230,14 @@ void refuse_wrong_combinations(const OccOptions& o) {
   const bool commits_by_record = o.commit.primitive == Primitive::kLogRecord;
   if (locks_by_record && !commits_by_record) {
     refuse("commit/primitive",
-           "a LOCK record stays in the primary's log until it is told to install it; allowed with "
-           "validation.lock \"log_record\": \"log_record\"");
+           "validation.lock \"log_record\" (farm's default) leaves LOCK records in the primaries' logs until "
+           "these are told to install them; allowed with it: \"log_record\"");
   }
   if (commits_by_record && !locks_by_record) {
     refuse("commit/primitive",
-           "the primary's log holds no LOCK record to install; allowed: \"one_sided\", \"rpc\", or "
-           "validation.lock \"log_record\"");
+           "\"log_record\" (farm's default) has the primaries install LOCK records, and with this "
+           "validation.lock there are none; allowed: \"one_sided\", \"rpc\", or validation.lock "
+           "\"log_record\"");
   }
 }
 
