@@ -111,7 +111,7 @@ class Nic {
     const std::uint32_t packet_b = std::min(wire_b, mtu_b_ + 2 * kCreditBlockBytes);  // with its headers
     const std::int64_t room = kCreditBlocks / ((packet_b + kCreditBlockBytes - 1) / kCreditBlockBytes);
     return std::max({std::int64_t{0}, receive_wait_ps(arrived) - room * payload_ps(std::min(wire_b, mtu_b_)),
-                     pcie_.up().wait_ps(arrived) - pcie_.raw_ps(kCreditBlocks * kCreditBlockBytes)});
+                     pcie_.up_wait_ps(arrived) - pcie_.raw_ps(kCreditBlocks * kCreditBlockBytes)});
   }
   /// A message that takes a RECV: as receive(), and the RECV's WQE comes over PCIe (prefetched: it costs
   /// bandwidth and engine time, not latency). Its payload has no address of its own: the engine keeps it
@@ -167,6 +167,9 @@ class Nic {
   Moment write_completion(Moment ready, std::uint32_t payload_b = 0) {
     return pcie_.dma_write_both(ready, payload_b, {payload_b, mtu_b_}, kCqeBytes);
   }
+
+  /// The same of a request of the machine's own that brings no payload.
+  Moment write_own_completion(Moment ready) { return pcie_.dma_write_in_turn(ready, kCqeBytes); }
 
   /// A completion behind a payload that is visible at `landed`.
   Moment write_completion_behind(Moment landed) { return pcie_.dma_write_behind(landed, kCqeBytes); }

@@ -39,6 +39,7 @@ class Pcie {
         dma_write_ps_(to_ps(profile.dma_write_ns)),
         mmio_ps_(to_ps(profile.mmio_ns)),
         tags_count_(static_cast<std::uint64_t>(profile.dma_reads_outstanding)),
+        up_(wire_ps(payload_b_, payload_b_)),
         down_(completion_ps(completion_b_)) {}
 
   /// A CPU store of `bytes`: when the device has it. Write-combining buffers empty a cache line at a time,
@@ -55,14 +56,18 @@ class Pcie {
 
   /// `packets`: of the message whose payload it is, which come and go one by one.
   Read dma_read(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    return dma_read(ready, bytes, packets, 0);
+    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
+    up_.owe_others(request_ps);
+    const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
+    const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
+    return {done.plus_delay(-dma_read_ps_ / 2), done};
   }
 
   /// The same of what another machine has asked for: its request does not pass the writes in front of it (PCI
-  /// Express Base Specification, 2.4.1). Those of the device's own requests would not either, but here they
-  /// do: README.md says why.
+  /// Express Base Specification, 2.4.1), and takes a tag at its turn. Those of the device's own requests
+  /// would not pass them either, but here they do: README.md says why.
   Read dma_read_for_others(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    return dma_read(ready, bytes, packets, up_.wait_ps(ready));
+    return dma_read(ready.not_before(ready.at() + up_wait_ps(ready)), bytes, packets);
   }
 
   /// A doorbell, a store of 8 B, and the read of `bytes` that the device starts when it has it: when that is
@@ -70,7 +75,7 @@ class Pcie {
   Moment doorbell_and_read(Moment issued, std::uint32_t bytes) {
     const std::int64_t store_ps = wire_ps(8, payload_b_);
     const Moment done = dma_read(issued.plus_delay(store_ps + mmio_ps_), bytes).done;
-    down_.owe_own(store_ps);
+    down_.owe_others(store_ps);  // in front of that read's data, which may have all of this way
     stores_ps_ += store_ps;
     return done;
   }
@@ -78,7 +83,7 @@ class Pcie {
   /// One of `uses` of a read ahead of need, which is at `ready`: nobody waits for it, but what a CPU stores
   /// takes turns with it.
   void prefetch(Moment ready, std::uint32_t bytes, std::uint32_t uses) {
-    up_.owe(wire_ps(0, payload_b_) / uses);
+    up_.owe_others(wire_ps(0, payload_b_) / uses);
     down_.take_others(ready, completion_ps(bytes) / uses, {});
   }
 
@@ -86,22 +91,33 @@ class Pcie {
   /// write_latency_ps() before that, and later reads of the device's own do not pass it (PCI Express Base
   /// Specification, 2.4.1).
   Moment dma_write(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    return up_.serve(ready, wire_ps(bytes, payload_b_), packets).plus_delay(dma_write_ps_);
+    return up_.take_others(ready, wire_ps(bytes, payload_b_), packets).plus_delay(dma_write_ps_);
+  }
+
+  /// The completion of a request of the machine's own that brings no data: when it is visible. It takes turns
+  /// with what other machines write: in line behind it, a machine that is sent a lot would hear of its own
+  /// requests late, send less, and be sent the more.
+  Moment dma_write_in_turn(Moment ready, std::uint32_t completion_bytes) {
+    return up_.take_own(ready, wire_ps(completion_bytes, payload_b_), {}).plus_delay(dma_write_ps_);
   }
 
   /// A write that nobody looks for by itself.
-  void dma_write_quietly(std::uint32_t bytes) { up_.owe(wire_ps(bytes, payload_b_)); }
+  void dma_write_quietly(std::uint32_t bytes) { up_.owe_others(wire_ps(bytes, payload_b_)); }
   /// A write of `bytes` and one of a completion behind it: when the completion is visible.
   Moment dma_write_both(Moment ready, std::uint32_t bytes, Packets packets, std::uint32_t completion_bytes) {
     const std::int64_t payload_ps = bytes > 0 ? wire_ps(bytes, payload_b_) : 0;
-    return up_.serve(ready, payload_ps + wire_ps(completion_bytes, payload_b_), packets)
+    return up_.take_others(ready, payload_ps + wire_ps(completion_bytes, payload_b_), packets)
         .plus_delay(dma_write_ps_);
   }
 
   /// A write right behind one that is visible at `before`: when it is.
   Moment dma_write_behind(Moment before, std::uint32_t bytes) {
-    return up_.serve(before.plus_delay(-dma_write_ps_), wire_ps(bytes, payload_b_)).plus_delay(dma_write_ps_);
+    return up_.take_others(before.plus_delay(-dma_write_ps_), wire_ps(bytes, payload_b_), {})
+        .plus_delay(dma_write_ps_);
   }
+
+  /// How long what is written for others waits for its turn.
+  std::int64_t up_wait_ps(Moment ready) const { return up_.others_wait_ps(ready); }
 
   std::int64_t write_latency_ps() const { return dma_write_ps_; }
   std::int64_t read_latency_ps() const { return dma_read_ps_; }
@@ -113,7 +129,7 @@ class Pcie {
   std::int64_t stores_ps() const { return stores_ps_; }
   /// Its busy time is the share of the tags that were in use.
   const Server& tags() const { return tags_; }
-  const Server& up() const { return up_; }
+  const Server& up() const { return up_.all(); }
   const Server& down() const { return down_.all(); }
 
  private:
@@ -130,16 +146,6 @@ class Pcie {
     return static_cast<std::int64_t>(static_cast<double>(bytes + tlps * header_b) * ps_per_byte_);
   }
 
-  /// `wait_ps`: how long its request waits, with a tag.
-  Read dma_read(Moment ready, std::uint32_t bytes, Packets packets, std::int64_t wait_ps) {
-    const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
-    up_.owe(request_ps);
-    const Moment tagged = take_tag(ready, wait_ps + request_ps + dma_read_ps_ + data_ps);
-    const Moment sent = tagged.not_before(tagged.at() + wait_ps);
-    const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
-    return {done.plus_delay(-dma_read_ps_ / 2), done};
-  }
-
   /// When one of the tags is free for a read that holds it for `hold_ps`.
   Moment take_tag(Moment ready, std::int64_t hold_ps) {
     const auto service_ps =
@@ -154,8 +160,8 @@ class Pcie {
   std::uint32_t header_b_, payload_b_, completion_header_b_, completion_b_;
   std::int64_t dma_read_ps_, dma_write_ps_, mmio_ps_;
   Divisor tags_count_;
-  Server up_, tags_;
-  SharedEngine down_;
+  Server tags_;
+  SharedEngine up_, down_;
   std::int64_t stores_ps_ = 0;
 };
 

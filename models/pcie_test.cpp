@@ -115,14 +115,44 @@ TEST(Pcie, DirectionsAreIndependent) {
   EXPECT_EQ(pcie.store({0, 0}, 8).at(), 128 * kNs);
 }
 
-TEST(Pcie, WhatIsReadForOthersWaitsForTheWritesInFrontOfItWithATag) {
+TEST(Pcie, WhatIsReadForOthersWaitsForTheWritesInFrontOfItAndTakesATagAtItsTurn) {
   Pcie pcie(round_nic()), idle(round_nic());
   pcie.dma_write({0, 0}, 1000);
   const std::int64_t writes_ps = pcie.up().busy_ps();
   EXPECT_GT(writes_ps, 1000 * kNs);
   EXPECT_EQ(pcie.dma_read_for_others({0, 0}, 64).done.at(),
             idle.dma_read_for_others({0, 0}, 64).done.at() + writes_ps);
-  EXPECT_EQ(pcie.tags().busy_ps(), idle.tags().busy_ps() + writes_ps / 64) << "one of 64";
+  EXPECT_EQ(pcie.tags().busy_ps(), idle.tags().busy_ps());
+}
+
+TEST(Pcie, AnOwnCompletionTakesTurnsWithWhatOthersWrite) {
+  const auto visible_ps = [](int writes, bool own) {
+    Pcie pcie(round_nic());
+    for (int i = 0; i < writes; ++i) pcie.dma_write({0, 0}, 256);
+    return (own ? pcie.dma_write_in_turn({0, 0}, 64) : pcie.dma_write({0, 0}, 64)).at();
+  };
+  EXPECT_EQ(visible_ps(0, true), visible_ps(0, false));
+  EXPECT_EQ(visible_ps(100, false), visible_ps(0, false) + 100 * 276 * kNs);
+  EXPECT_EQ(visible_ps(100, true), visible_ps(0, true) + 276 * kNs) << "one TLP of theirs passes first";
+
+  Pcie pcie(round_nic());
+  std::int64_t last_ps = 0;
+  for (int i = 0; i < 1000; ++i) {
+    pcie.dma_write_in_turn({0, 0}, 64);
+    last_ps = pcie.dma_write({0, 0}, 256).at();
+  }
+  EXPECT_EQ(last_ps, (1000 * (84 + 276) + 200) * kNs) << "together no more than the way takes";
+}
+
+/// Who rings for each read moves a store and a read's data for it.
+TEST(Pcie, DoorbellsTakeTheirTimeOfTheWayThatTheirReadsFill) {
+  Pcie pcie(round_nic());
+  constexpr int kDoorbells = 1000;
+  const std::int64_t alone_ps = Pcie(round_nic()).doorbell_and_read({0, 0}, 64).at();
+  std::int64_t last_ps = 0;
+  for (int i = 0; i < kDoorbells; ++i) last_ps = pcie.doorbell_and_read({0, 0}, 64).at();
+  EXPECT_GE(last_ps, alone_ps + (kDoorbells - 1) * (28 + 84) * kNs);
+  EXPECT_EQ(pcie.down().busy_ps(), kDoorbells * (28 + 84) * kNs);
 }
 
 TEST(Pcie, ReadsInFlightAreBounded) {

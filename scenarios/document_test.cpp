@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "backend/temporary_directory.hpp"
 #include "scenarios/text.hpp"
 
 namespace verbtwin::scenarios {
@@ -119,6 +120,12 @@ TEST(Document, FilesThatAreNoFiles) {
     return "accepted";
   };
   EXPECT_EQ(error_of_file("/no/such/file.json"), "/no/such/file.json: no such file");
+  const TemporaryDirectory directory;
+  const std::string there = directory.write("smallbank-16.json", "{}").string();
+  const std::string cut = there.substr(0, there.size() - 5), wrong = cut + "s.json";
+  EXPECT_EQ(error_of_file(cut), cut + ": no such file; did you mean \"" + there + "\"?");
+  EXPECT_EQ(error_of_file(wrong), wrong + ": no such file; did you mean \"" + there + "\"?");
+  EXPECT_EQ(error_of_file(there + "/x.json"), there + "/x.json: no such file");
   EXPECT_EQ(error_of_file("/"), "/: is a directory; a file is expected");
   EXPECT_EQ(error_of_file("/dev/null"), "/dev/null:1:1: the file is empty; a JSON object is expected");
   EXPECT_EQ(error_of_file("/dev/zero"), "/dev/zero: the file is too large; allowed: 16 MiB");

@@ -437,6 +437,21 @@ TEST_F(ScenarioFiles, PathsAreRelativeToTheFile) {
       other);
 }
 
+TEST(Loader, AThreadHasOneNicByDefault) {
+  EXPECT_EQ(load(kScenario, {"cluster.threads=1"}).cluster.nics_per_node, 1);
+  EXPECT_EQ(load(kScenario, {"cluster.threads=2"}).cluster.nics_per_node, 2);
+  EXPECT_EQ(load(kScenario, {"cluster.threads=1"}).resolved.at("cluster").at("nics_per_node"), 1);
+  EXPECT_THAT(error_of(kScenario, {"cluster.threads=1", "cluster.nics_per_node=2"}),
+              testing::HasSubstr("/cluster/nics_per_node: out of range: 2; allowed: integer, 1 to 1"));
+}
+
+TEST(Loader, AResultIsNoScenario) {
+  EXPECT_EQ(error_of(R"({"format": "verbtwin-result", "scenario": {}})"),
+            "s.json:1:12: /format: this is a verbtwin-result, not a scenario; its own stands at /scenario");
+  EXPECT_EQ(error_of(R"({"format": "verbtwin-measurement"})"),
+            "s.json:1:12: /format: this is a verbtwin-measurement, not a scenario");
+}
+
 TEST_F(ScenarioFiles, ThatAreMissingOrNoFiles) {
   const auto error_of_file = [](const std::string& file) -> std::string {
     try {
@@ -446,7 +461,7 @@ TEST_F(ScenarioFiles, ThatAreMissingOrNoFiles) {
     }
     return "accepted";
   };
-  const std::string missing = (dir_ / "none.json").string();
+  const std::string missing = (dir_ / "nothing-like-it.json").string();
   EXPECT_EQ(error_of_file(missing), missing + ": no such file");
   EXPECT_EQ(error_of_file(dir_.string()), dir_.string() + ": is a directory; a file is expected");
   const std::string empty = write("empty.json", "");

@@ -252,8 +252,8 @@ class QueueNetwork {
   }
 
   void add_dma_read(Route& r, Machine& at, std::uint32_t bytes) {
-    r.take(at.tags);
     r.pass(at.up, kOthers, tlps_ps(0, 1, nic_.pcie_tlp_header_b));
+    r.take(at.tags);
     r.wait(ps(nic_.dma_read_ns));
     r.pass(at.down, kOthers, tlps_ps(bytes, nic_.pcie_completion_b, nic_.pcie_completion_header_b));
     r.give(at.tags);
@@ -378,7 +378,7 @@ class QueueNetwork {
       add_crossing(r, to, from, wire_ps(0, models::kAethBytes), false);
       r.pass(from.recv, kOwn, ps(nic_.recv_ack_ns));
       r.wait(ps(nic_.recv_pipeline_ns));
-      r.pass(from.up, kOthers, write_ps(models::kCqeBytes));
+      r.pass(from.up, kOwn, write_ps(models::kCqeBytes));
     }
     r.wait(ps(nic_.dma_write_ns));
   }

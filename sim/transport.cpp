@@ -357,7 +357,8 @@ void Transport::arrive_response(std::uint32_t index, SimQueuePair& origin, const
   models::Nic& nic = origin.port_.nic;
   if (f.answer_has_data()) {
     const models::Moment done = nic.receive_response(origin.context_, tail, f.length, f.wqe);
-    read_done(f, origin, done.at());
+    // Its place is free when its payload has gone: else what waits for the way to memory had no bound.
+    read_done(f, origin, done.at() + nic.pcie().up_wait_ps(done));
     if (lost_below_ > 0 && origin.has_unheard()) finish_those_before(f, origin, done);
     finish(index, origin, done, f.length);
   } else {
@@ -376,7 +377,9 @@ void Transport::finish(std::uint32_t index, SimQueuePair& origin, const models::
   if (f.status == WcStatus::kSuccess && origin.state_ == QpState::kError) f.status = WcStatus::kWrFlushErr;
   if (f.status != WcStatus::kSuccess && origin.state_ != QpState::kError) enter_error(origin, ready);
   if ((f.flags & kSignaled) != 0 || f.status != WcStatus::kSuccess) {
-    complete(f, origin, nic.write_completion(ready, landed_b).at());
+    const models::Moment visible =
+        landed_b > 0 ? nic.write_completion(ready, landed_b) : nic.write_own_completion(ready);
+    complete(f, origin, visible.at());
   } else if (landed_b > 0) {
     nic.pcie().dma_write_quietly(landed_b);
   }

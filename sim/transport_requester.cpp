@@ -342,7 +342,7 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
 /// before.
 void Transport::complete_when(const Flight& f, SimQueuePair& qp, const models::Moment& left) {
   const std::int64_t wait_ps = std::max<std::int64_t>(0, left.at() - calendar_.now_ps());
-  complete(f, qp, qp.port_.nic.write_completion(now().plus_delay(wait_ps)).at());
+  complete(f, qp, qp.port_.nic.write_own_completion(now().plus_delay(wait_ps)).at());
 }
 
 /// Nobody answers on UC and UD: a completion there says that the last byte has left the port.

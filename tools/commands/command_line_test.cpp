@@ -340,7 +340,7 @@ TEST_F(CommandLine, ProfilesOfASlowNetworkHoldUpNoSignalAndTheEnd) {
                                      std::string("run.measure_us=") + measure_us})
         .wait();
   };
-  EXPECT_EQ(exit_code("60", "100"), 1) << "ends, with transactions that do not";
+  EXPECT_EQ(exit_code("60", "100"), 3) << "ends, with transactions that do not";
   EXPECT_EQ(exit_code("1", "5e7"), 124) << "interrupted, not killed";
 }
 

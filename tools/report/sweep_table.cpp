@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
@@ -232,6 +234,57 @@ std::string limit_text(const json& result) {
   return text;
 }
 
+namespace {
+
+/// What a field that does anything changes at least the last digit of.
+std::string figures_of(const json& result) {
+  std::string figures;
+  for (const char* key : {"committed", "operations", "aborted_attempts", "latency_us", "verbs"})
+    figures += value_at(result, key).dump() + ' ';
+  return figures;
+}
+
+/// Whether it is swept, and nothing is different where nothing else is.
+bool changes_nothing(const std::vector<SweepRow>& rows, const std::string& path) {
+  struct Seen {
+    json value;
+    std::string figures;
+  };
+  std::map<std::string, Seen> first_of;  // by all other settings
+  bool compared = false;
+  for (const SweepRow& row : rows) {
+    std::string others;
+    json value;
+    for (const auto& [name, setting] : row.settings) {
+      if (name == path) value = setting;
+      if (name != path) others += setting.dump() + ' ';
+    }
+    std::string figures = figures_of(row.result);
+    const auto [first, is_new] = first_of.try_emplace(std::move(others), Seen{value, figures});
+    if (is_new || first->second.value == value) continue;
+    if (first->second.figures != figures) return false;
+    compared = true;
+  }
+  return compared;
+}
+
+/// A flat curve over a field that this workload or protocol does not have would pass for a finding.
+void add_idle_settings(const std::vector<SweepRow>& rows, std::vector<std::string>& warnings) {
+  const auto ended = [](const SweepRow& row) {
+    return rate_per_s(row.result) > 0 && !row.result.value("partial", false);
+  };
+  if (rows.size() < 2 || !std::ranges::all_of(rows, ended)) return;
+  for (const auto& [path, value] : rows.front().settings) {
+    if (path == "name" || path == "description" || path == "run.check" || !changes_nothing(rows, path))
+      continue;
+    warnings.push_back(
+        fmt::format("{} does nothing here: points that differ in it alone are the same to the last digit",
+                    scenarios::one_line(path, 120)));
+  }
+}
+
+}  // namespace
+
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
   constexpr std::size_t kShown = 4;
   std::vector<std::string> all;
@@ -254,6 +307,7 @@ std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
   if (others > 0)
     all.push_back(
         fmt::format("and of {} more: the column warning has them", format_counted(others, "point")));
+  add_idle_settings(rows, all);
   return all;
 }
 

@@ -33,6 +33,7 @@ std::string sweep_table_line(const SweepRow& row);
 std::string limit_text(const nlohmann::json& result);
 std::uint64_t violations_of(const nlohmann::json& result);
 /// The stars' reasons, a sentence each: "coroutines=128: the rate is not steady ...". The first few of many.
+/// And what is swept without any effect.
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows);
 /// The same as lines below the table; empty: there are none.
 std::string render_warnings(const std::vector<std::string>& warnings);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "calibration/csv_table.hpp"
 
@@ -39,6 +40,26 @@ TEST(Sweep, APointHasWhatItsRateIsOverAndWhatIsWrongWithIt) {
   EXPECT_EQ(table.number(table.rows().at(0), "machines"), 2);
   EXPECT_EQ(table.number(table.rows().at(0), "datagrams_dropped"), 5);
   EXPECT_EQ(table.cell(table.rows().at(0), "warning"), "one thing; another");
+}
+
+TEST(SweepTable, AFieldThatDoesNothingIsToldOf) {
+  const auto point = [](int coroutines, int payload_b, double p50_us) {
+    return SweepRow{
+        {{"cluster.coroutines", coroutines}, {"workload.payload_b", payload_b}},
+        {{"operations", 10}, {"operations_per_s", 1e6}, {"machines", 1}, {"latency_us", {{"p50", p50_us}}}}};
+  };
+  const std::vector<SweepRow> idle = {point(1, 8, 2.5), point(1, 64, 2.75), point(8, 8, 2.5),
+                                      point(8, 64, 2.75)};
+  const std::vector<std::string> told = {
+      "cluster.coroutines does nothing here: points that differ in it alone are the same to the last digit"};
+  EXPECT_EQ(sweep_warnings(idle), told);
+  std::vector<SweepRow> busy = idle;
+  busy[3].result["latency_us"]["p50"] = 2.7500001;
+  EXPECT_TRUE(sweep_warnings(busy).empty()) << "at 64 B it does";
+  EXPECT_TRUE(sweep_warnings({idle[0], idle[3]}).empty()) << "who knows which of the two it was";
+  std::vector<SweepRow> cut = idle;
+  cut[2].result["partial"] = true;
+  EXPECT_TRUE(sweep_warnings(cut).empty());
 }
 
 TEST(SweepTable, RatesAreReadInMillions) {

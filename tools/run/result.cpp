@@ -271,6 +271,7 @@ json make_result(const OperationsInput& input) {
   warn_of_contexts(input, result);
   warn_of_nothing(input, result);
   add_verbs(input, result);
+  warn_of_losses(input, result);
   // Two machines that ping-pong are one pair, and equals.
   const bool one_machine = input.scenario->workload.value("pattern", "symmetric") != "symmetric" &&
                            input.scenario->workload.value("mode", "") != "ping_pong";

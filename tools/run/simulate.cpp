@@ -282,7 +282,7 @@ class Simulation {
   protocols::Window window_;
   std::atomic<bool> stopping_{false};
   bool partial_ = false, unchecked_ = false;
-  protocols::CheckReport unfinished_{.name = "finished"};
+  protocols::CheckReport unfinished_{"finished", 0, 0, {}, {}};
   std::int64_t measured_until_ps_ = 0;
   std::uint64_t finished_early_ = 0, finished_late_ = 0;  // in the halves of the window
   sim::Usage before_, after_;

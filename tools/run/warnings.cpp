@@ -47,6 +47,19 @@ void warn_of_nothing(const RunInput& input, json& result) {
   result["warning"].push_back("nothing came to its end in the window; lengthen run.measure_us");
 }
 
+void warn_of_losses(const RunInput& input, json& result) {
+  const json& workload = input.scenario->workload;
+  if (workload.value("name", "") != "primitive" || workload.value("transport", "rc") == "rc") return;
+  if (workload.value("pattern", "") == "many_to_one" && workload.value("verb", "") == "send") return;
+  const std::uint64_t lost =
+      result.at("packets_lost").get<std::uint64_t>() + result.at("datagrams_dropped").get<std::uint64_t>();
+  if (lost == 0) return;
+  result["warning"].push_back(
+      fmt::format("{} lost or dropped: over UC and UD the sender hears nothing of it, and its requests count "
+                  "as done; \"many_to_one\" counts what SENDs arrive",
+                  format_counted(lost, "packet")));
+}
+
 void warn_of_length(const TransactionsInput& input, json& result) {
   constexpr double kTolerance = 0.1;
   const double committed = result.at("committed");

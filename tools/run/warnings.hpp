@@ -47,6 +47,10 @@ void warn_of_backlog(const RunInput& input, nlohmann::json& result);
 /// A rate of 0 and latencies of 0 mean that nothing was measured, not that nothing takes any time.
 void warn_of_nothing(const RunInput& input, nlohmann::json& result);
 
+/// Of a micro-benchmark whose operations end where their requests leave: that some never came. Behind the
+/// result's verbs.
+void warn_of_losses(const RunInput& input, nlohmann::json& result);
+
 /// Queues that fill need a few latencies until they are as long as they will be. Who asked for no warm-up
 /// wants to see the start.
 void warn_of_start(const RunInput& input, nlohmann::json& result);

@@ -400,10 +400,10 @@ TEST(Combinations, ThatCannotBeRightAreRefusedWithTheReason) {
        "a READ cannot lock"},
       {{"protocol.name=farm", "protocol.phases.commit.primitive=one_sided"},
        "/protocol/phases/commit/primitive",
-       "stays in the primary's log"},
+       "until these are told to install them"},
       {{"protocol.name=drtmh", "protocol.phases.commit.primitive=log_record"},
        "/protocol/phases/commit/primitive",
-       "no LOCK record"},
+       "with this validation.lock there are none"},
       {{"workload.reads=2", "workload.updates=3"}, "/workload/updates", "0 to 2"},
   };
   for (const Wrong& wrong : all) {

@@ -176,6 +176,23 @@ TEST(LossyNetwork, ATransactionWhoseRpcIsADatagramNeverEnds) {
                                      "; nothing else is checked"));
 }
 
+/// Their sender hears nothing of it, but who reads the rate does.
+TEST(LossyNetwork, DatagramsThatAreLostCountAsDoneAndAreToldOf) {
+  const auto warnings = [](const Overrides& overrides) {
+    const char* kSends = R"({
+      "cluster": {"nodes": 3, "threads": 2, "nics_per_node": 1},
+      "workload": {"name": "primitive", "verb": "send", "transport": "ud", "payload_b": 64},
+      "run": {"warmup_us": 50, "measure_us": 100}})";
+    return run(kSends, overrides).value("warning", json::array()).dump();
+  };
+  const auto told = testing::HasSubstr("packets lost or dropped: over UC and UD the sender hears nothing");
+  EXPECT_THAT(warnings({"cluster.network.loss_ratio=0.1"}), told);
+  EXPECT_THAT(warnings({"cluster.network.loss_ratio=0.1", "workload.transport=rc"}), testing::Not(told));
+  EXPECT_THAT(warnings({"cluster.network.loss_ratio=0.1", "workload.pattern=many_to_one"}),
+              testing::Not(told));
+  EXPECT_THAT(warnings({}), testing::Not(told));
+}
+
 /// RPCs over RC, READs and WRITEs under it: no fractured read, no lost write.
 TEST(LossyNetwork, RampStaysAtomic) {
   for (const char* protocol : {"ramp-fast", "ramp-small", "ramp-hybrid"}) {
