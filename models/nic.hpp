@@ -59,7 +59,7 @@ class Nic {
     if (wqes_prefetched_ < wqe_cache_entries_) return;
     send_engine_.owe_own(wqe_miss_send_ps_);
     send_misses_.wqes_ps += wqe_miss_send_ps_;
-    pcie_.prefetch(at, blocks * kWqeBlockBytes, 1);
+    wqes_fetched_again_ps_ += pcie_.prefetch(at, blocks * kWqeBlockBytes, 1);
   }
 
   /// Takes one request through the send engine and fetches `fetch_b` of payload: when it is ready for the
@@ -178,6 +178,8 @@ class Nic {
   struct MissTime {
     std::int64_t contexts_ps = 0, wqes_ps = 0, recv_queues_ps = 0, translations_ps = 0;
   };
+  /// The part of PCIe's way down that went into WQEs that it had brought before.
+  std::int64_t wqes_fetched_again_ps() const { return wqes_fetched_again_ps_; }
   const MissTime& send_misses() const { return send_misses_; }
   const MissTime& recv_misses() const { return recv_misses_; }
 
@@ -241,6 +243,7 @@ class Nic {
   SharedEngine send_engine_, recv_engine_;
   Server context_fetches_;
   MissTime send_misses_, recv_misses_;
+  std::int64_t wqes_fetched_again_ps_ = 0;
   std::uint32_t blueflame_b_;
   bool blueflame_points_;
   std::int64_t send_doorbell_ps_, send_wqe_ps_, send_wqe_block_ps_, send_fetch_ps_, send_fetch_block_ps_;

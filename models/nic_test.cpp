@@ -309,6 +309,7 @@ TEST(Nic, MissTimeIsAccountedToItsEngineAndItsCache) {
   sender.nic.number_wqe();
   sender.nic.fetch_again_if_gone(wqe, 1, kStart);
   EXPECT_EQ(sender.nic.send_misses().wqes_ps, 30 * kNs);
+  EXPECT_EQ(sender.nic.wqes_fetched_again_ps(), (64 + 20) * kNs) << "of PCIe's way down";
   sender.nic.translate(kStart, 0);
   EXPECT_EQ(sender.nic.recv_misses().translations_ps, 9 * kNs);
   sender.nic.translate(kStart, 0);

@@ -81,10 +81,12 @@ class Pcie {
   }
 
   /// One of `uses` of a read ahead of need, which is at `ready`: nobody waits for it, but what a CPU stores
-  /// takes turns with it.
-  void prefetch(Moment ready, std::uint32_t bytes, std::uint32_t uses) {
+  /// takes turns with it. What it takes of the way down.
+  std::int64_t prefetch(Moment ready, std::uint32_t bytes, std::uint32_t uses) {
+    const std::int64_t data_ps = completion_ps(bytes) / uses;
     up_.owe_others(wire_ps(0, payload_b_) / uses);
-    down_.take_others(ready, completion_ps(bytes) / uses, {});
+    down_.take_others(ready, data_ps, {});
+    return data_ps;
   }
 
   /// When a write of `bytes` is visible to the host's CPUs. Writes are posted: the device has done with it

@@ -1,6 +1,7 @@
 #include "scenarios/sweep.hpp"
 
 #include <algorithm>
+#include <list>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -25,6 +26,7 @@ struct Entry {
   struct Key {
     std::string name, pointer;
     const json* values = nullptr;
+    std::string flag = {};  // "--sweep cluster.nodes=4,8", where it does not stand in the file
   };
   std::vector<Key> keys;
   std::size_t values = 0;
@@ -85,6 +87,53 @@ Entry entry_of(const Document& document, const json& keys, const std::string& po
   return entry;
 }
 
+[[noreturn]] void refuse_key(const Document& document, const Entry::Key& key, const std::string& pointer,
+                             const std::string& why, Anchor anchor = Anchor::kValue) {
+  if (!key.flag.empty()) throw UserError("", key.flag + ": " + why);
+  refuse(document, pointer, why, anchor);
+}
+
+/// "1,2" and "[1,2],{\"a\":3}" at the commas that are no value's own.
+std::vector<std::string> values_in(const std::string& text) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted && c == '\\' && i + 1 < text.size()) values.back() += text[i++];
+    if (c == '"') quoted = !quoted;
+    if (!quoted && (c == '[' || c == '{')) ++depth;
+    if (!quoted && (c == ']' || c == '}')) --depth;
+    if (c == ',' && !quoted && depth <= 0) {
+      values.emplace_back();
+    } else {
+      values.back() += text[i];
+    }
+  }
+  return values;
+}
+
+/// An entry of one key: what `--sweep PATH=V1,V2` says. Its values as JSON are put into `storage`.
+Entry entry_of_flag(const std::string& text, std::list<json>& storage, std::set<std::string>& seen) {
+  const std::string flag = "--sweep " + one_line(text, 200);
+  const auto refuse = [&](const std::string& why) { throw UserError("", flag + ": " + why); };
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos)
+    refuse("expected PATH=VALUE,VALUE, such as cluster.nodes=4,8,16");
+  const std::string name = text.substr(0, equals);
+  if (name.starts_with("sweep") || name.starts_with("$")) refuse(in_quotes(name) + " cannot be swept");
+  if (!seen.insert(name).second)
+    refuse(in_quotes(name) + " is swept already; allowed: once, with all its values");
+  json values = json::array();
+  for (const std::string& value : values_in(text.substr(equals + 1))) {
+    if (value.empty()) refuse("a value is empty; allowed: PATH=VALUE,VALUE, such as cluster.nodes=4,8,16");
+    values.push_back(loose_value(parse_override(name + "=" + value)));
+  }
+  storage.push_back(std::move(values));
+  const json& stored = storage.back();
+  return {{{name, std::string(kSweep), &stored, flag}}, stored.size()};
+}
+
 /// "cluster" holds "cluster.nodes".
 bool holds(const std::string& whole, const std::string& part) {
   return part.starts_with(whole + ".");
@@ -112,9 +161,10 @@ void refuse_twins(const Document& document, const std::vector<Entry>& entries) {
     for (const Entry::Key& key : entry.keys) values.push_back(value_of(document, entries, key, number));
     const auto [first, is_new] = numbers.emplace(std::move(values), number);
     if (is_new) continue;
-    refuse(document, child_pointer(entry.keys.front().pointer, std::to_string(number)),
-           "value " + std::to_string(number) + " makes the same points as value " +
-               std::to_string(first->second) + " (from 0); allowed: values that differ");
+    const Entry::Key& key = entry.keys.front();
+    refuse_key(document, key, child_pointer(key.pointer, std::to_string(number)),
+               "value " + std::to_string(number) + " makes the same points as value " +
+                   std::to_string(first->second) + " (from 0); allowed: values that differ");
   }
 }
 
@@ -133,10 +183,11 @@ bool says(json value, std::string path) {
 void refuse_overlaps(const Document& document, const std::vector<Entry>& entries) {
   std::vector<const Entry::Key*> before;  // as they are applied
   const auto refuse_second = [&](const Entry::Key& first, const Entry::Key& second, const char* remedy) {
-    refuse(document, second.pointer,
-           in_quotes(second.name) + " sets what " + in_quotes(first.name) + " sweeps already (" +
-               document.place(first.pointer, Anchor::kKey) + "); allowed: " + remedy,
-           Anchor::kKey);
+    const std::string place = first.flag.empty() ? document.place(first.pointer, Anchor::kKey) : first.flag;
+    refuse_key(document, second, second.pointer,
+               in_quotes(second.name) + " sets what " + in_quotes(first.name) + " sweeps already (" + place +
+                   "); allowed: " + remedy,
+               Anchor::kKey);
   };
   for (const Entry& entry : entries) {
     for (const Entry::Key& key : entry.keys) {
@@ -156,21 +207,28 @@ void refuse_overlaps(const Document& document, const std::vector<Entry>& entries
   }
 }
 
-std::vector<Entry> entries_of(const Document& document) {
+/// `flags`: behind those of the file.
+std::vector<Entry> entries_of(const Document& document, const std::vector<std::string>& flags,
+                              std::list<json>& storage) {
   std::vector<Entry> entries;
-  if (!document.root().is_object() || !document.root().contains("sweep")) return entries;
-  const json& sweep = document.root().at("sweep");
-  if (!sweep.is_array()) refuse(document, kSweep, "expected a list of objects");
   std::size_t points = 1;
   std::set<std::string> seen;
-  for (std::size_t i = 0; i < sweep.size(); ++i) {
-    entries.push_back(entry_of(document, sweep[i], child_pointer(kSweep, std::to_string(i)), seen));
+  const auto add = [&](Entry entry) {
+    entries.push_back(std::move(entry));
     points *= entries.back().values;
     if (points > kSweepPointsMax) {
-      refuse(document, kSweep, "more than " + std::to_string(kSweepPointsMax) + " points");
+      refuse_key(document, entries.back().keys.front(), kSweep,
+                 "more than " + std::to_string(kSweepPointsMax) + " points");
     }
     refuse_twins(document, entries);
+  };
+  if (document.root().is_object() && document.root().contains("sweep")) {
+    const json& sweep = document.root().at("sweep");
+    if (!sweep.is_array()) refuse(document, kSweep, "expected a list of objects");
+    for (std::size_t i = 0; i < sweep.size(); ++i)
+      add(entry_of(document, sweep[i], child_pointer(kSweep, std::to_string(i)), seen));
   }
+  for (const std::string& flag : flags) add(entry_of_flag(flag, storage, seen));
   refuse_overlaps(document, entries);
   return entries;
 }
@@ -298,6 +356,11 @@ Override override_of(const std::shared_ptr<const Document>& document, const Entr
   const json& value = key.values->at(number);
   Override override = parse_override(key.name + "=" + text_of(value));
   override.given = value;
+  if (!key.flag.empty()) {  // as typed, "8" may be a number or a word
+    override.text = key.flag;
+    override.given.reset();
+    return override;
+  }
   override.document = document;
   override.document_pointer = child_pointer(key.pointer, std::to_string(number));
   return override;
@@ -327,14 +390,17 @@ std::string describe_point(const SweepPoint& point) {
 
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
                                     const std::vector<std::string>& overrides, const Catalog& catalog,
-                                    const std::vector<Override>& flags) {
+                                    const std::vector<Override>& flags,
+                                    const std::vector<std::string>& sweeps) {
   const auto document = std::make_shared<const Document>(Document::read(file));
-  const std::vector<Entry> entries = entries_of(*document);
+  std::list<json> storage;  // of values that stand in no file
+  const std::vector<Entry> entries = entries_of(*document, sweeps, storage);
   std::vector<Override> given;
   for (const std::string& text : overrides) {
     given.push_back(parse_override(text));
     if (given.back().path.front() == "sweep") {
-      throw UserError("", given.back().place() + ": a sweep belongs in the scenario's file");
+      throw UserError("", given.back().place() +
+                              ": a sweep belongs in the scenario's file, or in --sweep PATH=VALUE,VALUE");
     }
   }
   given.insert(given.end(), flags.begin(), flags.end());

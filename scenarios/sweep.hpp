@@ -42,9 +42,11 @@ std::string text_of(const nlohmann::json& value);
 Override flag_override(const std::string& path, const std::string& flag, const std::string& value);
 
 /// Every point, all of them valid. A scenario without a sweep is one point without settings. `flags` are
-/// overrides that come after the others and win.
+/// overrides that come after the others and win. `sweeps`: "cluster.nodes=4,8", each an entry behind those of
+/// the file; errors call it "--sweep cluster.nodes=4,8".
 std::vector<SweepPoint> load_points(const std::filesystem::path& file,
                                     const std::vector<std::string>& overrides, const Catalog& catalog,
-                                    const std::vector<Override>& flags = {});
+                                    const std::vector<Override>& flags = {},
+                                    const std::vector<std::string>& sweeps = {});
 
 }  // namespace verbtwin::scenarios

@@ -21,15 +21,16 @@ namespace fs = std::filesystem;
 class Sweep : public testing::Test {
  protected:
   std::vector<SweepPoint> points(const std::string& sweep, const std::vector<std::string>& overrides = {},
-                                 const std::vector<Override>& flags = {}) {
+                                 const std::vector<Override>& flags = {},
+                                 const std::vector<std::string>& sweeps = {}) {
     const fs::path file = directory_ / "s.json";
     std::ofstream(file) << "{\n" << own_ << (sweep.empty() ? "" : ",\n\"sweep\": " + sweep) << "}\n";
-    return load_points(file, overrides, test_catalog(), flags);
+    return load_points(file, overrides, test_catalog(), flags, sweeps);
   }
   std::string refusal(const std::string& sweep, const std::vector<std::string>& overrides = {},
-                      const std::vector<Override>& flags = {}) {
+                      const std::vector<Override>& flags = {}, const std::vector<std::string>& sweeps = {}) {
     try {
-      points(sweep, overrides, flags);
+      points(sweep, overrides, flags, sweeps);
     } catch (const UserError& error) {
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
       return error.what();
@@ -49,6 +50,50 @@ TEST_F(Sweep, WithoutOneThereIsOnePoint) {
   ASSERT_EQ(all.size(), 1U);
   EXPECT_TRUE(all[0].settings.empty());
   EXPECT_EQ(all[0].scenario.cluster.nodes, 4);
+}
+
+TEST_F(Sweep, MayComeFromTheCommandLine) {
+  const auto all = points(
+      R"([{"cluster.nodes": [3, 5]}])", {"run.measure_us=1e3"}, {},
+      {"protocol.name=fasst-occ,drtmh", "cluster.network={\"topology\":\"star\"}", "cluster.coroutines=1,2"});
+  ASSERT_EQ(all.size(), 8U);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(all[i].scenario.cluster.nodes, i < 4 ? 3 : 5);
+    EXPECT_EQ(all[i].scenario.protocol.at("name"), i % 4 < 2 ? "fasst-occ" : "drtmh");
+    EXPECT_EQ(all[i].scenario.cluster.coroutines, 1 + static_cast<int>(i % 2));
+    EXPECT_EQ(all[i].scenario.run.measure_us, 1000);
+    ASSERT_EQ(all[i].settings.size(), 4U);
+    EXPECT_EQ(all[i].settings[3].first, "cluster.coroutines");
+    EXPECT_EQ(all[i].settings[3].second, 1 + i % 2) << "a number in tables";
+  }
+  const auto one = points("", {"cluster.coroutines=2"}, {}, {"cluster.coroutines=1,2,4"});
+  ASSERT_EQ(one.size(), 1U) << "picked";
+  EXPECT_EQ(one[0].scenario.cluster.coroutines, 2);
+}
+
+TEST_F(Sweep, FromTheCommandLineIsRefusedByItsName) {
+  const auto refused = [&](const std::string& flag, const std::string& sweep = "") {
+    return refusal(sweep, {}, {}, {flag});
+  };
+  EXPECT_EQ(refused("cluster.nodes"),
+            "--sweep cluster.nodes: expected PATH=VALUE,VALUE, such as cluster.nodes=4,8,16");
+  EXPECT_EQ(refused("=1"), "--sweep =1: expected PATH=VALUE,VALUE, such as cluster.nodes=4,8,16");
+  EXPECT_THAT(refused("cluster.nodes=4,,8"), HasSubstr("--sweep cluster.nodes=4,,8: a value is empty"));
+  EXPECT_THAT(refused("cluster.nodes="), HasSubstr(": a value is empty"));
+  EXPECT_THAT(refused("cluster.nods=4,8"),
+              testing::StartsWith("--sweep cluster.nods=4,8: /cluster/nods: unknown key \"nods\""));
+  EXPECT_THAT(refused("cluster.nodes=4,4"),
+              HasSubstr("--sweep cluster.nodes=4,4: value 1 makes the same points as value 0"));
+  EXPECT_THAT(refused("cluster.nodes=4,0"),
+              testing::StartsWith("--sweep cluster.nodes=4,0: /cluster/nodes: out of range: 0"));
+  EXPECT_THAT(refused("cluster.nodes=4,x"),
+              testing::StartsWith("--sweep cluster.nodes=4,x: /cluster/nodes: wrong type: string \"x\""));
+  EXPECT_THAT(refused("sweep=1,2"), HasSubstr("--sweep sweep=1,2: \"sweep\" cannot be swept"));
+  const std::string swept = R"([{"cluster.nodes": [3, 5]}])";
+  EXPECT_THAT(refused("cluster.nodes=4,8", swept),
+              HasSubstr("--sweep cluster.nodes=4,8: \"cluster.nodes\" is swept already"));
+  EXPECT_THAT(refused("cluster={\"nodes\":4}", swept),
+              testing::AllOf(testing::StartsWith("--sweep cluster={"), HasSubstr(" sets what ")));
 }
 
 TEST_F(Sweep, IsTheProductOfItsEntriesTheFirstVaryingSlowest) {

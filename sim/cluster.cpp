@@ -338,6 +338,7 @@ Usage Cluster::usage() const {
       {"qp_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().contexts_ps; })},
       {"wqe_cache", "nic_send", of_nics([](const Nic& nic) { return nic.send_misses().wqes_ps; })},
       {"wqe_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().wqes_ps; })},
+      {"wqe_cache", "pcie_down", of_nics([](const Nic& nic) { return nic.wqes_fetched_again_ps(); })},
       {"rq_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().recv_queues_ps; })},
       {"mtt_cache", "nic_recv", of_nics([](const Nic& nic) { return nic.recv_misses().translations_ps; })},
       {"mmio", "pcie_down", of_nics([](const Nic& nic) { return nic.pcie().stores_ps(); })}};

@@ -25,7 +25,7 @@ constexpr std::size_t kWidthColumns = 80;
 
 struct CheckOptions {
   std::string scenario;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, sweeps;
   bool json = false;
 };
 
@@ -78,7 +78,8 @@ std::string warning_of(const std::vector<scenarios::SweepPoint>& points) {
 }
 
 int check(const CheckOptions& options) {
-  const std::vector<scenarios::SweepPoint> points = load_runnable_points(options.scenario, options.overrides);
+  const std::vector<scenarios::SweepPoint> points =
+      load_runnable_points(options.scenario, options.overrides, {}, options.sweeps);
   const scenarios::Scenario& first = points.front().scenario;
   std::string text = describe_shape(first) + describe_memory(first);
   if (points.size() > 1) text += fmt::format(" It is the first of {} points.", points.size());
@@ -97,6 +98,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand("check", "Validate a scenario and say what it would run");
   add_scenario_options(*command, options->scenario, options->overrides);
+  add_sweep_option(*command, options->sweeps);
   command->add_flag("--json", options->json,
                     "Print the whole scenario, of a sweep its first point's, with every default filled in");
   command->footer(

@@ -25,6 +25,16 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
       ->type_name("PATH=VALUE");
 }
 
+void add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps) {
+  command
+      .add_option(
+          "--sweep", sweeps,
+          "Run with each of these values, as cluster.coroutines=1,2,4; may be repeated: every value of "
+          "one with every value of the others, and with the points of the scenario's own sweep")
+      ->allow_extra_args(false)
+      ->type_name("PATH=V1,V2,...");
+}
+
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {
   command.add_option("--jobs", jobs, what)->type_name("N")->check(CLI::Range(1, 256));
 }

@@ -10,11 +10,9 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -55,7 +53,7 @@ constexpr const char* kReportFile = "report.html";
 
 struct RunOptions {
   std::string scenario;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, sweeps;
   std::string backend;
   std::string seed;
   std::optional<std::string> out, trace;
@@ -105,7 +103,7 @@ std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
     flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
   if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
   std::vector<scenarios::SweepPoint> points =
-      load_runnable_points(options.scenario, options.overrides, flags);
+      load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
   for (const auto& [settings, scenario, number] : points) {
     if (scenario.backend == "sim" && options.rank.any()) {
       throw UserError("",
@@ -170,24 +168,8 @@ void remove_summaries(const std::filesystem::path& directory) {
     std::filesystem::remove(directory / file, ignored);
 }
 
-/// Once, of what takes so much: the kernel ends it without a word.
 void warn_of_memory(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
-  std::vector<double> gib;
-  const double machine_gib = machine_memory_gib();
-  for (const auto& [settings, scenario, number] : points) {
-    const bool begins = scenario.backend == "sim" && least_memory_gib(scenario.cluster) <= machine_gib;
-    if (begins) gib.push_back(about_memory_gib(scenario));
-  }
-  std::ranges::sort(gib, std::greater());
-  gib.resize(std::min(gib.size(), static_cast<std::size_t>(options.jobs)));  // at a time
-  const double all_gib = std::accumulate(gib.begin(), gib.end(), 0.0);
-  if (options.quiet || all_gib <= machine_gib) return;
-  const bool several = gib.size() > 1;
-  print_error(
-      fmt::format("warning: {} about {:.0f} GiB of memory, and this machine has {:.0f} GiB, swap "
-                  "included: use {}fewer machines or threads, or a shorter run.measure_us\n",
-                  several ? fmt::format("{} points at a time take", gib.size()) : "this takes", all_gib,
-                  machine_gib, several ? "a smaller --jobs, " : ""));
+  if (!options.quiet) print_error(memory_warning(points, options.jobs));
 }
 
 void show_result(const RunOptions& options, const scenarios::SweepPoint& point,
@@ -442,6 +424,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
   add_scenario_options(*command, options->scenario, options->overrides);
+  add_sweep_option(*command, options->sweeps);
   command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...")
       ->type_name("NAME");
   command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")
@@ -492,6 +475,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->footer(
       "Examples:\n"
       "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"
+      "  verbtwin run scenarios/smallbank-16.json --sweep protocol.name=farm,drtmh --sweep "
+      "cluster.coroutines=1,2,4,8\n"
       "  verbtwin run scenarios/osdi18/fig14-tpcc.json --jobs 2 --out out/tpcc --resume\n"
       "Ctrl-C ends the run early and keeps what it has, marked partial; a second one ends it at once.");
   command->callback([options, &exit_code] { exit_code = run(*options); });

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "backend/user_error.hpp"
 #include "calibration/forked.hpp"
@@ -118,9 +121,11 @@ void check_runnable(const scenarios::Scenario& scenario) {
 
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
-                                                        const std::vector<scenarios::Override>& flags) {
+                                                        const std::vector<scenarios::Override>& flags,
+                                                        const std::vector<std::string>& sweeps) {
   if (file.empty()) throw UserError("", "SCENARIO: is empty; give the name of a file");
-  std::vector<scenarios::SweepPoint> points = scenarios::load_points(file, overrides, make_catalog(), flags);
+  std::vector<scenarios::SweepPoint> points =
+      scenarios::load_points(file, overrides, make_catalog(), flags, sweeps);
   Checks checks;
   for (const scenarios::SweepPoint& point : points) {
     try {
@@ -132,6 +137,25 @@ std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::p
     }
   }
   return points;
+}
+
+std::string memory_warning(const std::vector<scenarios::SweepPoint>& points, int jobs) {
+  std::vector<double> gib;
+  const double machine_gib = machine_memory_gib();
+  for (const auto& [settings, scenario, number] : points) {
+    const bool begins = scenario.backend == "sim" && least_memory_gib(scenario.cluster) <= machine_gib;
+    if (begins) gib.push_back(about_memory_gib(scenario));
+  }
+  std::ranges::sort(gib, std::greater());
+  gib.resize(std::min(gib.size(), static_cast<std::size_t>(jobs)));
+  const double all_gib = std::accumulate(gib.begin(), gib.end(), 0.0);
+  if (all_gib <= machine_gib) return "";
+  const bool several = gib.size() > 1;
+  return fmt::format(
+      "warning: {} about {:.0f} GiB of memory, and this machine has {:.0f} GiB, swap included: use {}fewer "
+      "machines or threads, or a shorter run.measure_us\n",
+      several ? fmt::format("{} points at a time take", gib.size()) : "this takes", all_gib, machine_gib,
+      several ? "a smaller --jobs, " : "");
 }
 
 std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,

@@ -24,7 +24,12 @@ void check_runnable(const scenarios::Scenario& scenario);
 /// ranks are refused. Throws UserError whose message is the whole line.
 std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::path& file,
                                                         const std::vector<std::string>& overrides,
-                                                        const std::vector<scenarios::Override>& flags = {});
+                                                        const std::vector<scenarios::Override>& flags = {},
+                                                        const std::vector<std::string>& sweeps = {});
+
+/// A line about points that take more memory than there is, `jobs` of them at a time: the kernel would end them
+/// without a word. Empty: none do.
+std::string memory_warning(const std::vector<scenarios::SweepPoint>& points, int jobs);
 
 /// The scenario, its platforms and its profiles.
 std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,
