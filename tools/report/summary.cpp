@@ -14,6 +14,7 @@
 #include "tools/console/text.hpp"
 #include "tools/report/bottleneck.hpp"
 #include "tools/report/member.hpp"
+#include "tools/report/sweep_table.hpp"
 
 namespace verbtwin::tools {
 
@@ -177,9 +178,11 @@ void Summary::throughput() {
   const double per_machine = counts_operations() ? total : total / static_cast<double>(nodes);
   const bool alone = result_.contains("failure");
   const std::string_view machine = operations_where(result_);
+  const bool of_several = machine == "per machine" && count_of(result_, "machines") > 1;  // as sweeps have it
   const std::string rate =
       counts_operations()
-          ? fmt::format("{} {}/s {}", format_si(per_machine), unit, machine)
+          ? fmt::format("{} {}/s {}{}", format_si(per_machine), unit, machine,
+                        of_several ? fmt::format(", {}/s in all", format_si(rate_per_s(result_))) : "")
           : fmt::format("{} {}/s{}", format_si(total), unit,
                         alone ? " at rank 0" : fmt::format(", {}/s per machine", format_si(per_machine)));
   const double offered = number(member(member(result_, "scenario"), "run"), "offered_per_s");

@@ -252,8 +252,7 @@ class Simulation {
       const double waited_ms = static_cast<double>(waited_ps) / 1e9;
       return fmt::format(
           " in the {} simulated ms that were waited for the next: the network's latencies may be too long, "
-          "or "
-          "its links too slow{}",
+          "or its links too slow{}",
           waited_ms < 100 ? fmt::format("{:.3g}", waited_ms) : fmt::format("{:.0f}", waited_ms),
           loses ? ", or what was lost is sent by nobody again" : "");
     }
