@@ -172,7 +172,7 @@ TEST(QueueNetwork, EqualMachinesDoTheSameThroughFullSlots) {
   for (const Verb verb : kVerbs)
     for (const double link_gbps : {50.0, 200.0})
       for (const auto& [machines, threads, window] :
-           {std::tuple{2, 4, 128}, {3, 2, 64}, {4, 8, 64}, {4, 4, 16}}) {
+           {std::tuple{2, 4, 128}, {4, 8, 64}, {4, 4, 16}}) {
         QueueLoad load;
         load.nic.pcie_gbps = 30;
         load.nic.link_gbps = link_gbps;
