@@ -1,6 +1,7 @@
 // SharedEngine: an engine that two kinds of work take turns at. At the one that sends: a machine's own
 // requests and what it serves for others. At the one that receives: the ACKs of its own requests and what
-// brings or asks for data. And PCIe's way to the device: what a CPU stores there, and what the device reads.
+// brings or asks for data. And PCIe's ways: to the device what a CPU stores there, and what the device reads;
+// to memory the completions of own requests, and what others write.
 //
 // Owned by a Nic or its Pcie; one thread. Round robin of two queues (Nagle, RFC 970) as arithmetic over time:
 // a job is done when all that stands in front of the engine is, and no later than it would be if one of the

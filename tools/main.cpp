@@ -22,6 +22,7 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/overrides.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
 #include "tools/console/exit_code.hpp"
@@ -152,13 +153,11 @@ std::string in_our_words(const CLI::App& command, std::string_view what) {
   const std::vector<std::string> extras = app.remaining(true);
   if (extras.empty()) refuse(app, command, scenarios::one_line(in_our_words(command, error.what())));
   const std::string& extra = extras.front();
-  if (const CLI::Option* set = command.get_option_no_throw("--set")) {
-    for (const std::string& field : set->results()) {
-      if (field.find('=') == std::string::npos)
-        refuse(
-            app, command,
-            fmt::format("--set {}: expected PATH=VALUE, such as cluster.nodes=80", scenarios::in_quotes(field)));
-    }
+  try {  // `--set cluster.nodes 32` leaves its value behind
+    if (const CLI::Option* set = command.get_option_no_throw("--set"))
+      for (const std::string& field : set->results()) scenarios::parse_override(field);
+  } catch (const UserError& no_value) {
+    refuse(app, command, no_value.what());
   }
   if (!extra.starts_with("-")) refuse(app, command, "unexpected argument " + scenarios::in_quotes(extra));
   const std::string flag = extra.substr(0, extra.find('='));

@@ -36,10 +36,9 @@ TEST_F(CommandLine, WhatItRefuses) {
   EXPECT_EQ(refusal({"run"}), "verbtwin run: SCENARIO is required (see verbtwin run --help)");
   EXPECT_EQ(refusal({"run", scenario_, "another.json"}),
             "verbtwin run: unexpected argument \"another.json\" (see verbtwin run --help)");
-  EXPECT_EQ(
-      refusal({"run", scenario_, "--set", "cluster.nodes", "32"}),
-      "verbtwin run: --set \"cluster.nodes\": expected PATH=VALUE, such as cluster.nodes=80 (see verbtwin "
-      "run --help)");
+  EXPECT_EQ(refusal({"run", scenario_, "--set", "cluster.nodes", "32"}),
+            "verbtwin run: --set cluster.nodes: expected PATH=VALUE, such as cluster.nodes=80 (see verbtwin "
+            "run --help)");
   EXPECT_EQ(refusal({"list", "protocol"}),
             "verbtwin list: unknown kind \"protocol\"; allowed: protocols, workloads, profiles; did you mean "
             "\"protocols\"?");
