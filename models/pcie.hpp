@@ -54,20 +54,15 @@ class Pcie {
     Moment done;   // when the device has all of it
   };
 
-  /// `packets`: of the message whose payload it is, which come and go one by one.
+  /// The request does not pass the writes in front of it (PCI Express Base Specification, 2.4.1), and takes a
+  /// tag at its turn. `packets`: of the message whose payload it is, which come and go one by one.
   Read dma_read(Moment ready, std::uint32_t bytes, Packets packets = {}) {
     const std::int64_t request_ps = wire_ps(0, payload_b_), data_ps = completion_ps(bytes);
+    const Moment turn = ready.not_before(ready.at() + up_wait_ps(ready));
     up_.owe_others(request_ps);
-    const Moment sent = take_tag(ready, request_ps + dma_read_ps_ + data_ps);
+    const Moment sent = take_tag(turn, request_ps + dma_read_ps_ + data_ps);
     const Moment done = down_.take_others(sent, data_ps, packets).plus_delay(request_ps + dma_read_ps_);
     return {done.plus_delay(-dma_read_ps_ / 2), done};
-  }
-
-  /// The same of what another machine has asked for: its request does not pass the writes in front of it (PCI
-  /// Express Base Specification, 2.4.1), and takes a tag at its turn. Those of the device's own requests
-  /// would not pass them either, but here they do: README.md says why.
-  Read dma_read_for_others(Moment ready, std::uint32_t bytes, Packets packets = {}) {
-    return dma_read(ready.not_before(ready.at() + up_wait_ps(ready)), bytes, packets);
   }
 
   /// A doorbell, a store of 8 B, and the read of `bytes` that the device starts when it has it: when that is

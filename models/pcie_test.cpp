@@ -115,13 +115,12 @@ TEST(Pcie, DirectionsAreIndependent) {
   EXPECT_EQ(pcie.store({0, 0}, 8).at(), 128 * kNs);
 }
 
-TEST(Pcie, WhatIsReadForOthersWaitsForTheWritesInFrontOfItAndTakesATagAtItsTurn) {
+TEST(Pcie, AReadWaitsForTheWritesInFrontOfItAndTakesATagAtItsTurn) {
   Pcie pcie(round_nic()), idle(round_nic());
   pcie.dma_write({0, 0}, 1000);
   const std::int64_t writes_ps = pcie.up().busy_ps();
   EXPECT_GT(writes_ps, 1000 * kNs);
-  EXPECT_EQ(pcie.dma_read_for_others({0, 0}, 64).done.at(),
-            idle.dma_read_for_others({0, 0}, 64).done.at() + writes_ps);
+  EXPECT_EQ(pcie.dma_read({0, 0}, 64).done.at(), idle.dma_read({0, 0}, 64).done.at() + writes_ps);
   EXPECT_EQ(pcie.tags().busy_ps(), idle.tags().busy_ps());
 }
 

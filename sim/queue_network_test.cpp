@@ -126,7 +126,7 @@ TEST(QueueNetwork, LoadsOfAllKindsAreCarriedAlike) {
     const Completed ours = carried_by_cluster(load), exact = carried_by_queues(load);
     const double error = total(ours) / total(exact) - 1;
     errors.push_back(std::abs(error));
-    EXPECT_LT(std::abs(error), 0.2) << described(load);
+    EXPECT_LT(std::abs(error), 0.15) << described(load);
     EXPECT_LT(most_to_mean(load, ours), most_to_mean(load, exact) + 0.1) << described(load);
   }
   std::ranges::sort(errors);

@@ -57,7 +57,7 @@ void Transport::carry_out(std::uint32_t index, SimQueuePair& origin, const model
     execute_atomic(index, origin, in);
   } else {
     const models::Moment turn = in.not_before(origin.last_change_ps_);
-    const models::Pcie::Read read = pcie.dma_read_for_others(turn, f.length, packets);
+    const models::Pcie::Read read = pcie.dma_read(turn, f.length, packets);
     schedule_touch(index, origin, read.touch, read.done);
   }
 }
