@@ -19,7 +19,7 @@ class AtomicUnit {
  public:
   explicit AtomicUnit(const NicProfile& profile)
       : service_ps_(to_ps(profile.atomic_engine_ns)),
-        locks_(static_cast<std::size_t>(profile.atomic_locks)) {}
+        number_of_(static_cast<std::size_t>(profile.atomic_locks)) {}
 
   /// Of `locks`, the one that an operation at any address takes.
   static std::uint64_t lock_of(std::uint64_t addr, std::uint64_t locks) {
@@ -32,10 +32,15 @@ class AtomicUnit {
     std::int64_t held_ps;
   };
   Executed execute(Moment ready, std::uint64_t addr, Pcie& pcie) {
-    Lock& lock = locks_[lock_of(addr, locks_.size())];
+    std::uint32_t& number = number_of_[lock_of(addr, number_of_.size())];
+    if (number == 0) {
+      locks_.emplace_back();
+      number = static_cast<std::uint32_t>(locks_.size());
+    }
+    Lock& lock = locks_[number - 1];
     const std::int64_t wait_ps = lock.server.serve(ready, 0).queue_ps - ready.queue_ps;
     const Moment started = engine_.serve(ready.not_before(ready.at() + wait_ps), service_ps_);
-    const Moment old = pcie.dma_read_for_others(started, 8).done;
+    const Moment old = pcie.dma_read(started, 8).done;
     // A later read of the word cannot pass the write on PCIe: the lock may go when the write is posted.
     pcie.dma_write_quietly(8);
     const std::int64_t held_ps = old.at() - (started.at() - service_ps_);
@@ -45,7 +50,8 @@ class AtomicUnit {
 
   /// How long one that comes at `ready` waits for its lock, as far as that is known.
   std::int64_t wait_ps(Moment ready, std::uint64_t addr) const {
-    return locks_[lock_of(addr, locks_.size())].server.wait_ps(ready);
+    const std::uint32_t number = number_of_[lock_of(addr, number_of_.size())];
+    return number == 0 ? 0 : locks_[number - 1].server.wait_ps(ready);
   }
 
   const Server& engine() const { return engine_; }
@@ -67,7 +73,8 @@ class AtomicUnit {
     Server server;
     std::int64_t held_before_ps = 0;  // the window
   };
-  std::vector<Lock> locks_;
+  std::vector<std::uint32_t> number_of_;  // each lock's in `locks_`, from 1
+  std::vector<Lock> locks_;               // that have been taken: few of all, as addresses are of words
   Server engine_;
 };
 

@@ -229,7 +229,7 @@ std::vector<CheckReport> run_checks(const System& system,
     for (int thread = 0; thread < system.parameters().shape.threads; ++thread) {
       histories.push_back(&node->history(thread));
     }
-    logged.push_back(node->store().logged());
+    node->store().logged().for_each_part([&](std::span<const LoggedWrite> part) { logged.push_back(part); });
   }
   std::vector<CheckReport> reports =
       run_checks(system, histories, logged, RecordsInPlace(system.layout(), nodes));

@@ -2,7 +2,7 @@
 // while they run and judged afterwards.
 //
 // One History belongs to one worker, which alone appends to it; the checks read all of them when every worker
-// has stopped. Append-only arrays: a transaction costs its operations, nothing more.
+// has stopped. Append-only: a transaction costs its operations, nothing more.
 #pragma once
 
 #include <compare>
@@ -11,6 +11,8 @@
 #include <limits>
 #include <span>
 #include <vector>
+
+#include "protocols/checks/parts.hpp"
 
 namespace verbtwin::protocols {
 
@@ -57,36 +59,35 @@ class History {
     Interval when;
   };
 
+  History() = default;
+  History(History&&) = default;  // not copied: its transactions say where their accesses lie
+
   /// A committed transaction, at the moment it became certain.
   void commit(std::span<const Access> reads, std::span<const Access> writes, std::int64_t effect,
               Interval when = {}) {
-    ends_.push_back({accesses_.size(), accesses_.size() + reads.size(), effect, when});
-    accesses_.insert(accesses_.end(), reads.begin(), reads.end());
-    accesses_.insert(accesses_.end(), writes.begin(), writes.end());
+    transactions_.push_back({accesses_.append(reads, writes), reads.size(), effect, when});
   }
 
   /// An attempt that came to nothing had meant to write it, and may have locked it.
   void abort(RecordId record) { aborted_.push_back(record); }
 
-  std::size_t size() const { return ends_.size(); }
+  std::size_t size() const { return transactions_.size(); }
   std::span<const RecordId> aborted() const { return aborted_; }
 
   Transaction operator[](std::size_t i) const {
-    const Entry& entry = ends_[i];
-    const std::size_t end = i + 1 < ends_.size() ? ends_[i + 1].reads_at : accesses_.size();
-    const std::span<const Access> all(accesses_);
-    return {all.subspan(entry.reads_at, entry.writes_at - entry.reads_at),
-            all.subspan(entry.writes_at, end - entry.writes_at), entry.effect, entry.when};
+    const Entry& entry = transactions_[i];
+    return {entry.accesses.first(entry.reads), entry.accesses.subspan(entry.reads), entry.effect, entry.when};
   }
 
  private:
   struct Entry {
-    std::size_t reads_at, writes_at;
+    std::span<const Access> accesses;  // the reads, and behind them the writes
+    std::size_t reads;
     std::int64_t effect;
     Interval when;
   };
-  std::vector<Access> accesses_;
-  std::vector<Entry> ends_;
+  Parts<Access> accesses_;
+  std::vector<Entry> transactions_;
   std::vector<RecordId> aborted_;
 };
 

@@ -127,8 +127,9 @@ TEST_P(TransactionTest, BackupsLogEveryWrite) {
     const int backup = (static_cast<int>(id.partition()) + 1) % kNodes;
     NodeStore& store = db.node(backup).store;
     store.drain_logs();
-    const auto logged = std::ranges::count_if(
-        store.logged(), [&](const LoggedWrite& w) { return w.write.record == id && w.write.version == 1; });
+    const auto logged = std::ranges::count_if(store.logged().all(), [&](const LoggedWrite& w) {
+      return w.write.record == id && w.write.version == 1;
+    });
     EXPECT_EQ(logged, 1) << to_string(id);
     EXPECT_EQ(load_word(db.record(id, 1) + 8), 1U) << "and apply it to their copy";
     EXPECT_EQ(load_word(db.record(id, 1) + kRecordHeaderBytes), 1010 + id.key());

@@ -70,7 +70,7 @@ std::uint64_t NodeStore::apply(std::span<const std::byte> body) {
   if (keep_logged_ != KeepLogged::kNothing) {
     const std::scoped_lock guard(logged_mutex_);
     for_each_logged(writes, [&](const LogRecord& logged, std::span<const std::byte> value) {
-      logged_.push_back(
+      logged_.append(
           {{RecordId{logged.record}, writes_of(logged.version), written_digest(logged.version, value)},
            static_cast<std::uint32_t>(node_)});
     });

@@ -89,7 +89,7 @@ class NodeStore {
   }
   /// Applies every complete entry of every log: for the end of a run, when all workers have stopped.
   void drain_logs();
-  std::span<const LoggedWrite> logged() const { return logged_; }
+  const Parts<LoggedWrite>& logged() const { return logged_; }
 
  private:
   /// A write to a record that this node backs up.
@@ -117,7 +117,7 @@ class NodeStore {
   /// one worker's.
   std::vector<NumberMap<LogReader>> readers_;
   std::mutex logged_mutex_;
-  std::vector<LoggedWrite> logged_;
+  Parts<LoggedWrite> logged_;
 };
 
 }  // namespace verbtwin::protocols

@@ -111,10 +111,10 @@ TEST_F(NodeStoreTest, AnEntryIsAppliedToWhatIsBackedUpHere) {
   EXPECT_EQ(done.lines, 2U) << "96 B of body";
   EXPECT_EQ(version(), 1U);
   EXPECT_EQ(value(), 77U);
-  ASSERT_EQ(store.logged().size(), 3U);
-  EXPECT_EQ(store.logged()[0].write.record, kOwn);
-  EXPECT_EQ(store.logged()[1].write.record, kBackedUp);
-  EXPECT_EQ(store.logged()[1].backup, 1U);
+  ASSERT_EQ(store.logged().all().size(), 3U);
+  EXPECT_EQ(store.logged().all()[0].write.record, kOwn);
+  EXPECT_EQ(store.logged().all()[1].write.record, kBackedUp);
+  EXPECT_EQ(store.logged().all()[1].backup, 1U);
 }
 
 TEST_F(NodeStoreTest, WhatTellsAPrimaryIsPassedOver) {
@@ -125,7 +125,7 @@ TEST_F(NodeStoreTest, WhatTellsAPrimaryIsPassedOver) {
   EXPECT_EQ(done.entries, 2U);
   EXPECT_EQ(done.records, 1U) << "of COMMIT-BACKUP";
   EXPECT_EQ(done.applied, 1U);
-  EXPECT_EQ(store.logged().size(), 1U);
+  EXPECT_EQ(store.logged().all().size(), 1U);
 }
 
 /// Its records' backups are told by themselves, the node of the log among them or not.
@@ -138,14 +138,14 @@ TEST_F(NodeStoreTest, ACoordinatorsLogIsKeptAndNotApplied) {
   EXPECT_EQ(done.applied, 0U);
   EXPECT_EQ(done.records, 0U);
   EXPECT_EQ(version(), 0U);
-  EXPECT_EQ(keeps.logged().size(), 3U) << "for the checks";
+  EXPECT_EQ(keeps.logged().all().size(), 3U) << "for the checks";
 }
 
 TEST_F(NodeStoreTest, NothingIsAppliedThatIsNotCertain) {
   append(LogKind::kBackup, {kBackedUp});
   EXPECT_EQ(store.reclaim(0, 0, 0).entries, 0U);
   EXPECT_EQ(version(), 0U);
-  EXPECT_THAT(store.logged(), IsEmpty());
+  EXPECT_THAT(store.logged().all(), IsEmpty());
 }
 
 }  // namespace

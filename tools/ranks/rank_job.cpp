@@ -121,7 +121,8 @@ class Transactions final : public RankJob {
       pack(to, node_->history(thread));
     }
     node_->store().drain_logs();
-    to.put_all(node_->store().logged());
+    const std::vector<protocols::LoggedWrite> logged = node_->store().logged().all();
+    to.put_all(std::span<const protocols::LoggedWrite>(logged));
     return to.take();
   }
 
