@@ -24,7 +24,10 @@ TransactionMaxima maxima_of(const Workload& workload, std::span<const TableSpec>
   most.written_b = workload.written_b_max();
   for (const TableSpec& table : tables) {
     most.value_b = std::max<std::size_t>(most.value_b, table.value_b);
-    most.image_b = std::max<std::size_t>(most.image_b, RecordLayout(table.value_b).image_b);
+    const RecordLayout record(table.value_b);
+    most.image_b = std::max<std::size_t>(most.image_b, record.image_b);
+    const std::size_t neighbours_b = std::size_t{StoreLayout::kNeighbours} * record.stride_b;
+    most.neighbourhood_b = std::max(most.neighbourhood_b, neighbours_b);
   }
   most.replicas = static_cast<std::size_t>(parameters.replicas);
   std::size_t partitions = workload.partitions_written_max();
@@ -48,7 +51,7 @@ System::System(const SystemParameters& parameters, const nlohmann::json& workloa
   const OccOptions& options = parameters_.options;
   awaited_max_ =
       static_cast<std::uint32_t>(std::max({std::size_t{64}, most.records, most.backups * entries_max_}));
-  arena_b_ = Transaction::arena_bytes(most, options.validation.lock == LockKind::kLogRecord);
+  arena_b_ = Transaction::arena_bytes(most, options);
   // Values that a device may not take inline are read from there after the transaction has ended.
   const bool passive = options.commit.passive_ack && options.commit.primitive == Primitive::kOneSided;
   spare_arena_b_ = passive && most.image_b > kCacheLineBytes ? arena_b_ : 0;

@@ -277,11 +277,16 @@ TEST(Echo, FetchedResultsAreAWriteAndReads) {
 }
 
 TEST(Echo, BypassingTheServerIsReads) {
-  const TestRun run(echo_entry(), {{"transport", "server_bypass"}, {"reads_per_call", 2.5}}, 2);
+  const TestRun run(
+      echo_entry(),
+      {{"transport", "server_bypass"}, {"reads_per_call", 2.5}, {"reply_b", 700}, {"probe_b", 24}}, 2);
   EXPECT_GT(run.operations(), 100U);
   EXPECT_EQ(run.posted(), run.posted(is_read));
   // What is left of each worker's sum is less than a READ.
   EXPECT_NEAR(static_cast<double>(run.posted()), 2.5 * static_cast<double>(run.operations()), 3);
+  EXPECT_EQ(run.posted([](const SendWr& wr) { return wr.sge.length == 700; }), run.operations());
+  EXPECT_EQ(run.posted([](const SendWr& wr) { return wr.sge.length == 24; }),
+            run.posted() - run.operations());
 }
 
 TEST(Echo, RepliesAreOfAnyLength) {

@@ -209,6 +209,7 @@ EchoOptions EchoOptions::from_json(const json& workload, const ClusterShape& sha
   o.fetch_b = workload.at("fetch_b");
   o.fetch_tries = workload.at("fetch_tries");
   o.reads_per_call = workload.at("reads_per_call");
+  o.probe_b = workload.at("probe_b");
   if (o.coalescing && o.transport != Transport::kUdSend) {
     throw UserError("/workload/coalescing",
                     "a message of " + name + " has its own place: coalescing allows ud_send only");
@@ -229,7 +230,7 @@ EchoNeeds echo_needs(const EchoOptions& options, const ClusterShape& shape, int 
     return needs;
   }
   if (options.transport == Transport::kServerBypass) {
-    needs.memory_b = FetchedPlaces::memory_bytes(options.reply_b, shape, coroutines);
+    needs.memory_b = FetchedPlaces::memory_bytes(ServerBypass::place_b(options), shape, coroutines);
     needs.queue_pairs.max_send_wr = static_cast<std::uint32_t>(coroutines) + 64;
     needs.completions = static_cast<std::uint32_t>(coroutines) + 64;
     return needs;
@@ -321,6 +322,10 @@ RegistryEntry echo_entry() {
              "rf_rpc: READs in vain that a call may take; after two calls in a row that took more the "
              "client asks for replies, until the server is faster");
   p["reads_per_call"] = real(3.2, 1, 64, "server_bypass: READs of a call, one after another, on the average");
+  p["probe_b"] =
+      number(32, 1, 65536,
+             "server_bypass: bytes of each READ before a call's last, which brings the reply: entries "
+             "of an index");
   return {"echo",
           "RPCs over the transport of choice; cluster.coroutines calls in flight per thread, at most so many "
           "where a load is offered",

@@ -46,6 +46,7 @@ struct EchoOptions {
   std::uint32_t fetch_b = 0;       // rf_rpc
   std::uint32_t fetch_tries = 0;   // rf_rpc
   double reads_per_call = 0;       // server_bypass
+  std::uint32_t probe_b = 0;       // server_bypass: of all READs but a call's last
 
   static EchoOptions from_json(const nlohmann::json& workload, const ClusterShape& shape);
 

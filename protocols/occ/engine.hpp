@@ -58,7 +58,8 @@ class OccEngine final : public PolledMemory {
   /// What a commit installs as the version after `version_to_be` less 1: that, but for a fault and an
   /// artifact that leave it. (Version 0 would be a record that nobody has written.)
   std::uint64_t installed_version(std::uint64_t version_to_be) const {
-    const bool stays = options().artifact.versions_stay && writes_of(version_to_be) > 1;
+    const bool one_sided = options().commit.primitive == Primitive::kOneSided;
+    const bool stays = one_sided && options().artifact.versions_stay && writes_of(version_to_be) > 1;
     return version_to_be - (stays || options().sabotage.skip_version_bump ? 1 : 0);
   }
 

@@ -9,7 +9,10 @@ Task<bool> Transaction::execute() {
   phase_ = Phase::kExecution;
   if (executed_ == 0) log_entries_.clear();
   const bool all_located = options.primitive == Primitive::kRpc || locate_in_cache();
-  if (!all_located && options.primitive == Primitive::kOneSided) {
+  const bool looks_up = !all_located && options.primitive == Primitive::kOneSided;
+  if (looks_up && engine_.options().index == Index::kNeighbourhoods) {
+    locate_among_neighbours();
+  } else if (looks_up) {
     auto locating = locate_by_buckets();
     if (!co_await locating) co_return false;
   }
@@ -24,6 +27,8 @@ Task<bool> Transaction::execute() {
     } else if (item.located && reads_backup(item)) {
       const int rank = store().layout().rank_of(store().node(), item.node);
       copy_record(layout(item), store().record_copy(item.record.table(), rank, item.slot), item.image);
+    } else if (item.among_neighbours) {
+      fetch_neighbourhood(item, batch.group());
     } else if (item.located) {
       stage_read(item, item.image, layout(item).image_b, batch.group());
     } else {
@@ -109,6 +114,26 @@ Task<bool> Transaction::locate_by_buckets() {
   co_return true;
 }
 
+/// Those whose location is not cached will be READ with their neighbours: a key's place is among these.
+void Transaction::locate_among_neighbours() {
+  for (std::size_t i = executed_; i < item_count_; ++i) {
+    Item& item = items_[i];
+    if (is_local(item) || item.located || is_by_rpc(item)) continue;
+    item.located = item.among_neighbours = true;
+    item.slot = item.record.key();
+  }
+}
+
+void Transaction::fetch_neighbourhood(Item& item, WaitGroup& group) {
+  const StoreLayout::Neighbourhood all =
+      store().layout().neighbourhood(item.record.table(), item.record.key());
+  item.scratch = take(all.bytes);
+  Channel& channel = channel_of(item);
+  SendWr wr = record_request(item, channel, Opcode::kRdmaRead, 0, item.scratch, all.bytes);
+  wr.remote_addr -= all.record_at;
+  engine_.worker_.stage(channel, wr, &group);
+}
+
 /// Looks this node's own records up, all of them before the first is copied: their cache misses overlap.
 void Transaction::find_local() {
   bool all_cached = true;
@@ -175,6 +200,14 @@ bool Transaction::accept_reply(Item& item) {
 bool Transaction::accept_fetched(Item& item) {
   const RecordLayout& record = layout(item);
   bool stable = item.fetched;
+  if (item.among_neighbours) {
+    engine_.cpu_.charge(Cost::kCacheLookup);  // as in a bucket: the key is looked for
+    engine_.cpu_.charge(Cost::kCopyBlock, record.image_b / kCacheLineBytes);
+    const StoreLayout::Neighbourhood all =
+        store().layout().neighbourhood(item.record.table(), item.record.key());
+    std::memcpy(item.image, item.scratch + all.record_at, record.image_b);
+    engine_.node_.cache.put(item.record, item.slot);
+  }
   if (!is_local(item)) {
     if (item.located && record.digests) {  // going over it costs about what copying it does
       engine_.cpu_.charge(Cost::kCopyBlock, record.image_b / kCacheLineBytes);

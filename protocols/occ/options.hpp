@@ -36,6 +36,10 @@ enum class LogPlacement : std::uint8_t { kBackups, kCoordinator, kBackupsAndOwn 
 /// OSDI 2018: log_remote() of src/rtx/occ.cc and log_ack() of logger.hpp in SJTU-IPADS/drtmh).
 enum class Reclaim : std::uint8_t { kFew, kEach };
 
+/// What a look-up by READ finds: the bucket of an index, as in DrTM-KV, and then the record; or at once the
+/// record, among neighbours of which one is the key's (FaRM, NSDI 2014, section 4: hopscotch hashing).
+enum class Index : std::uint8_t { kBuckets, kNeighbourhoods };
+
 /// Where a transaction ends, to study phases in isolation. It counts as committed and leaves no lock behind.
 enum class TruncateAfter : std::uint8_t { kNone, kExecution, kValidation, kCommitWithoutLogging };
 
@@ -67,6 +71,7 @@ struct OccOptions {
     bool passive_ack = true;
   } commit;
   RpcOptions rpc;
+  Index index = Index::kBuckets;
   std::uint64_t location_cache_b = 300ULL << 20;
   CacheStart location_cache_start = CacheStart::kWarm;
   std::uint32_t log_ring_b = 16384;
@@ -77,7 +82,7 @@ struct OccOptions {
   /// known is CacheStart::kFull, the fourth SmallBank's inverted hot set.
   struct Artifact {
     bool conflicts_commit = false;  // a record found locked or changed stops nobody
-    bool versions_stay = false;     // no commit bumps a version but a record's first
+    bool versions_stay = false;     // no one-sided commit bumps a version but a record's first
   } artifact;
 
   /// Of logs (LogSpec). Not in any scenario: tests whose messages may not depend on time do without reclaims.

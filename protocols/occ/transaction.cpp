@@ -112,7 +112,9 @@ void OccEngine::prefetch_logs() {
 }
 
 /// Who takes more somewhere has to add it here: every take() of an attempt is among these.
-std::size_t Transaction::arena_bytes(const TransactionMaxima& most, bool lock_records) {
+std::size_t Transaction::arena_bytes(const TransactionMaxima& most, const OccOptions& options) {
+  const bool lock_records = options.validation.lock == LockKind::kLogRecord;
+  const std::size_t neighbours_b = options.index == Index::kNeighbourhoods ? most.neighbourhood_b : 0;
   // Of a record, beside its image and that in the answer to a fetch: a look-up, the answer's head,
   // Validation.
   constexpr std::size_t kRecordBytes = 256;
@@ -125,7 +127,7 @@ std::size_t Transaction::arena_bytes(const TransactionMaxima& most, bool lock_re
   // All that is written is in the log of every backup, and once more in LOCK records.
   const std::size_t copies = most.backups + (lock_records ? 1 : 0);
   const std::size_t entries = most.backups * most.log_entries + (lock_records ? most.writes : 0);
-  return whole_lines(most.records * (2 * most.image_b + kRecordBytes) +
+  return whole_lines(most.records * (2 * most.image_b + neighbours_b + kRecordBytes) +
                      copies * log_entry_bytes(most.writes, most.written_b) +
                      entries * (lock_records ? kLockingEntryBytes : kEntryBytes));
 }

@@ -48,6 +48,7 @@ std::string_view to_string(Phase phase);
 struct TransactionMaxima {
   std::size_t records = 0, writes = 0;
   std::size_t value_b = 0, image_b = 0;  // of a record
+  std::size_t neighbourhood_b = 0;       // of a record and its neighbours
   std::size_t written_b = 0;             // of the values that it writes, each padded to 8
   std::size_t replicas = 1;              // of a record
   std::size_t backups = 0;               // nodes whose logs hold it
@@ -57,7 +58,7 @@ struct TransactionMaxima {
 class Transaction final : public WorkedOn {
  public:
   /// What an attempt may take of its arena, in whole cache lines.
-  static std::size_t arena_bytes(const TransactionMaxima& most, bool lock_records);
+  static std::size_t arena_bytes(const TransactionMaxima& most, const OccOptions& options);
 
   /// `arena` is registered memory of the worker, this coroutine's own; `records_max`: one transaction
   /// declares no more. `spare`, as large or empty: for the next attempt while writes that nobody waits for
@@ -131,7 +132,8 @@ class Transaction final : public WorkedOn {
     std::int32_t node = 0;
     bool is_write = false;
     bool located = false;
-    bool by_cas = false;  // locked by the NIC
+    bool among_neighbours = false;  // fetched with them
+    bool by_cas = false;            // locked by the NIC
     bool fetched = false;
     bool exists = false;
     bool locked = false;
@@ -211,6 +213,8 @@ class Transaction final : public WorkedOn {
   // execution.cpp
   bool locate_in_cache();
   Task<bool> locate_by_buckets();
+  void locate_among_neighbours();
+  void fetch_neighbourhood(Item& item, WaitGroup& group);
   bool locks_when_fetching(const Item& item) const { return options().execution.lock && item.is_write; }
   bool reads_backup(const Item& item) const {
     return options().sabotage.read_backup && item_count_ == 1 && !item.is_write &&

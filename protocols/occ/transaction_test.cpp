@@ -24,6 +24,7 @@ struct Case {
   Primitive others;  // check, logging, commit
   bool passive_ack = true;
   bool outstanding = true;
+  Index index = Index::kBuckets;
 };
 
 void PrintTo(const Case& c, std::ostream* os) {
@@ -37,6 +38,7 @@ OccOptions options_of(const Case& c) {
   o.logging = {c.others, c.outstanding, true};
   const bool lock_records = c.lock == LockKind::kLogRecord;
   o.commit = {lock_records ? Primitive::kLogRecord : c.others, c.outstanding, true, c.passive_ack};
+  o.index = c.index;
   o.location_cache_start = CacheStart::kCold;
   o.rpc.packet_b = 1024;
   return o;
@@ -365,7 +367,7 @@ TEST(TransactionLogs, TheArenaHoldsTheEntriesOfEveryBackup) {
   const std::size_t images_b = most.records * (2 * most.image_b + sizeof(FetchReply));
   const std::size_t records_b = log_entry_bytes(most.writes, most.written_b) - log_entry_bytes(0, 0);
   const std::size_t entries_b = most.log_entries * (log_entry_bytes(0, 0) + sizeof(VerdictReply));
-  EXPECT_GE(Transaction::arena_bytes(most, false), images_b + most.backups * (records_b + entries_b));
+  EXPECT_GE(Transaction::arena_bytes(most, {}), images_b + most.backups * (records_b + entries_b));
 }
 
 /// In every build: what would follow is lost memory, or a lock that its holder waits for.
@@ -444,6 +446,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"farm", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, false},
         Case{"farm_one_by_one", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, true,
              false},
+        Case{"farm_with_its_index", Primitive::kOneSided, LockKind::kLogRecord, Primitive::kOneSided, false,
+             true, Index::kNeighbourhoods},
         Case{"lock_records_and_rpc", Primitive::kRpc, LockKind::kLogRecord, Primitive::kRpc},
         Case{"drtmh_one_by_one", Primitive::kHybrid, LockKind::kCas, Primitive::kOneSided, false, false},
         Case{"fasst_occ_one_by_one", Primitive::kRpc, LockKind::kRpc, Primitive::kRpc, false, false}),

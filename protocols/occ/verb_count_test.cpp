@@ -82,6 +82,27 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+/// FaRM's own index: one READ finds a record among its neighbours, at a table's end among fewer.
+TEST(VerbCountsOfANeighbourhood, AreOneReadOfARecord) {
+  OccOptions options = preset("farm");
+  options.index = Index::kNeighbourhoods;
+  Database db(options, {.tables = {{"small", 8, 61}, {"large", 100, 61}}});
+  const RecordId whole = RecordId::make(kSmall, 1, 4), at_end = RecordId::make(kSmall, 2, 60);
+  std::vector<std::uint32_t> lengths;
+  db.fabric().on_post = [&](const SendWr& wr) {
+    if (wr.opcode == Opcode::kRdmaRead) lengths.push_back(wr.sge.length);
+  };
+  Attempt a{.reads = {whole, at_end}, .writes = {}, .seen = {}};
+  db.node(0).worker.spawn(attempt(db.transaction(0), a));
+  db.run();
+  ASSERT_TRUE(a.committed);
+  EXPECT_EQ(a.seen, (std::vector<std::uint64_t>{1004, 1060}));
+  const RecordLayout record(8);
+  ASSERT_EQ(lengths.size(), 4U) << "two of them checks of versions";
+  EXPECT_EQ(lengths[0], 7 * record.stride_b + record.image_b);
+  EXPECT_EQ(lengths[1], 4 * record.stride_b + record.image_b);
+}
+
 /// A transaction is certain when every log has it: until then its records stay as they were, and locked.
 TEST(Commit, WaitsForEveryLog) {
   for (const RegistryEntry& protocol : occ_entries()) {

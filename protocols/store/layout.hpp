@@ -8,6 +8,7 @@
 // rank r that of node (node - r).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -94,6 +95,21 @@ class StoreLayout {
   /// The bucket that a key's place is in.
   std::uint64_t bucket_offset(std::uint32_t table, std::uint64_t key) const {
     return tables_[table].buckets_at + ClusterHash::bucket_of(key) * ClusterHash::kBucketBytes;
+  }
+  /// A key's record among its neighbours in the table, which have their places side by side.
+  struct Neighbourhood {
+    std::uint64_t offset;
+    std::uint32_t bytes;
+    std::uint32_t record_at;  // behind `offset`
+  };
+  static constexpr std::uint32_t kNeighbours = 8;
+  Neighbourhood neighbourhood(std::uint32_t table, std::uint64_t key) const {
+    const std::uint64_t first = key / kNeighbours * kNeighbours;
+    const std::uint64_t last = std::min(first + kNeighbours, tables_[table].spec.records) - 1;
+    const RecordLayout& record = tables_[table].record;
+    return {record_offset(table, 0, first),
+            static_cast<std::uint32_t>((last - first) * record.stride_b + record.image_b),
+            static_cast<std::uint32_t>((key - first) * record.stride_b)};
   }
   /// The beginning of the log ring that worker (node, thread) fills at any other node.
   std::uint64_t ring_offset(int sender_node, int sender_thread) const {

@@ -87,6 +87,21 @@ TEST(StoreLayout, EveryPartitionHasItsPrimaryAndBackups) {
   }
 }
 
+/// Each record is in one, where the layout has it.
+TEST(StoreLayout, ANeighbourhoodHoldsItsRecords) {
+  const StoreLayout layout({{"a", 8, 20}, {"b", 100, 20}}, {}, 3, 2, 3, 4096);
+  for (std::uint32_t table = 0; table < 2; ++table) {
+    const RecordLayout& record = layout.table(table).record;
+    for (std::uint64_t key = 0; key < 20; ++key) {
+      const StoreLayout::Neighbourhood all = layout.neighbourhood(table, key);
+      EXPECT_EQ(all.offset, layout.record_offset(table, 0, key / 8 * 8));
+      EXPECT_EQ(all.offset + all.record_at, layout.record_offset(table, 0, key));
+      const std::uint32_t records = key < 16 ? 8 : 4;
+      EXPECT_EQ(all.bytes, (records - 1) * record.stride_b + record.image_b);
+    }
+  }
+}
+
 TEST(StoreLayout, RecordsAreAStrideApart) {
   const StoreLayout layout({{"a", 8, 100}, {"b", 100, 100}}, {}, 3, 2, 3, 4096);
   for (std::uint32_t table = 0; table < 2; ++table) {
