@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cctype>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -214,18 +212,10 @@ class Explainer {
   }
 
   void add_other_seeds() {
-    constexpr auto kSeedMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    std::uint64_t seed = base().run.seed;
-    const bool up = seed < kSeedMost - 1;
-    for (const char* what : {kOtherSeed, kThirdSeed}) {
-      seed += up ? 1 : -1;
-      points_.push_back(
-          {{{"run.seed", seed}},
-           with_override(base(), scenarios::flag_override("run.seed", "explain", std::to_string(seed)),
-                         catalog_),
-           points_.size()});
-      whats_.emplace_back(what);
-    }
+    const auto others = with_other_seeds(base(), catalog_);
+    whats_.insert(whats_.end(), {kOtherSeed, kThirdSeed});
+    for (const scenarios::Scenario& scenario : others)
+      points_.push_back({{{"run.seed", scenario.run.seed}}, scenario, points_.size()});
   }
 
   std::vector<std::string> cut_off() const {

@@ -82,7 +82,7 @@ class Planner {
                                       what, options.high));
     }
     for (const auto& [settings, scenario, number] : points_) {
-      alternatives_.push_back({settings, SizeSearch(goals_, low_, options.high), {}});
+      alternatives_.emplace_back(settings, SizeSearch(goals_, low_, options.high));
     }
   }
 
@@ -116,7 +116,7 @@ class Planner {
   }
 
  private:
-  using Settings = std::vector<std::pair<std::string, nlohmann::json>>;
+  using Settings = Alternative::Settings;
 
   static void refuse_others(const Settings& settings, const scenarios::Scenario& scenario) {
     if (std::ranges::find(settings, kNodes, &Settings::value_type::first) != settings.end()) {
@@ -150,7 +150,7 @@ class Planner {
   bool table() const { return !options_.quiet && !options_.json; }
   std::filesystem::path file(const char* name) const { return std::filesystem::path(*options_.out) / name; }
   Settings settings_of(std::size_t alternative, int nodes) const {
-    Settings settings = alternatives_[alternative].settings;
+    Settings settings = alternatives_[alternative].settings();
     settings.emplace_back(kNodes, nodes);
     return settings;
   }
@@ -163,33 +163,41 @@ class Planner {
            "\n";
   }
 
-  /// One size of each alternative that wants one. False: none does.
+  /// One size of each alternative that wants one, or its other seeds. False: none does.
   bool run_next(const StopSignals& signals) {
     std::vector<scenarios::SweepPoint> points;
-    std::vector<std::size_t> whose;
+    std::vector<std::pair<std::size_t, Alternative::Run>> whose;
     for (std::size_t i = 0; i < alternatives_.size(); ++i) {
-      const std::optional<int> nodes = alternatives_[i].search.next();
-      if (!nodes) continue;
-      points.push_back({settings_of(i, *nodes),
-                        with_override(points_[i].scenario, machines(*nodes, "--to"), catalog_),
-                        points.size()});
-      whose.push_back(i);
+      for (const Alternative::Run& run : alternatives_[i].next()) {
+        scenarios::Scenario scenario =
+            with_override(points_[i].scenario, machines(run.nodes, "--to"), catalog_);
+        if (run.seed > 0) scenario = with_other_seeds(scenario, catalog_).at(run.seed - 1);
+        points.push_back({settings_of(i, run.nodes), std::move(scenario), points.size()});
+        whose.emplace_back(i, run);
+      }
     }
     run_points(points, {}, options_.jobs, signals, !options_.quiet,
                [&](std::size_t number, nlohmann::json result) {
-                 add(alternatives_[whose[number]], points[number].settings, std::move(result));
+                 const auto& [alternative, run] = whose[number];
+                 add(alternatives_[alternative], run, points[number].settings, std::move(result));
                });
     return !points.empty();
   }
 
-  void add(Alternative& alternative, const Settings& settings, nlohmann::json result) {
+  void add(Alternative& alternative, const Alternative::Run& run, const Settings& settings,
+           nlohmann::json result) {
     violated_ = violated_ || exit_code_of(result, 0) == kExitCheckFailed;
     rows_.push_back({settings, result});
-    if (table()) print(sweep_table_line(rows_.back()));
-    if (result.value("partial", false)) return;
-    const int nodes = settings.back().second.get<int>();
-    alternative.search.add(nodes, result);
-    alternative.results[nodes] = std::move(result);
+    if (table()) print(line(rows_.back(), run.seed > 0));
+    if (!result.value("partial", false)) alternative.add(run.nodes, std::move(result));
+  }
+
+  /// The seed in a column of its own would be the same in most lines.
+  static std::string line(const SweepRow& row, bool other_seed) {
+    std::string text = sweep_table_line(row);
+    if (!other_seed) return text;
+    text.pop_back();
+    return fmt::format("{}, seed {}\n", text, text_of(value_at(row.result, "scenario.run.seed")));
   }
 
   nlohmann::json plan() const { return plan_json(alternatives_, goals_, low_, options_.high); }
@@ -252,8 +260,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
-  add_jobs_option(*command, options->jobs,
-                  "Settings of the scenario's sweep that run side by side, each in a process of its own");
+  add_jobs_option(
+      *command, options->jobs,
+      "Runs side by side, each in a process of its own: settings of the scenario's sweep, and other seeds");
   command->add_option("--out", options->out, "Directory for plan.json and plan.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
@@ -262,7 +271,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
       "'latency_us.p99<=60'\n"
-      "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found.\n"
+      "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found. The answer "
+      "and\n"
+      "the size below it run with two more seeds, and most of the three decide.\n"
       "Exit code 1: no cluster meets the goals.");
   command->callback([options, &exit_code] { exit_code = plan(*options); });
 }

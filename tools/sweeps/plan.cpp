@@ -4,13 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
-#include <limits>
+#include <iterator>
 
-#include "backend/user_error.hpp"
-#include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/warnings.hpp"
@@ -21,114 +17,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kStepMost = 4;  // times as many machines: a small cluster may say little about a large one
-constexpr double kStepForLimits = 1.5;
-constexpr int kHardlyBetterRuns = 2;    // so many in a row that are
-constexpr double kHardlyBetter = 0.97;  // times what the smaller ones had
-
-struct Quantity {
-  const char* path;
-  enum class Unit : std::uint8_t { kPerSecond, kMicroseconds, kShare } unit;
-};
-constexpr std::array<Quantity, 8> kQuantities = {{{"committed_per_s", Quantity::Unit::kPerSecond},
-                                                  {"latency_us.mean", Quantity::Unit::kMicroseconds},
-                                                  {"latency_us.p50", Quantity::Unit::kMicroseconds},
-                                                  {"latency_us.p90", Quantity::Unit::kMicroseconds},
-                                                  {"latency_us.p99", Quantity::Unit::kMicroseconds},
-                                                  {"latency_us.p999", Quantity::Unit::kMicroseconds},
-                                                  {"latency_us.max", Quantity::Unit::kMicroseconds},
-                                                  {"abort_ratio", Quantity::Unit::kShare}}};
-
-std::vector<std::string> quantity_names() {
-  std::vector<std::string> names;
-  for (const Quantity& quantity : kQuantities) names.emplace_back(quantity.path);
-  return names;
-}
-
-std::string with_unit(const std::string& path, double value) {
-  const auto* found = std::ranges::find(kQuantities, path, &Quantity::path);
-  switch (found->unit) {
-    case Quantity::Unit::kPerSecond:
-      return format_si(value) + "/s";
-    case Quantity::Unit::kMicroseconds:
-      return format_us(value) + " us";
-    case Quantity::Unit::kShare:
-      break;
-  }
-  return format_percent(value);
-}
-
-/// What a bound may look like.
-const char* example_of(const std::string& path) {
-  switch (std::ranges::find(kQuantities, path, &Quantity::path)->unit) {
-    case Quantity::Unit::kPerSecond:
-      return "as 100e6";
-    case Quantity::Unit::kMicroseconds:
-      return "microseconds without a unit, as 60";
-    case Quantity::Unit::kShare:
-      break;
-  }
-  return "as 0.02";
-}
-
-[[noreturn]] void refuse(const std::string& text, const std::string& why) {
-  throw UserError("", fmt::format("--goal {}: {}", scenarios::one_line(text), why));
-}
+constexpr std::size_t kSeeds = 3;
 
 /// "protocol=farm, coroutines=4"; a run's windows say nothing of a cluster.
 std::string describe_settings(const Alternative& alternative) {
   std::vector<std::string> words;
-  for (const auto& [path, value] : alternative.settings) {
+  for (const auto& [path, value] : alternative.settings()) {
     if (path.starts_with("run.") && path != "run.offered_per_s") continue;
     words.push_back(fmt::format("{}={}", short_name(path), setting_text(path, value)));
   }
   return fmt::format("{}", fmt::join(words, ", "));
-}
-
-bool offers_load(const json& result) {
-  const json& offered_per_s = value_at(result, "scenario.run.offered_per_s");
-  return offered_per_s.is_number() && offered_per_s > 0;
-}
-
-/// How much of run.offered_per_s came to its end; nothing where the load is done, or none is offered. Whose
-/// backlog grows has latencies that say how long the run was.
-std::optional<double> behind_with(const json& result) {
-  if (!offers_load(result) || does_offered_load(result)) return std::nullopt;
-  return ended_of(result) / offered_to(result);
-}
-
-/// What share of those that end commits.
-double committed_share(const json& result) {
-  const double ended = ended_of(result);
-  return ended > 0 ? result.at("committed").get<double>() / ended : 0;
-}
-
-/// How many run.offered_per_s lets expect in the window.
-double expected_of(const json& result) {
-  return value_at(result, "scenario.run.offered_per_s").get<double>() *
-         value_at(result, "window_us").get<double>() / 1e6;
-}
-
-/// The rate of a cluster that does its load, had as many come as are to be expected.
-double asked_per_s(const json& result) {
-  return value_at(result, "scenario.run.offered_per_s").get<double>() * committed_share(result);
-}
-
-/// The rate that a cluster reaches: one that does its load does it however many came by chance, which is the
-/// more the fewer they are.
-double reached_per_s(const Goal& goal, const json& result) {
-  constexpr double kDeviations = 3, kLeast = 0.02;
-  const double measured = goal.of(result);
-  if (!does_offered_load(result)) return measured;
-  const double chance = std::max(kLeast, kDeviations / std::sqrt(expected_of(result)));
-  return std::max(measured, std::min(asked_per_s(result), (1 + chance) * measured));
-}
-
-/// A larger cluster would reach no more.
-bool is_out_of_reach(const std::vector<Goal>& rates, const json& result) {
-  return does_offered_load(result) && std::ranges::any_of(rates, [&](const Goal& goal) {
-           return reached_per_s(goal, result) < goal.bound;
-         });
 }
 
 std::string describe_missed(const std::vector<Goal>& goals, const json& result) {
@@ -140,8 +38,8 @@ std::string describe_missed(const std::vector<Goal>& goals, const json& result) 
   for (const Goal& goal : missed(goals, result)) {
     if (done && !goal.at_least) continue;
     const double value = goal.of(result);
-    std::string is = with_unit(goal.path, value);
-    if (is == with_unit(goal.path, goal.bound)) {  // 199.8 M/s is 200 M/s to three digits
+    std::string is = with_unit(goal, value);
+    if (is == with_unit(goal, goal.bound)) {  // 199.8 M/s is 200 M/s to three digits
       const std::string off = format_percent(std::abs(1 - value / goal.bound));
       is += goal.at_least ? " less " + off : " and " + off + " more";
     }
@@ -160,15 +58,51 @@ std::string describe_missed(const std::vector<Goal>& goals, const json& result) 
 std::string describe_met(const std::vector<Goal>& goals, const json& result) {
   std::vector<std::string> words;
   for (const Goal& goal : goals) {
-    words.push_back(fmt::format("{} {}", goal.path, with_unit(goal.path, goal.of(result))));
+    words.push_back(fmt::format("{} {}", goal.path, with_unit(goal, goal.of(result))));
     if (goal.at_least && goal.of(result) < goal.bound) words.back() += " (all that came)";
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-bool is_partial(const std::vector<Alternative>& alternatives) {
-  return std::ranges::any_of(
-      alternatives, [](const Alternative& alternative) { return alternative.search.next().has_value(); });
+bool is_over(const Alternative& alternative) {
+  return alternative.next().empty();
+}
+
+/// "10 to 13, 15"
+std::string listed(const std::vector<SizeSearch::Range>& ranges) {
+  std::vector<std::string> words;
+  for (const auto& [first, last] : ranges)
+    words.push_back(first == last ? fmt::format("{}", first) : fmt::format("{} to {}", first, last));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// "; 10 to 13 were not tried", nothing where all below the answer were.
+std::string describe_not_tried(const Alternative& alternative) {
+  const std::vector<SizeSearch::Range> ranges = alternative.search().not_tried();
+  if (ranges.empty()) return "";
+  const bool one = ranges.size() == 1 && ranges.front().first == ranges.front().second;
+  return fmt::format("; {} {} not tried", listed(ranges), one ? "was" : "were");
+}
+
+/// "; by the seed: 1 of 3 meets the goals with 11 machines, 2 of 3 with 12": the sizes whose seeds differ.
+std::string describe_seeds(const Alternative& alternative) {
+  std::vector<std::string> words;
+  for (const auto& [nodes, results] : alternative.results()) {
+    const std::size_t met = alternative.met(nodes);
+    if (met == 0 || met == results.size()) continue;
+    words.push_back(words.empty() ? fmt::format("{} of {} seeds {} the goals with {}", met, results.size(),
+                                                met == 1 ? "meets" : "meet", format_counted(nodes, "machine"))
+                                  : fmt::format("{} with {}", met, nodes));
+  }
+  return words.empty() ? ""
+                       : fmt::format("; within chance, {}: lengthen run.measure_us", fmt::join(words, ", "));
+}
+
+/// " (seed 2)": of a run that has another than the scenario.
+std::string seed_of(const Alternative& alternative, int nodes) {
+  const json& result = alternative.decided(nodes);
+  if (&result == &alternative.results().at(nodes).front()) return "";
+  return fmt::format(" (seed {})", text_of(value_at(result, "scenario.run.seed")));
 }
 
 struct Outcome {
@@ -177,166 +111,81 @@ struct Outcome {
 };
 
 Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals) {
-  if (alternative.search.next()) return {false, "the search had not come to its end"};
+  if (!is_over(alternative)) return {false, "the search had not come to its end"};
   const json* answer = alternative.answer();
-  if (answer == nullptr) {
-    const auto& [nodes, result] = *alternative.results.rbegin();
-    return {false, fmt::format("at {} machines {}", nodes, describe_missed(goals, result))};
-  }
-  const int nodes = *alternative.search.found();
+  const int most = alternative.results().rbegin()->first;
+  const auto missed_by = [&](int nodes) {
+    return describe_missed(goals, alternative.decided(nodes)) + seed_of(alternative, nodes);
+  };
+  if (answer == nullptr)
+    return {false, fmt::format("at {} machines {}{}", most, missed_by(most), describe_seeds(alternative))};
+  const int nodes = *alternative.nodes();
   if (!missed(goals, *answer).empty()) {
     const bool has_rate = std::ranges::any_of(goals, &Goal::at_least) || offers_load(*answer);
-    std::string words = fmt::format("{} {} {}", has_rate ? format_counted(nodes, "machine") : "with",
-                                    has_rate ? "reach the rate, and" : format_counted(nodes, "machine"),
-                                    describe_missed(goals, *answer));
+    std::string words =
+        fmt::format("{} {} {}", has_rate ? format_counted(nodes, "machine") : "with",
+                    has_rate ? "reach the rate, and" : format_counted(nodes, "machine"), missed_by(nodes));
     // The search steps over sizes: of those that it ran.
-    if (const auto& [most, result] = *alternative.results.rbegin(); most != nodes)
-      words += fmt::format("; with {}, the most tried, {}", most, describe_missed(goals, result));
-    return {false, words};
+    if (most != nodes) words += fmt::format("; with {}, the most tried, {}", most, missed_by(most));
+    return {false, words + describe_seeds(alternative)};
   }
   std::string words =
-      fmt::format("{}: {}, limited by {}", format_counted(nodes, "machine"), describe_met(goals, *answer),
-                  text_of(value_at(*answer, "bottleneck.resource")));
-  const auto below = alternative.results.find(nodes - 1);
-  if (below != alternative.results.end()) {
-    words += fmt::format("; with {}, {}", nodes - 1, describe_missed(goals, below->second));
-  }
-  return {true, words};
+      fmt::format("{}: {}{}, limited by {}", format_counted(nodes, "machine"), describe_met(goals, *answer),
+                  seed_of(alternative, nodes), text_of(value_at(*answer, "bottleneck.resource")));
+  if (alternative.results().contains(nodes - 1))
+    words += fmt::format("; with {}, {}", nodes - 1, missed_by(nodes - 1));
+  return {true, words + describe_not_tried(alternative) + describe_seeds(alternative)};
+}
+
+/// What a reader of the answer should know.
+std::vector<std::string> warnings_of(const Alternative& alternative, const std::vector<Goal>& goals) {
+  const json* answer = alternative.answer();
+  if (answer == nullptr) return {};
+  std::vector<std::string> all = sweep_warnings({{{}, *answer}});
+  if (const std::string few = warning_of_few(goals, *answer); !few.empty()) all.push_back(few);
+  return all;
 }
 
 }  // namespace
 
-double Goal::of(const json& result) const {
-  const json& value = value_at(result, path);
-  return value.is_number() ? value.get<double>() : 0.0;
-}
-
-bool Goal::met_by(const json& result) const {
-  if (at_least) return reached_per_s(*this, result) >= bound;
-  return rate_per_s(result) > 0 && of(result) <= bound && !behind_with(result);
-}
-
-Goal parse_goal(const std::string& text) {
-  const std::size_t at = text.find_first_of("<>");
-  if (at == std::string::npos || at + 1 >= text.size() || text[at + 1] != '=') {
-    refuse(text, "a goal is NAME>=VALUE or NAME<=VALUE, as committed_per_s>=100e6");
+std::vector<Alternative::Run> Alternative::next() const {
+  if (const std::optional<int> nodes = search_.next()) return {{*nodes, 0}};
+  std::vector<Run> runs;
+  const std::optional<int> found = search_.found();
+  if (!found || !search_.met_by(decided(*found))) return runs;
+  for (const int nodes : {*found, *found - 1}) {
+    const auto ran = results_.find(nodes);
+    if (ran == results_.end()) continue;
+    for (std::size_t seed = ran->second.size(); seed < kSeeds; ++seed) runs.push_back({nodes, seed});
   }
-  // Spaces read well inside a shell's quotes.
-  Goal goal{text.substr(0, at), text[at] == '>', 0};
-  goal.path.erase(goal.path.find_last_not_of(' ') + 1);
-  if (goal.path.empty()) {
-    refuse(text,
-           fmt::format("no quantity in front of {}; allowed: as latency_us.p99<=60", text.substr(at, 2)));
-  }
-  const std::vector<std::string> names = quantity_names();
-  if (std::ranges::find(names, goal.path) == names.end()) {
-    refuse(text, fmt::format("unknown quantity \"{}\"; allowed: {}{}", scenarios::one_line(goal.path),
-                             fmt::join(names, ", "), scenarios::did_you_mean(goal.path, names)));
-  }
-  const char* begin = text.data() + std::min(text.find_first_not_of(' ', at + 2), text.size());
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(begin, end, goal.bound);
-  if (error != std::errc() || stop != end || !std::isfinite(goal.bound) || goal.bound < 0) {
-    refuse(text, fmt::format("the value is no number of 0 or more; allowed: {}", example_of(goal.path)));
-  }
-  const auto* quantity = std::ranges::find(kQuantities, goal.path, &Quantity::path);
-  if (quantity->unit == Quantity::Unit::kShare && goal.bound > 1)
-    refuse(text, "a share is 1 at most; allowed: as 0.02 for two percent");
-  const bool rate = goal.path == "committed_per_s";
-  if (rate != goal.at_least) {
-    refuse(text, rate ? "a rate is wanted at least: >= is allowed"
-                      : fmt::format("{} is allowed at most: <= is allowed", goal.path));
-  }
-  return goal;
+  return runs;
 }
 
-std::string describe(const Goal& goal) {
-  return fmt::format("{} {} {}", goal.path, goal.at_least ? ">=" : "<=", with_unit(goal.path, goal.bound));
+void Alternative::add(int nodes, json result) {
+  std::vector<json>& results = results_[nodes];
+  results.push_back(std::move(result));
+  if (results.size() == 1 || results.size() == kSeeds) search_.add(nodes, decided(nodes));
 }
 
-std::vector<Goal> missed(const std::vector<Goal>& goals, const json& result) {
-  std::vector<Goal> all;
-  std::ranges::copy_if(goals, std::back_inserter(all),
-                       [&](const Goal& goal) { return !goal.met_by(result); });
-  return all;
+std::size_t Alternative::met(int nodes) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      results_.at(nodes), [this](const json& result) { return search_.met_by(result); }));
 }
 
-SizeSearch::SizeSearch(const std::vector<Goal>& goals, int low, int high) : low_(low), high_(high) {
-  for (const Goal& goal : goals) (goal.at_least ? rates_ : limits_).push_back(goal);
+const json& Alternative::decided(int nodes) const {
+  const std::vector<json>& results = results_.at(nodes);
+  if (results.size() < kSeeds) return results.front();
+  const bool most = 2 * met(nodes) > results.size();
+  return *std::ranges::find_if(results, [&](const json& result) { return search_.met_by(result) == most; });
 }
 
-int SizeSearch::guess(int nodes) const {
-  const double size = std::ceil(nodes * std::min(growth_.at(nodes), kStepMost));
-  return static_cast<int>(std::min<double>(size, high_));
-}
-
-std::optional<int> SizeSearch::next() const {
-  const std::optional<int> for_rates = next_for_rates();
-  return for_rates || !enough_ ? for_rates : next_for_limits();
-}
-
-std::optional<int> SizeSearch::next_for_rates() const {
-  if (low_ > high_ || low_ == enough_) return std::nullopt;
-  if (growth_.empty()) return low_;
-  if (!enough_) return std::max(low_, guess(low_ - 1));
-  if (between_ % 2 == 1) return low_ + (*enough_ - low_) / 2;
-  const bool tells_growth = growth_.at(*enough_) > 0;  // a load that is done does not say how easily
-  return std::clamp(guess(tells_growth ? *enough_ : low_ - 1), low_, *enough_ - 1);
-}
-
-std::optional<int> SizeSearch::next_for_limits() const {
-  int below = *enough_, tried = 0;
-  double least = excess_.at(below), before = least;  // of all, and of all but the last two
-  for (auto at = excess_.find(below); at != excess_.end(); ++at, ++tried) {
-    if (at->second <= 1)
-      return at->first - below <= 1 ? std::nullopt : std::optional((below + at->first) / 2);
-    below = at->first;
-    if (std::distance(at, excess_.end()) > kHardlyBetterRuns) before = std::min(before, at->second);
-    least = std::min(least, at->second);
-  }
-  const bool hopeless = tried > kHardlyBetterRuns && least > kHardlyBetter * before;
-  if (below == high_ || hopeless) return std::nullopt;
-  return static_cast<int>(std::min<double>(high_, std::ceil(below * kStepForLimits)));
-}
-
-std::optional<int> SizeSearch::found() const {
-  if (!enough_) return std::nullopt;
-  const auto meets =
-      std::find_if(excess_.find(*enough_), excess_.end(), [](const auto& size) { return size.second <= 1; });
-  return meets == excess_.end() ? *enough_ : meets->first;
-}
-
-void SizeSearch::add(int nodes, const json& result) {
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  double growth = 0, excess = 0;
-  for (const Goal& goal : rates_) {
-    const double rate = reached_per_s(goal, result);
-    growth = std::max(growth, rate > 0 ? goal.bound / rate : kNone);
-  }
-  const std::optional<double> done = limits_.empty() ? std::nullopt : behind_with(result);
-  if (done) growth = std::max(growth, *done > 0 ? 1 / *done : kNone);
-  for (const Goal& goal : limits_) {
-    const bool met = goal.met_by(result);
-    excess =
-        std::max(excess, met                                                 ? 1
-                         : rate_per_s(result) > 0 && goal.bound > 0 && !done ? goal.of(result) / goal.bound
-                                                                             : kNone);
-  }
-  growth_[nodes] = growth;
-  excess_[nodes] = excess;
-  const bool for_rates = !enough_ || nodes < *enough_;
-  if (!for_rates) return;
-  if (enough_) ++between_;
-  if (!done && std::ranges::all_of(rates_, [&](const Goal& goal) { return goal.met_by(result); })) {
-    enough_ = nodes;
-  } else {
-    low_ = is_out_of_reach(rates_, result) ? high_ + 1 : nodes + 1;
-  }
+std::optional<int> Alternative::nodes() const {
+  return is_over(*this) ? search_.found() : std::nullopt;
 }
 
 const json* Alternative::answer() const {
-  const std::optional<int> nodes = search.found();
-  return nodes && !search.next() ? &results.at(*nodes) : nullptr;
+  const std::optional<int> size = nodes();
+  return size ? &decided(*size) : nullptr;
 }
 
 std::optional<std::size_t> best_of(const std::vector<Alternative>& alternatives,
@@ -346,7 +195,7 @@ std::optional<std::size_t> best_of(const std::vector<Alternative>& alternatives,
   for (std::size_t i = 0; i < alternatives.size(); ++i) {
     const json* answer = alternatives[i].answer();
     if (answer == nullptr || !missed(goals, *answer).empty()) continue;
-    const std::pair machines(*alternatives[i].search.found(), -rate_per_s(*answer));
+    const std::pair machines(*alternatives[i].nodes(), -rate_per_s(*answer));
     if (best && least <= machines) continue;
     best = i;
     least = machines;
@@ -365,18 +214,26 @@ json plan_json(const std::vector<Alternative>& alternatives, const std::vector<G
   for (const Alternative& alternative : alternatives) {
     json& one = plan["alternatives"].emplace_back();
     one["settings"] = json::object();
-    for (const auto& [path, value] : alternative.settings) one["settings"][path] = value;
+    for (const auto& [path, value] : alternative.settings()) one["settings"][path] = value;
     one["runs"] = json::array();
-    for (const auto& [nodes, result] : alternative.results) one["runs"].push_back(result);
+    for (const char* key : {"other_seeds", "seeds", "not_tried", "missed"}) one[key] = json::array();
+    for (const auto& [nodes, results] : alternative.results()) {
+      one["runs"].push_back(results.front());
+      if (results.size() == 1) continue;
+      std::copy(std::next(results.begin()), results.end(), std::back_inserter(one["other_seeds"]));
+      one["seeds"].push_back({{"nodes", nodes}, {"runs", results.size()}, {"met", alternative.met(nodes)}});
+    }
+    one["warnings"] = warnings_of(alternative, goals);
     one["nodes"] = nullptr;
-    one["missed"] = json::array();
     const json* answer = alternative.answer();
     if (answer == nullptr) continue;
-    one["nodes"] = *alternative.search.found();
+    one["nodes"] = *alternative.nodes();
+    for (const auto& [first, last] : alternative.search().not_tried())
+      one["not_tried"].push_back({{"from", first}, {"to", last}});
     for (const Goal& goal : missed(goals, *answer)) one["missed"].push_back(goal.path);
   }
   const std::optional<std::size_t> best = best_of(alternatives, goals);
-  plan["partial"] = is_partial(alternatives);
+  plan["partial"] = !std::ranges::all_of(alternatives, is_over);
   plan["best"] = best ? json(*best) : json();
   return plan;
 }
@@ -390,13 +247,12 @@ std::string render_plan(const std::vector<Alternative>& alternatives, const std:
     const std::string settings = describe_settings(alternatives[i]);
     const std::string line =
         settings.empty() ? outcome.words : fmt::format("{}: {}", settings, outcome.words);
-    const char* verdict = alternatives[i].search.next() ? "cut off" : outcome.meets ? "or" : "not";
-    if (best == i) verdict = "smallest";
+    const char* verdict = !is_over(alternatives[i]) ? "cut off" : outcome.meets ? "or" : "not";
+    if (best == i) verdict = alternatives[i].search().not_tried().empty() ? "smallest" : "found";
     text += labelled(verdict, line);
-    const json* answer = alternatives[i].answer();
-    if (answer != nullptr) text += render_warnings(sweep_warnings({{{}, *answer}}));
+    text += render_warnings(warnings_of(alternatives[i], goals));
   }
-  if (is_partial(alternatives)) {
+  if (!std::ranges::all_of(alternatives, is_over)) {
     text += "PARTIAL: the search was ended early\n";
   } else if (!best) {
     const bool rate_reached =

@@ -1,20 +1,13 @@
-// Planning: the smallest cluster that meets goals, found by running a few sizes.
+// Planning: the smallest cluster that meets goals, for each setting of what a scenario sweeps.
 //
-// What is asked for at least (a rate) decides the size: it is taken to grow with the cluster, or at least not
-// to fall. What is allowed at most (a latency, aborts) is looked at where the rate is reached: mostly it gets
-// worse from there on, as every machine brings its own clients. Where it is missed, larger clusters are tried
-// until two of them in a row are hardly better, and the smallest between is found by halves. Where a load is
-// offered and something is allowed at most, the load is to be done like a rate: whoever falls behind with it
-// has latencies that only say how long the run was.
-//
-// Chosen: from the lowest size on, the next one guessed from the rate per machine so far, then between one
-// that falls short and one that does not, guesses and halves by turns; the answer and the size below it have
-// both run. Rejected: every size (a hundred runs for what takes four), fitting a scaling law (an answer
-// nobody has run), halves only (three times the runs, as rates are nearly proportional to machines).
+// A run of some hundred microseconds has its latencies by chance, and the first size that meets a goal by
+// chance is too small. So the answer and the size below it run with two more seeds, and most of the three
+// decide what a size is taken for; the search goes on where that is something else.
 //
 // Values and pure functions; one thread.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,59 +15,44 @@
 #include <utility>
 #include <vector>
 
+#include "tools/sweeps/goal.hpp"
+#include "tools/sweeps/size_search.hpp"
+
 namespace verbtwin::tools {
 
-struct Goal {
-  std::string path;  // in a result: "committed_per_s", "latency_us.p99"
-  bool at_least;     // else at most
-  double bound;
-
-  double of(const nlohmann::json& result) const;
-  /// What is allowed at most never is where nothing was committed or the offered load is not done.
-  bool met_by(const nlohmann::json& result) const;
-};
-
-/// "committed_per_s>=100e6". Throws UserError, whose message is the whole line, for what is no goal.
-Goal parse_goal(const std::string& text);
-/// "committed_per_s >= 100 M"
-std::string describe(const Goal& goal);
-
-/// The goals that `result` misses.
-std::vector<Goal> missed(const std::vector<Goal>& goals, const nlohmann::json& result);
-
-/// Which sizes to run, and the smallest that meets all goals.
-class SizeSearch {
+/// One setting of what the scenario sweeps, none where it does not: every size that ran.
+class Alternative {
  public:
-  /// Between `low` and `high` machines, both included.
-  SizeSearch(const std::vector<Goal>& goals, int low, int high);
+  using Settings = std::vector<std::pair<std::string, nlohmann::json>>;
+  struct Run {
+    int nodes;
+    std::size_t seed;  // 0: the scenario's own, then the others
+  };
 
-  /// Over: none.
-  std::optional<int> next() const;
-  void add(int nodes, const nlohmann::json& result);
-  /// Once next() is none: the smallest that meets all goals, else the smallest that reaches the rates.
-  std::optional<int> found() const;
+  Alternative(Settings settings, SizeSearch search)
+      : settings_(std::move(settings)), search_(std::move(search)) {}
+
+  const Settings& settings() const { return settings_; }
+  const SizeSearch& search() const { return search_; }
+  /// Which may run side by side. Over: none.
+  std::vector<Run> next() const;
+  /// Of a size the seeds in their order.
+  void add(int nodes, nlohmann::json result);
+
+  /// By size, each as the seeds come.
+  const std::map<int, std::vector<nlohmann::json>>& results() const { return results_; }
+  /// The first run of that size that says of the goals what most of its runs say.
+  const nlohmann::json& decided(int nodes) const;
+  /// How many runs of that size meet all goals.
+  std::size_t met(int nodes) const;
+  /// The answer's size, once the search is over, or none; and decided() of it, or null.
+  std::optional<int> nodes() const;
+  const nlohmann::json* answer() const;
 
  private:
-  std::optional<int> next_for_rates() const;
-  std::optional<int> next_for_limits() const;
-  int guess(int nodes) const;
-
-  std::vector<Goal> rates_, limits_;
-  int low_, high_;                // smaller than low_ is too small
-  std::optional<int> enough_;     // the smallest known to reach the rates
-  int between_ = 0;               // runs since
-  std::map<int, double> growth_;  // by size that ran: how many times its rates would have to be
-  std::map<int, double> excess_;  // likewise: how many times what is allowed at most it has
-};
-
-/// One setting of what the scenario sweeps, none where it does not: every size that ran.
-struct Alternative {
-  std::vector<std::pair<std::string, nlohmann::json>> settings;
-  SizeSearch search;
-  std::map<int, nlohmann::json> results;  // by nodes
-
-  /// The answer's, or null.
-  const nlohmann::json* answer() const;
+  Settings settings_;
+  SizeSearch search_;
+  std::map<int, std::vector<nlohmann::json>> results_;
 };
 
 /// Which alternative meets all goals with the fewest machines, of these the one with the highest rate; none

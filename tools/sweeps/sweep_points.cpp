@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -156,6 +157,18 @@ std::string memory_warning(const std::vector<scenarios::SweepPoint>& points, int
       "machines or threads, or a shorter run.measure_us\n",
       several ? fmt::format("{} points at a time take", gib.size()) : "this takes", all_gib, machine_gib,
       several ? "a smaller --jobs, " : "");
+}
+
+std::array<scenarios::Scenario, 2> with_other_seeds(const scenarios::Scenario& scenario,
+                                                    const scenarios::Catalog& catalog) {
+  constexpr auto kSeedMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const std::uint64_t seed = scenario.run.seed;
+  const bool up = seed < kSeedMost - 1;
+  const auto with = [&](std::uint64_t other) {
+    return with_override(
+        scenario, scenarios::flag_override("run.seed", "another seed", std::to_string(other)), catalog);
+  };
+  return {with(up ? seed + 1 : seed - 1), with(up ? seed + 2 : seed - 2)};
 }
 
 std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,

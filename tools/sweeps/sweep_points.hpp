@@ -1,14 +1,16 @@
 // load_runnable_points(): the points of a scenario, each of which could run. check_runnable(): one of them.
-// inputs_of(): the files that they are read from.
+// inputs_of(): the files that they are read from. with_other_seeds(): of one.
 //
 // Reads files; forks where a point has a platform file: the calling process needs no SimGrid engine and gets
 // none. One thread.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "scenarios/catalog.hpp"
 #include "scenarios/scenario.hpp"
 #include "scenarios/sweep.hpp"
 #include "tools/console/output_file.hpp"
@@ -27,9 +29,13 @@ std::vector<scenarios::SweepPoint> load_runnable_points(const std::filesystem::p
                                                         const std::vector<scenarios::Override>& flags = {},
                                                         const std::vector<std::string>& sweeps = {});
 
-/// A line about points that take more memory than there is, `jobs` of them at a time: the kernel would end them
-/// without a word. Empty: none do.
+/// A line about points that take more memory than there is, `jobs` of them at a time: the kernel would end
+/// them without a word. Empty: none do.
 std::string memory_warning(const std::vector<scenarios::SweepPoint>& points, int jobs);
+
+/// The scenario with another seed and with a third, which say what is chance.
+std::array<scenarios::Scenario, 2> with_other_seeds(const scenarios::Scenario& scenario,
+                                                    const scenarios::Catalog& catalog);
 
 /// The scenario, its platforms and its profiles.
 std::vector<InputFile> inputs_of(const std::filesystem::path& scenario,
