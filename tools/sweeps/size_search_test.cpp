@@ -129,9 +129,13 @@ TEST(SizeSearch, LooksBetweenSizesAreFew) {
 
 TEST(SizeSearch, AMissedRateCountsWhereItFallsAgain) {
   SizeSearch search({{"committed_per_s", true, 100}, {"latency_us.p99", false, 20}}, 3, 64);
-  while (const std::optional<int> nodes = search.next())  // the rate falls from 13 machines on
-    search.add(*nodes, result_with(*nodes <= 13 ? 10.0 * *nodes : 90, *nodes < 13 ? 90 - 5 * *nodes : 12));
-  EXPECT_EQ(search.found(), 13);
+  const auto p99_us_of = [](int nodes) {
+    if (nodes < 13) return 40;
+    return nodes == 14 || nodes == 15 ? 25 : 12;
+  };
+  while (const std::optional<int> nodes = search.next())
+    search.add(*nodes, result_with(*nodes <= 13 ? 10.0 * *nodes : 90, p99_us_of(*nodes)));
+  EXPECT_EQ(search.found(), 13) << "16 keep the latency, and miss the rate";
 }
 
 TEST(SizeSearch, WithoutARateTheSmallestThatKeepsTheLatencyIsTaken) {
