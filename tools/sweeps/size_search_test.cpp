@@ -103,7 +103,7 @@ double dipped_us(int nodes) {
 }
 
 TEST(SizeSearch, ADipBetweenSizesThatMissNarrowlyIsFound) {
-  SizeSearch search = for_rate_and_limit();
+  SizeSearch search({{"latency_us.p99", false, 20}}, 9, 64);
   const std::set<int> ran = search_for_limit(search, 9, dipped_us);
   EXPECT_EQ(search.found(), 10);
   EXPECT_LE(ran.size(), 16U);
@@ -111,7 +111,7 @@ TEST(SizeSearch, ADipBetweenSizesThatMissNarrowlyIsFound) {
 }
 
 TEST(SizeSearch, ADipIsFoundWhereLargerOnesAreGivenUp) {
-  SizeSearch search = for_rate_and_limit();
+  SizeSearch search({{"latency_us.p99", false, 20}}, 9, 64);
   search_for_limit(search, 9, [](int nodes) { return nodes < 32 ? dipped_us(nodes) : 30.0 + nodes; });
   EXPECT_EQ(search.found(), 10);
 }
