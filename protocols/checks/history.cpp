@@ -1,5 +1,6 @@
 #include "protocols/checks/history.hpp"
 
+#define XXH_INLINE_ALL  // of known lengths little is left
 #include <xxhash.h>
 
 namespace verbtwin::protocols {

@@ -1,6 +1,7 @@
 #include "protocols/checks/logs.hpp"
 
 #include <fmt/format.h>
+#define XXH_INLINE_ALL  // of known lengths little is left
 #include <xxhash.h>
 
 #include <algorithm>
