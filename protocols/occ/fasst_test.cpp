@@ -54,6 +54,17 @@ TEST(FasstOptions, AFetchLocksWhatIsToBeWrittenAndNothingElse) {
   for (const RecordId id : kRecords) EXPECT_EQ(load_word(db.record(id)), 0U) << to_string(id);
 }
 
+/// Its locks are there since it fetched: a Validation that has nothing to do counts, as one that took no
+/// time.
+TEST(FasstOptions, WhoWritesAllThatItFetchesIsValidatedInNoTime) {
+  Database db(fasst());
+  Attempt a{.reads = {}, .writes = {kRecords[2], kRecords[3]}, .seen = {}};
+  db.node(0).worker.spawn(attempt(db.transaction(0), a));
+  db.run();
+  ASSERT_TRUE(a.committed);
+  EXPECT_EQ(db.transaction(0).phase_ps(Phase::kValidation), 0);
+}
+
 /// Also the copy at the coordinator itself, to which it sends no message.
 TEST(FasstOptions, EveryBackupIsUpToDateWhenTheTransactionEnds) {
   Database db(fasst());

@@ -1,10 +1,12 @@
 #include "tools/report/bottleneck.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "tools/console/text.hpp"
 
@@ -64,7 +66,7 @@ constexpr Limit kLimits[] = {
      "spread the words that are locked most over low address bits, or lock them by RPC"},
 };
 
-constexpr double kFull = 0.9;
+constexpr double kNearlyFull = 0.95;
 
 /// "97.0 % in use on the servers".
 std::string use_of(const nlohmann::json& bottleneck) {
@@ -89,6 +91,59 @@ std::string use_of_limit(const nlohmann::json& bottleneck) {
   return fmt::format("a good part of {}, which is {}", busiest, use_of(bottleneck));
 }
 
+const Limit* limit_named(const std::string& resource) {
+  const auto* found = std::ranges::find(kLimits, resource, &Limit::resource);
+  return found == std::end(kLimits) ? nullptr : found;
+}
+
+/// "nic_recv (99.5 % in use) and link (99.1 % in use)"; "" where nothing else is about as full.
+std::string others_of(const nlohmann::json& bottleneck) {
+  std::vector<std::string> others;
+  for (const auto& other : bottleneck.value("also", nlohmann::json::array())) {
+    others.push_back(fmt::format("{} ({} in use)", other.value("resource", ""),
+                                 format_percent(other.value("utilization", 0.0))));
+  }
+  return fmt::format("{}", fmt::join(others, " and "));
+}
+
+/// What to do about these, each behind `before`.
+std::string remedies_of_others(const nlohmann::json& bottleneck, std::string_view before) {
+  std::string text;
+  for (const auto& other : bottleneck.value("also", nlohmann::json::array())) {
+    if (const Limit* limit = limit_named(other.value("resource", "")))
+      text += fmt::format("{}{}", before, limit->remedy);
+  }
+  return text;
+}
+
+/// "57.0 % of the coroutines' time goes into ..."; "" where it is not known.
+std::string retries_of(const nlohmann::json& bottleneck) {
+  if (!bottleneck.contains("retry_share")) return "";
+  return fmt::format("{} of the coroutines' time goes into attempts that fail and waits before the next",
+                     format_percent(bottleneck.value("retry_share", 0.0)));
+}
+
+std::string describe_conflicts(const nlohmann::json& bottleneck, const std::string& most) {
+  const std::string others = others_of(bottleneck), retries = retries_of(bottleneck);
+  return fmt::format(
+      "{}: {}{}. To go faster, spread the accesses over more records or hold locks for less time{}; with "
+      "fewer coroutines fewer attempts fail and latency is shorter. `verbtwin explain` tries what else would "
+      "help.",
+      others.empty() ? "Conflicts are the limit"
+                     : fmt::format("Conflicts are the limit, and so is {}", others),
+      retries.empty() ? "too many attempts fail" : retries, others.empty() ? fmt::format(" ({})", most) : "",
+      remedies_of_others(bottleneck, ", or "));
+}
+
+/// What is not full leaves time in which the run waits for round trips.
+std::string waits_too(const nlohmann::json& bottleneck, std::string_view workload) {
+  // Cores that wait for a lock are taken: their use says less.
+  if (bottleneck.value("utilization", 1.0) >= kNearlyFull || bottleneck.contains("waiting_share")) return "";
+  return fmt::format(" More {}{} may help as well.",
+                     workload == "primitive" ? "requests outstanding" : "coroutines",
+                     bottleneck.value("resource", "") == "core" ? "" : " or faster cores");
+}
+
 }  // namespace
 
 std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_view workload) {
@@ -107,17 +162,7 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
             : "coroutines wait for round trips; more of them may help, or, where each has "
               "requests outstanding, more queue pairs");
   }
-  if (resource == "locks") {
-    return fmt::format(
-        "Conflicts are the limit: {} ({}). To go faster, spread the accesses over more "
-        "records or hold locks for less time; with fewer coroutines fewer attempts fail and latency is "
-        "shorter. `verbtwin explain` tries what else would help.",
-        bottleneck.contains("retry_share")
-            ? fmt::format("{} of the coroutines' time goes into attempts that fail and waits before the next",
-                          format_percent(bottleneck.value("retry_share", 0.0)))
-            : "too many attempts fail",
-        most);
-  }
+  if (resource == "locks") return describe_conflicts(bottleneck, most);
   if (resource == "offered_load") {
     return fmt::format(
         "The cluster does all that it is asked for ({}); a higher run.offered_per_s shows its limit.", most);
@@ -126,18 +171,19 @@ std::string describe_bottleneck(const nlohmann::json& bottleneck, std::string_vi
     return "Nothing was measured: nothing came to its end in the window. Lengthen run.measure_us, or let the "
            "run go on.";
   }
-  const auto* limit = std::find_if(std::begin(kLimits), std::end(kLimits),
-                                   [&](const Limit& entry) { return entry.resource == resource; });
-  if (limit == std::end(kLimits)) {
-    return fmt::format("{} is the limit ({}).", resource.empty() ? "Something unnamed" : resource,
-                       use_of_limit(bottleneck));
+  const std::string others = others_of(bottleneck), retries = retries_of(bottleneck);
+  const std::string or_others =
+      others.empty() ? ""
+                     : fmt::format(", or {}, about as full: one relieved alone may bring nothing", others);
+  const std::string end = waits_too(bottleneck, workload) + (retries.empty() ? "" : " " + retries + ".");
+  const Limit* limit = limit_named(resource);
+  if (limit == nullptr) {
+    return fmt::format("{} is the limit ({}){}.{}", resource.empty() ? "Something unnamed" : resource,
+                       use_of_limit(bottleneck), or_others, end);
   }
-  // Cores wait for round trips too while they are not full.
-  const bool nearly = resource == "core" && bottleneck.value("utilization", 1.0) < kFull;
-  return fmt::format("{} ({}): to go faster, {}.{}", limit->what, use_of_limit(bottleneck), limit->remedy,
-                     !nearly                   ? ""
-                     : workload == "primitive" ? " More requests outstanding may help as well."
-                                               : " More coroutines may help as well.");
+  return fmt::format("{} ({}){}{}{}{}.{}", limit->what, use_of_limit(bottleneck), or_others,
+                     others.empty() ? ": to go faster, " : ". To go faster, ", limit->remedy,
+                     remedies_of_others(bottleneck, "; and "), end);
 }
 
 }  // namespace verbtwin::tools

@@ -93,7 +93,8 @@ FAIL money: 2 violations
 
 bottleneck   The workers' cores are the limit (93.1 % in use): to go faster, add
              threads where cores are left, batch more requests per doorbell and
-             message, or let one-sided verbs take work from the CPU.
+             message, or let one-sided verbs take work from the CPU. More
+             coroutines may help as well.
 simulator    12.3 M events in 1.23 s (10.0 M/s), 65.0 k transactions per wall
              second, set-up 0.31 s, 210 MiB
 )");
@@ -264,6 +265,42 @@ TEST(Bottleneck, ConflictsAndNothingHaveSentencesOfTheirOwn) {
           "Conflicts are the limit: 61.0 % of the coroutines' time goes into attempts that fail and waits "
           "before the next (the busiest resource, core, is 97.0 % in use). To go faster, spread"));
   EXPECT_THAT(describe_bottleneck({{"resource", "none"}}), HasSubstr("Nothing was measured"));
+}
+
+TEST(Bottleneck, WhatIsAboutAsFullIsNotLeftOut) {
+  const std::string engines =
+      describe_bottleneck({{"resource", "nic_send"},
+                           {"busiest", "nic_send"},
+                           {"utilization", 1.0},
+                           {"also", {{{"resource", "nic_recv"}, {"utilization", 0.995}}}}});
+  EXPECT_THAT(engines,
+              HasSubstr("are the limit (100.0 % in use), or nic_recv (99.5 % in use), about as full: one "
+                        "relieved alone may bring nothing. To go faster, send fewer requests"));
+  EXPECT_THAT(engines, HasSubstr("; and send fewer packets to each machine"));
+  const json cores = {{{"resource", "core"}, {"utilization", 0.97}}};
+  const std::string conflicts =
+      describe_bottleneck({{"resource", "locks"}, {"retry_share", 0.57}, {"also", cores}});
+  EXPECT_THAT(conflicts, HasSubstr("Conflicts are the limit, and so is core (97.0 % in use): 57.0 % of the"));
+  EXPECT_THAT(conflicts, HasSubstr("or hold locks for less time, or add threads where cores are left"));
+}
+
+TEST(Bottleneck, WhatIsNotFullAllTheTimeLeavesTimeToWait) {
+  json stores = {{"resource", "mmio"}, {"busiest", "pcie_down"}, {"utilization", 0.928}};
+  EXPECT_THAT(describe_bottleneck(stores),
+              HasSubstr("short. More coroutines or faster cores may help as well."));
+  stores["utilization"] = 0.96;
+  EXPECT_THAT(describe_bottleneck(stores), Not(HasSubstr("may help as well")));
+  const json cores = {{"resource", "core"}, {"utilization", 0.94}};
+  EXPECT_THAT(describe_bottleneck(cores), HasSubstr("CPU. More coroutines may help as well."));
+  EXPECT_THAT(describe_bottleneck(cores, "primitive"),
+              HasSubstr("More requests outstanding may help as well."));
+}
+
+TEST(Bottleneck, OfWhatConflictsTakeBesideALimitItSaysHowMuch) {
+  EXPECT_THAT(
+      describe_bottleneck({{"resource", "core"}, {"utilization", 0.99}, {"retry_share", 0.31}}),
+      HasSubstr(
+          "CPU. 31.0 % of the coroutines' time goes into attempts that fail and waits before the next."));
 }
 
 TEST(Bottleneck, SaysWhoseTheUseIs) {

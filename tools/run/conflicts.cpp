@@ -44,4 +44,8 @@ bool conflicts_limit(const RunInput& input, const json& result, bool saturated) 
   return saturated ? std::min(attempts, time) > 1.0 / 2 : std::max(attempts, time) > 1.0 / 3;
 }
 
+bool conflicts_matter(const RunInput& input, const json& result) {
+  return conflict_share(result) >= kFew && retry_share(input, result).value_or(0) >= 1.0 / 4;
+}
+
 }  // namespace verbtwin::tools

@@ -19,4 +19,7 @@ std::optional<double> retry_share(const RunInput& input, const nlohmann::json& r
 /// conflicts half again as much would commit, and twice the coroutines bring no more than that.
 bool conflicts_limit(const RunInput& input, const nlohmann::json& result, bool saturated);
 
+/// Where something else is the limit: conflicts still take a quarter of the coroutines' time or more.
+bool conflicts_matter(const RunInput& input, const nlohmann::json& result);
+
 }  // namespace verbtwin::tools

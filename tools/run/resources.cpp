@@ -165,6 +165,7 @@ struct Candidate {
 };
 
 constexpr double kSaturated = 0.8, kFull = 0.9, kBrimful = 0.98;
+constexpr double kAboutAsFull = 0.02;  // no further apart
 
 /// The resource that is most in use. Where machines share the work evenly it is the one with the highest
 /// mean: which instance is the fullest is chance then. Where no mean is full but an instance is (a popular
@@ -173,6 +174,7 @@ constexpr double kSaturated = 0.8, kFull = 0.9, kBrimful = 0.98;
 class Busiest {
  public:
   void add(const std::string& name, const Shares& shares) {
+    all_.emplace_back(name, shares);
     if (shares.of_most > even_.share) even_ = {name, shares.of_most, shares.role};
     if (name != "core" && shares.of_most > beside_cores_.share)
       beside_cores_ = {name, shares.of_most, shares.role};
@@ -188,7 +190,22 @@ class Busiest {
     return even_.share < kFull && fullest_.share >= kFull ? fullest_ : even_;
   }
 
+  /// The others that are about as full as `busiest`, the fullest first: which of them holds up the rest, no
+  /// share of use tells. Of cores none does beside an engine that is full, as above.
+  std::vector<Candidate> as_full_as(const Candidate& busiest) const {
+    std::vector<Candidate> others;
+    for (const auto& [name, shares] : all_) {
+      const double share = busiest.fullest ? shares.of_fullest : shares.of_most;
+      const bool in_vain = name == "core" && busiest.share >= kBrimful;
+      if (name != busiest.name && !in_vain && share >= std::max(busiest.share - kAboutAsFull, kSaturated))
+        others.push_back({name, share, ""});
+    }
+    std::ranges::stable_sort(others, std::ranges::greater{}, &Candidate::share);
+    return others;
+  }
+
  private:
+  std::vector<std::pair<std::string, Shares>> all_;
   Candidate even_, fullest_, beside_cores_;
   std::pair<double, double> fullness_{0, 0};
 };
@@ -201,6 +218,16 @@ std::vector<std::int64_t> cores_taken_ps(const sim::Usage& usage) {
   for (std::size_t core = 0; core < std::min(taken_ps.size(), usage.lock_wait_ps.size()); ++core)
     taken_ps[core] += usage.lock_wait_ps[core];
   return taken_ps;
+}
+
+/// What limits the run as well as `limit`, by its use. What fails for conflicts fills a resource together
+/// with what commits.
+std::vector<Candidate> also_limiting(const Busiest& all, const Candidate& busiest, const std::string& limit) {
+  const bool conflicts = limit == "locks" && busiest.share >= kFull;
+  if (limit != busiest.name && !conflicts) return {};
+  std::vector<Candidate> also = all.as_full_as(busiest);
+  if (conflicts) also.insert(also.begin(), busiest);
+  return also;
 }
 
 }  // namespace
@@ -258,7 +285,9 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   bottleneck["utilization"] = busiest.share;
   bottleneck["busiest"] = busiest.name;
   if (busiest.fullest) bottleneck["fullest"] = true;
-  if (limit == "locks") {
+  for (const Candidate& other : also_limiting(all, busiest, limit))
+    bottleneck["also"].push_back({{"resource", other.name}, {"utilization", other.share}});
+  if (limit == "locks" || conflicts_matter(input, result)) {
     if (const auto share = retry_share(input, result)) bottleneck["retry_share"] = *share;
   }
   if (limit == lock) bottleneck["waiting_share"] = waiting;

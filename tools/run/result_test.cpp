@@ -32,7 +32,19 @@ TEST(Limit, IsTheConflictsWhereMostAttemptsFail) {
   EXPECT_GT(result.at("abort_ratio"), 0.5);
   EXPECT_EQ(limit(result), "locks");
   EXPECT_EQ(result.at("bottleneck").at("busiest"), "core");
+  EXPECT_FALSE(result.at("bottleneck").contains("also"));
   EXPECT_NE(limit(run(kSmallBank, {"workload.accounts_per_thread=10000"})), "locks");
+}
+
+/// What fails fills the cores together with what commits: twice as fast ones bring a third.
+TEST(Limit, IsTheConflictsAndTheCoresWhereTheseAreFullToo) {
+  const json result =
+      run(kSmallBank, {"workload.accounts_per_thread=200", "run.warmup_us=500", "run.measure_us=500"});
+  EXPECT_EQ(limit(result), "locks");
+  const json& also = result.at("bottleneck").at("also");
+  ASSERT_EQ(also.size(), 1U) << also;
+  EXPECT_EQ(also.at(0).at("resource"), "core");
+  EXPECT_EQ(also.at(0).at("utilization"), result.at("bottleneck").at("utilization"));
 }
 
 /// Attempts that fail early cost little: twice as fast cores bring more than no conflicts would.
@@ -43,7 +55,7 @@ TEST(Limit, IsTheCoresWhereMostAttemptsFailButMostOfTheTimeIsNotTheirs) {
                        "run.warmup_us=500", "run.measure_us=3000"});
   EXPECT_GT(result.at("abort_ratio"), 0.5) << "of no use as a test";
   EXPECT_EQ(limit(result), "core") << result.at("bottleneck");
-  EXPECT_FALSE(result.at("bottleneck").contains("retry_share"));
+  EXPECT_LT(result.at("bottleneck").at("retry_share"), 0.5);
 }
 
 /// Of few attempts that fail, those at one record fail again and again, with waits in between.
@@ -372,6 +384,28 @@ TEST(Bottleneck, ALockThatCoresWaitForIsTheLimitBesideAnEngineThatIsNotQuiteFull
   EXPECT_EQ(limit(580, 990, 415), "nic_recv") << "it is full";
   EXPECT_EQ(limit(900, 870, 90), "core") << "they hardly wait";
   EXPECT_EQ(limit_of({700, 10}, {900, 880}, {0, 300}), "nic_recv") << "no core is taken for long";
+}
+
+/// Which of two full parts holds up the other, no share of use tells.
+TEST(Bottleneck, WhatIsAboutAsFullIsThereToo) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 1;
+  run.input.window_ps = 1000;
+  const auto bottleneck = [&](std::int64_t core_ps, std::int64_t send_ps, std::int64_t recv_ps,
+                              std::int64_t link_ps) {
+    run.before.resources = {{"core", {0}}, {"nic_recv", {0}}, {"nic_send", {0}}, {"link", {0}}};
+    run.after.resources = {
+        {"core", {core_ps}}, {"nic_recv", {recv_ps}}, {"nic_send", {send_ps}}, {"link", {link_ps}}};
+    return make_result(run.input).at("bottleneck");
+  };
+  const json full = bottleneck(1000, 1000, 991, 995);
+  EXPECT_EQ(full.at("resource"), "nic_send");
+  EXPECT_EQ(full.at("also"), json::parse(R"([{"resource": "link", "utilization": 0.995},
+                                             {"resource": "nic_recv", "utilization": 0.991}])"))
+      << "cores look in vain";
+  EXPECT_FALSE(bottleneck(400, 1000, 970, 300).contains("also"));
+  EXPECT_EQ(bottleneck(900, 890, 300, 300).at("also").at(0).at("resource"), "nic_send");
+  EXPECT_FALSE(bottleneck(700, 695, 300, 300).contains("also")) << "nothing is full";
 }
 
 /// A part is counted when it is announced, and may have more to come than its engine has done.
