@@ -7,11 +7,9 @@
 #include <cctype>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -58,9 +56,10 @@ struct ExplainOptions {
 class Profiles {
  public:
   static constexpr const char* kDirectory = "profiles";
-  /// "nic-receive-engines.json".
-  static std::string file_of(const Part& part, ProfileKind kind) {
-    std::string file = fmt::format("{}-{}.json", calibration::to_string(kind), part.name);
+  /// "nic-receive-engines.json", "nic-receive-engines-1.25.json".
+  static std::string file_of(const Part& part, ProfileKind kind, double times) {
+    const std::string step = times == kTwice ? "" : fmt::format("-{}", times);
+    std::string file = fmt::format("{}-{}{}.json", calibration::to_string(kind), part.name, step);
     for (char& c : file) c = c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     return file;
   }
@@ -82,12 +81,12 @@ class Profiles {
 
   /// The path of the part's profile, made of the one that the scenario names.
   /// Empty where all that there is to improve is as good as it can be.
-  std::string make(const Part& part, ProfileKind kind, const std::string& name) {
+  std::string make(const Part& part, ProfileKind kind, const std::string& name, double times) {
     const fs::path from = calibration::find_profile(name, kind);
     const json before = json::parse(scenarios::read_text(from));
-    const json profile = improved(before, kind, parameters_of(part, kind));
+    const json profile = improved(before, kind, parameters_of(part, kind), times);
     if (profile == before) return "";
-    const fs::path path = fs::absolute(directory_ / file_of(part, kind));
+    const fs::path path = fs::absolute(directory_ / file_of(part, kind, times));
     if (!fs::exists(path)) made_.push_back(path);
     write_file_whole(path, profile.dump(2) + "\n");
     return path.string();
@@ -124,32 +123,26 @@ class Explainer {
       directory.emplace(*options_.out, files(), inputs_of(options_.scenario, points_));
     }
     Profiles profiles(options_.out);
-    for (const Part& part : parts()) add_trial(part, profiles);
+    for (const Part& part : parts()) add_trial(part, profiles, kTwice);
     add_other_seeds();
-    bool violated = false;
-    std::vector<Trial> trials;
-    json result;
-    // Also one at a time: progress is that of all runs together.
-    const bool show = !options_.quiet && is_terminal(STDERR_FILENO);
-    run_side_by_side(points_, options_.jobs, signals.stop(), show, [&](std::size_t number, json finished) {
-      violated = violated || exit_code_of(finished, 0) == kExitCheckFailed;
-      if (number == 0) {
-        result = std::move(finished);
-      } else if (!finished.value("partial", false)) {
-        finished_.insert(whats_[number - 1]);
-        trials.push_back({whats_[number - 1], std::move(finished)});
-      }
-    });
+    run_added(signals);
+    const json& result = explanation_.base;
     const bool measured = !result.is_null() && !result.value("partial", false) && rate_per_s(result) > 0;
+    if (measured && !signals.stop()) {
+      const std::vector<std::string> gaining = worth_a_smaller_step(result, explanation_.trials);
+      for (const Part& part : parts())
+        if (std::ranges::find(gaining, part.name) != gaining.end()) add_trial(part, profiles, kSmallerStep);
+      run_added(signals);
+    }
     if (measured) {
-      const Explanation explanation{std::move(result), std::move(trials), not_tried_, cut_off()};
-      keep(explanation);
+      explanation_.cut_off = cut_off();
+      keep(explanation_);
       profiles.keep();
-      tell(explanation);
+      tell(explanation_);
     }
     if (!measured && signals.stop() && !options_.quiet)
       print_error("PARTIAL: ended before the scenario itself was measured\n");
-    if (violated) return kExitCheckFailed;
+    if (violated_) return kExitCheckFailed;
     if (signals.stop()) return kExitSignal + signals.signal_number();
     if (!measured)
       throw UserError(
@@ -159,28 +152,58 @@ class Explainer {
   }
 
  private:
+  /// What a point that is not the scenario itself is run for.
+  struct Asked {
+    std::string what;
+    double times = kTwice;
+    bool finished = false;
+  };
+
   const scenarios::Scenario& base() const { return points_.front().scenario; }
 
   static std::vector<std::string> files() {
     std::vector<std::string> all = {kExplanationFile};
     for (const Part& part : parts()) {
       for (const ProfileKind kind : {ProfileKind::kNic, ProfileKind::kHost, ProfileKind::kSocket}) {
-        if (!parameters_of(part, kind).empty())
-          all.push_back(fmt::format("{}/{}", Profiles::kDirectory, Profiles::file_of(part, kind)));
+        if (parameters_of(part, kind).empty()) continue;
+        for (const double times : {kTwice, kSmallerStep})
+          all.push_back(fmt::format("{}/{}", Profiles::kDirectory, Profiles::file_of(part, kind, times)));
       }
     }
     return all;
   }
 
-  void add_trial(const Part& part, Profiles& profiles) {
+  /// Those that were added since it was called last.
+  void run_added(const StopSignals& signals) {
+    const std::vector<scenarios::SweepPoint> added(points_.begin() + static_cast<std::ptrdiff_t>(run_),
+                                                   points_.end());
+    if (added.empty()) return;
+    const std::size_t first = std::exchange(run_, points_.size());
+    // Also one at a time: progress is that of all of them together.
+    const bool show = !options_.quiet && is_terminal(STDERR_FILENO);
+    run_side_by_side(added, options_.jobs, signals.stop(), show, [&](std::size_t number, json finished) {
+      violated_ = violated_ || exit_code_of(finished, 0) == kExitCheckFailed;
+      if (first + number == 0) {
+        explanation_.base = std::move(finished);
+      } else if (!finished.value("partial", false)) {
+        Asked& asked = asked_[first + number - 1];
+        asked.finished = true;
+        std::vector<Trial>& trials = asked.times == kTwice ? explanation_.trials : explanation_.smaller_steps;
+        trials.push_back({asked.what, std::move(finished)});
+      }
+    });
+  }
+
+  void add_trial(const Part& part, Profiles& profiles, double times) {
     const scenarios::Cluster& cluster = base().cluster;
     const bool locks = cluster.shared_contexts || cluster.threads_per_queue_pair > 1;
     if (part.only_with_locks && !locks) return;
     // What a platform file says of links and latencies is nothing that can be set.
     const bool of_network =
         std::ranges::any_of(part.fields, [](auto field) { return field.starts_with("cluster.network."); });
+    std::vector<std::string>& not_tried = explanation_.not_tried;
     if (of_network && !cluster.network.platform.empty() && (part.socket.empty() || cluster.sockets.empty())) {
-      not_tried_.push_back(fmt::format("{} (the platform file's)", part.name));
+      not_tried.push_back(fmt::format("{} (the platform file's)", part.name));
       return;
     }
     scenarios::Scenario scenario = base();
@@ -191,37 +214,39 @@ class Explainer {
       changed = true;
     };
     try {
-      if (!part.nic.empty()) set("cluster.nic", profiles.make(part, ProfileKind::kNic, cluster.nic));
-      if (!part.host.empty()) set("cluster.host", profiles.make(part, ProfileKind::kHost, cluster.host));
+      if (!part.nic.empty()) set("cluster.nic", profiles.make(part, ProfileKind::kNic, cluster.nic, times));
+      if (!part.host.empty())
+        set("cluster.host", profiles.make(part, ProfileKind::kHost, cluster.host, times));
       if (!part.socket.empty() && !cluster.sockets.empty())
-        set("cluster.sockets", profiles.make(part, ProfileKind::kSocket, cluster.sockets));
+        set("cluster.sockets", profiles.make(part, ProfileKind::kSocket, cluster.sockets, times));
       for (const std::string_view field : part.fields) {
-        const json value = improved_field(base().resolved, field);
+        const json value = improved_field(base().resolved, field, times);
         if (!value.is_null()) set(std::string(field), value.dump());
       }
       if (changed) check_runnable(scenario);
     } catch (const UserError&) {
-      not_tried_.emplace_back(part.name);  // beyond what a scenario may ask for
+      if (times == kTwice) not_tried.emplace_back(part.name);  // beyond what a scenario may ask for
       return;
     }
     if (!changed && part.fields.empty() && part.socket.empty())
-      not_tried_.push_back(fmt::format("{}{}", part.name, kAsGoodAsCanBe));
+      not_tried.push_back(fmt::format("{}{}", part.name, kAsGoodAsCanBe));
     if (!changed) return;
-    points_.push_back({{{"twice as good", part.name}}, std::move(scenario), points_.size()});
-    whats_.emplace_back(part.name);
+    const std::string setting = times == kTwice ? "twice as good" : fmt::format("{} times as good", times);
+    points_.push_back({{{setting, part.name}}, std::move(scenario), points_.size()});
+    asked_.push_back({std::string(part.name), times});
   }
 
   void add_other_seeds() {
     const auto others = with_other_seeds(base(), catalog_);
-    whats_.insert(whats_.end(), {kOtherSeed, kThirdSeed});
     for (const scenarios::Scenario& scenario : others)
       points_.push_back({{{"run.seed", scenario.run.seed}}, scenario, points_.size()});
+    for (const char* what : {kOtherSeed, kThirdSeed}) asked_.push_back({what});
   }
 
   std::vector<std::string> cut_off() const {
     std::vector<std::string> all;
-    std::ranges::copy_if(whats_, std::back_inserter(all),
-                         [&](const std::string& what) { return !finished_.contains(what); });
+    for (const Asked& asked : asked_)
+      if (!asked.finished) all.push_back(asked.times == kTwice ? asked.what : smaller_step_of(asked.what));
     return all;
   }
 
@@ -243,9 +268,10 @@ class Explainer {
   const ExplainOptions& options_;
   const scenarios::Catalog catalog_ = make_catalog();
   std::vector<scenarios::SweepPoint> points_;  // the first as the scenario has it
-  std::vector<std::string> whats_;             // of the others
-  std::set<std::string> finished_;             // of these
-  std::vector<std::string> not_tried_;
+  std::vector<Asked> asked_;                   // of the others
+  std::size_t run_ = 0;                        // so many of the points were
+  Explanation explanation_;
+  bool violated_ = false;
 };
 
 }  // namespace
@@ -266,8 +292,9 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
       "Some twenty runs: one as the scenario is, one with each part of the cluster twice as good (times\n"
-      "halved, rates and numbers doubled), and two with other seeds, which say what is chance. Of a load\n"
-      "(run.offered_per_s) that is all done it finds what makes the latency.");
+      "halved, rates and numbers doubled), two with other seeds, which say what is chance, and one more of\n"
+      "each of the three parts that gain most, 1.25 times as good. Of a load (run.offered_per_s) that is\n"
+      "all done it finds what makes the latency.");
   command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
 }
 

@@ -52,6 +52,9 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_LT(gain_of(explanation, "cores"), 0.03);
   EXPECT_LT(gain_of(explanation, "outstanding requests"), 0.1);
   EXPECT_EQ(explanation.at("trials").back().at("seed"), 3) << "what is chance";
+  const json& step = explanation.at("smaller_steps").at(0);
+  EXPECT_EQ(step.at("part"), "links");
+  EXPECT_NEAR(step.at("gain"), 0.25, 0.1);
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
 }
 

@@ -19,29 +19,33 @@ namespace {
 using calibration::ProfileKind;
 using nlohmann::json;
 
-constexpr double kTwice = 2;
 /// Gains below this, or below twice what another seed makes, are not worth a word.
 constexpr double kWorthSaying = 0.03;
+/// Of the coroutines' time, to be said of conflicts.
+constexpr double kMuch = 0.25;
 
 bool is_time(std::string_view unit) {
   return unit == "ns";
 }
 
-double better(double value, bool time) {
-  return time ? value / kTwice : value * kTwice;
+double better(double value, std::string_view unit, double times) {
+  if (is_time(unit)) return value / times;
+  return unit == "count" ? std::ceil(value * times) : value * times;
 }
 
 template <typename Profile>
 void improve(json& parameters, std::span<const models::Parameter<Profile>> table,
-             const std::vector<std::string_view>& names) {
+             const std::vector<std::string_view>& names, double times) {
   for (const auto& row : table) {
     if (std::ranges::find(names, row.name) == names.end()) continue;
     json& parameter = parameters.at(row.name);
     const double before = parameter.at("value").get<double>();
-    const double value = std::clamp(better(before, is_time(row.unit)), row.min, row.max);
+    const double value = std::clamp(better(before, row.unit, times), row.min, row.max);
     if (value == before) continue;
     parameter["value"] = value;
-    parameter["source"] = "twice as good as: " + parameter.at("source").get<std::string>();
+    parameter["source"] =
+        fmt::format("{} as good as: {}", times == kTwice ? "twice" : fmt::format("{} times", times),
+                    parameter.at("source").get<std::string>());
   }
 }
 
@@ -92,6 +96,8 @@ std::string violated(const Explanation& explanation) {
   if (violations_of(explanation.base) > 0) runs.emplace_back("as it is");
   for (const Trial& trial : explanation.trials)
     if (violations_of(trial.result) > 0) runs.push_back(trial.what);
+  for (const Trial& trial : explanation.smaller_steps)
+    if (violations_of(trial.result) > 0) runs.push_back(smaller_step_of(trial.what));
   return names("VIOLATED", runs);
 }
 
@@ -117,10 +123,18 @@ std::string nearly_full(const json& base) {
   return full.empty() ? "" : fmt::format(" ({} in use)", fmt::join(full, ", "));
 }
 
-std::string verdict(const Explanation& explanation) {
-  const auto& [base, trials, not_tried, cut_off] = explanation;
+using Gains = std::vector<std::pair<double, std::string>>;
+
+/// What is worth saying of what was tried.
+struct Found {
+  bool any = false;  // was tried
+  double least = 0;  // that counts: beyond chance
+  Gains worth;       // most gain first
+};
+
+Found found(const json& base, const std::vector<Trial>& trials) {
   double chance = 0;
-  std::vector<std::pair<double, std::string>> gains;
+  Gains gains;
   for (const Trial& trial : trials) {
     if (is_seed(trial.what)) {
       chance = std::max(chance, std::abs(gain(base, trial.result)));
@@ -128,11 +142,27 @@ std::string verdict(const Explanation& explanation) {
       gains.emplace_back(gain(base, trial.result), trial.what);
     }
   }
-  if (gains.empty()) return "Not known: nothing was tried to its end.";
   std::ranges::stable_sort(gains, std::greater{}, &std::pair<double, std::string>::first);
   const double least = std::max(kWorthSaying, 2 * chance);
   const auto some = std::ranges::find_if(gains, [&](const auto& entry) { return entry.first < least; });
-  const std::vector<std::pair<double, std::string>> worth(gains.begin(), some);
+  return {!gains.empty(), least, {gains.begin(), some}};
+}
+
+/// What conflicts take, which no part's trial shows.
+std::string conflicts_of(const json& base) {
+  const json& share = value_at(base, "bottleneck.retry_share");
+  if (!share.is_number() || share.get<double>() < kMuch) return "";
+  return fmt::format(
+      " Conflicts hold it back too: {} of the coroutines' time goes into attempts that fail and waits before "
+      "the next, which more records would spare it.",
+      format_percent(share.get<double>()));
+}
+
+std::string judgement(const Explanation& explanation) {
+  const json& base = explanation.base;
+  const auto& [any, least, worth] = found(base, explanation.trials);
+  const std::vector<std::string>&not_tried = explanation.not_tried, &cut_off = explanation.cut_off;
+  if (!any) return "Not known: nothing was tried to its end.";
   const bool all = cut_off.empty() && std::ranges::all_of(not_tried, [](const std::string& part) {
                      return part.ends_with(kAsGoodAsCanBe);
                    });
@@ -147,7 +177,7 @@ std::string verdict(const Explanation& explanation) {
                                "good by itself. {}.",
                                named(worth), others);
   }
-  if (const std::vector<std::string> enough = that_do_the_load(base, trials); !enough.empty()) {
+  if (const std::vector<std::string> enough = that_do_the_load(base, explanation.trials); !enough.empty()) {
     return fmt::format(
         "More is asked for than the cluster does. It does all of it with any of these twice as "
         "good by itself: {}.",
@@ -162,7 +192,47 @@ std::string verdict(const Explanation& explanation) {
   return fmt::format("Held back by {}, each twice as good by itself. {}.", named(worth), others);
 }
 
+std::string verdict(const Explanation& explanation) {
+  return judgement(explanation) + conflicts_of(explanation.base);
+}
+
+/// Parts that gain where they are twice as good, and lose where they are a little better.
+std::string cliffs(const Explanation& explanation) {
+  const double least = found(explanation.base, explanation.trials).least;
+  Gains losses;
+  for (const Trial& trial : explanation.smaller_steps) {
+    if (const double change = gain(explanation.base, trial.result); change <= -least)
+      losses.emplace_back(change, trial.what);
+  }
+  if (losses.empty()) return "";
+  return labelled("step",
+                  fmt::format("A smaller one loses: {}, {} times as good.", named(losses), kSmallerStep));
+}
+
+json trials_json(const json& base, const std::vector<Trial>& trials, const char* part) {
+  json all = json::array();
+  for (const Trial& trial : trials) {
+    all.push_back({{part, is_seed(trial.what) ? json() : json(trial.what)},
+                   {"seed", trial.result.at("seed")},
+                   {"gain", gain(base, trial.result)},
+                   {"result", trial.result}});
+  }
+  return all;
+}
+
 }  // namespace
+
+std::string smaller_step_of(std::string_view part) {
+  return fmt::format("{}, {} times", part, kSmallerStep);
+}
+
+std::vector<std::string> worth_a_smaller_step(const json& base, const std::vector<Trial>& trials) {
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> parts;
+  for (const auto& [gain, what] : found(base, trials).worth)
+    if (parts.size() < kMost) parts.push_back(what);
+  return parts;
+}
 
 std::span<const Part> parts() {
   static const std::vector<Part> all = {
@@ -218,27 +288,29 @@ const std::vector<std::string_view>& parameters_of(const Part& part, ProfileKind
   return part.socket;
 }
 
-json improved(json profile, ProfileKind kind, const std::vector<std::string_view>& parameters) {
+json improved(json profile, ProfileKind kind, const std::vector<std::string_view>& parameters, double times) {
   json& all = profile.at("parameters");
   switch (kind) {
     case ProfileKind::kNic:
-      improve(all, models::nic_parameters(), parameters);
+      improve(all, models::nic_parameters(), parameters, times);
       break;
     case ProfileKind::kHost:
-      improve(all, models::host_parameters(), parameters);
+      improve(all, models::host_parameters(), parameters, times);
       break;
     case ProfileKind::kSocket:
-      improve(all, models::socket_parameters(), parameters);
+      improve(all, models::socket_parameters(), parameters, times);
       break;
   }
   return profile;
 }
 
-json improved_field(const json& resolved, std::string_view field) {
+json improved_field(const json& resolved, std::string_view field, double times) {
   const json& value = value_at(resolved, std::string(field));
   if (!value.is_number() || value.get<double>() == 0) return nullptr;
-  if (field.ends_with("_ns")) return value.get<double>() / kTwice;
-  return value.is_number_integer() ? json(value.get<std::int64_t>() * 2) : json(value.get<double>() * kTwice);
+  const double number = value.get<double>();
+  if (field.ends_with("_ns")) return number / times;
+  return value.is_number_integer() ? json(static_cast<std::int64_t>(std::ceil(number * times)))
+                                   : json(number * times);
 }
 
 const char* gains_in(const json& base) {
@@ -257,15 +329,11 @@ json explanation_json(const Explanation& explanation) {
               {"partial", !explanation.cut_off.empty()},
               {"gain_in", gains_in(base)},
               {"base", base},
-              {"trials", json::array()},
+              {"trials", trials_json(base, explanation.trials, "twice_as_good")},
+              {"smaller_steps", trials_json(base, explanation.smaller_steps, "part")},
               {"not_tried", explanation.not_tried},
               {"cut_off", explanation.cut_off}};
-  for (const Trial& trial : explanation.trials) {
-    all["trials"].push_back({{"twice_as_good", is_seed(trial.what) ? json() : json(trial.what)},
-                             {"seed", trial.result.at("seed")},
-                             {"gain", gain(base, trial.result)},
-                             {"result", trial.result}});
-  }
+  for (json& step : all["smaller_steps"]) step["times_as_good"] = kSmallerStep;
   return all;
 }
 
@@ -293,7 +361,7 @@ std::string render_explanation(const Explanation& explanation) {
   text += names("no difference", unmoved) + names("not tried", explanation.not_tried) +
           names("cut off", explanation.cut_off);
   text += '\n';
-  text += labelled("limit", verdict(explanation));
+  text += labelled("limit", verdict(explanation)) + cliffs(explanation);
   if (!explanation.cut_off.empty())
     text += fmt::format("PARTIAL: {} not run, and the verdict is of the others\n",
                         explanation.cut_off.size() == 1 ? "one was" : "some were");

@@ -1,6 +1,7 @@
 // Explaining: what limits a run, found by trying. Each part of the cluster in turn is made twice as good, and
 // the run is done again: what the rate gains says how much that part held it back. A run that does all the
-// load it is offered has no other rate: there it is the mean latency that gets shorter.
+// load it is offered has no other rate: there it is the mean latency that gets shorter. The few parts that
+// gain most are tried with a smaller step as well: a part that is a little better may fill another one up.
 //
 // Chosen: whole runs of changed profiles, one part at a time, and two with other seeds, which say what is
 // chance. Rejected: shares of use (`bottleneck` in every result, at no cost: a resource may be busy with what
@@ -33,12 +34,14 @@ std::span<const Part> parts();
 /// The parameters of a part in profiles of that kind.
 const std::vector<std::string_view>& parameters_of(const Part& part, calibration::ProfileKind kind);
 
-/// A profile file with these parameters twice as good, no better than a profile may be.
-nlohmann::json improved(nlohmann::json profile, calibration::ProfileKind kind,
-                        const std::vector<std::string_view>& parameters);
+inline constexpr double kTwice = 2, kSmallerStep = 1.25;
 
-/// A number of the scenario, twice as good; null where it has none there, or 0.
-nlohmann::json improved_field(const nlohmann::json& resolved, std::string_view field);
+/// A profile file with these parameters so many times as good, no better than a profile may be.
+nlohmann::json improved(nlohmann::json profile, calibration::ProfileKind kind,
+                        const std::vector<std::string_view>& parameters, double times = kTwice);
+
+/// A number of the scenario, so many times as good; null where it has none there, or 0.
+nlohmann::json improved_field(const nlohmann::json& resolved, std::string_view field, double times = kTwice);
 
 struct Trial {
   std::string what;  // the part; of the runs with other seeds: kOtherSeed, kThirdSeed
@@ -65,7 +68,13 @@ struct Explanation {
   std::vector<Trial> trials;
   std::vector<std::string> not_tried = {};  // parts that the scenario does not let be twice as good
   std::vector<std::string> cut_off = {};    // trials that a signal left no time for
+  std::vector<Trial> smaller_steps = {};    // of parts that gain, kSmallerStep times as good
 };
+
+/// How that run is called: "send engines, 1.25 times".
+std::string smaller_step_of(std::string_view part);
+/// The parts, three at most, that gain most of those that gain what is worth saying.
+std::vector<std::string> worth_a_smaller_step(const nlohmann::json& base, const std::vector<Trial>& trials);
 
 /// What `explain --json` prints (tools/RESULT.md).
 nlohmann::json explanation_json(const Explanation& explanation);

@@ -55,6 +55,16 @@ TEST(Explain, TimesAreHalvedRatesAndNumbersDoubled) {
   EXPECT_EQ(value(after, "send_wqe_ns"), value(before, "send_wqe_ns")) << "was not asked for";
 }
 
+TEST(Explain, ASmallerStepLeavesNumbersWhole) {
+  const json before = profile("connectx-4", ProfileKind::kNic);
+  json odd = before;
+  odd["parameters"]["qp_cache_entries"]["value"] = 1025;
+  const json after = improved(odd, ProfileKind::kNic, {"recv_packet_ns", "qp_cache_entries"}, kSmallerStep);
+  EXPECT_DOUBLE_EQ(value(after, "recv_packet_ns"), value(before, "recv_packet_ns") / 1.25);
+  EXPECT_EQ(value(after, "qp_cache_entries"), 1282);
+  EXPECT_EQ(improved_field({{"cluster", {{"coroutines", 5}}}}, "cluster.coroutines", kSmallerStep), 7);
+}
+
 TEST(Explain, NothingGetsBetterThanAProfileMayBe) {
   json before = profile("connectx-4", ProfileKind::kNic);
   before["parameters"]["atomic_locks"]["value"] = 60000;
@@ -115,6 +125,38 @@ TEST(Explain, WhereNothingAloneHelpsWhatIsNearlyFullIsNamed) {
                                    {{"name", "qp_cache"}, {"hit_ratio", 0.5}},
                                    {{"name", "nic_recv"}, {"utilization_max", 0.97}}};
   EXPECT_THAT(text(), HasSubstr("in turn (core 99.8 %, nic_recv 97.0 % in use), or its own waiting does"));
+}
+
+TEST(Explain, SmallerStepsAreOfTheFewPartsThatGainMost) {
+  const std::vector<Trial> trials = {{"links", result_with(104)},        {"cores", result_with(110)},
+                                     {"send engines", result_with(165)}, {"PCIe rate", result_with(90)},
+                                     {"PCIe latency", result_with(120)}, {kOtherSeed, result_with(101)}};
+  EXPECT_THAT(worth_a_smaller_step(result_with(100), trials),
+              testing::ElementsAre("send engines", "PCIe latency", "cores"));
+  EXPECT_THAT(worth_a_smaller_step(result_with(100), {{"cores", result_with(102)}}), testing::IsEmpty());
+}
+
+/// What is a little better may fill up another part.
+TEST(Explain, WhereASmallerStepLosesItSaysSo) {
+  Explanation explanation{result_with(100),
+                          {{"send engines", result_with(165)}, {"cores", result_with(110)}}};
+  explanation.smaller_steps = {{"send engines", result_with(74)}, {"cores", result_with(99)}};
+  EXPECT_THAT(render_explanation(explanation),
+              HasSubstr("\nstep         A smaller one loses: send engines (-26.0 %), 1.25 times as good.\n"));
+  const json step = explanation_json(explanation).at("smaller_steps").at(0);
+  EXPECT_EQ(step.at("part"), "send engines");
+  EXPECT_EQ(step.at("times_as_good"), 1.25);
+  EXPECT_DOUBLE_EQ(step.at("gain"), 0.74 - 1);
+  explanation.smaller_steps = {{"send engines", result_with(110)}};
+  EXPECT_THAT(render_explanation(explanation), Not(HasSubstr("\nstep")));
+}
+
+TEST(Explain, WhatConflictsTakeIsInTheVerdict) {
+  Explanation explanation{result_with(100), {{"cores", result_with(133)}}};
+  EXPECT_THAT(render_explanation(explanation), Not(HasSubstr("Conflicts")));
+  explanation.base["bottleneck"] = {{"resource", "locks"}, {"retry_share", 0.57}};
+  EXPECT_THAT(render_explanation(explanation),
+              testing::ContainsRegex("Conflicts[ \n]+hold[ \n]+it[ \n]+back[ \n]+too:[ \n]+57.0[ \n]+%"));
 }
 
 TEST(Explain, ChanceIsTheLargerOfTwoSeeds) {
