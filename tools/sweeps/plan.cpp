@@ -111,7 +111,11 @@ struct Outcome {
 };
 
 Outcome outcome_of(const Alternative& alternative, const std::vector<Goal>& goals) {
-  if (!is_over(alternative)) return {false, "the search had not come to its end"};
+  if (alternative.search().next()) return {false, "the search had not come to its end"};
+  if (!is_over(alternative)) {
+    return {false, fmt::format("{} by one seed: the others had not all run",
+                               format_counted(*alternative.search().found(), "machine"))};
+  }
   const json* answer = alternative.answer();
   const int most = alternative.results().rbegin()->first;
   const auto missed_by = [&](int nodes) {

@@ -112,6 +112,15 @@ TEST_F(Plan, WhatIsNotSearchedToTheEndIsSaid) {
   EXPECT_THAT(render_plan(alternatives_, goals_, 3, 64), testing::Not(HasSubstr("PARTIAL")));
 }
 
+TEST_F(Plan, WhereOtherSeedsAreCutOffTheSizeIsSaid) {
+  Alternative alternative({}, SizeSearch(goals_, 10, 64));
+  alternative.add(10, result_with(100));
+  alternatives_ = {alternative};
+  EXPECT_THAT(text(),
+              testing::StartsWith("cut off      10 machines by one seed: the others had not all run\n"));
+  EXPECT_EQ(alternative_json().at("nodes"), nullptr);
+}
+
 /// Of a cluster each of whose machines does so much of the load that is offered to all.
 json result_of_load(double offered_per_s, double per_s) {
   const double done_per_s = std::min(offered_per_s, per_s);
