@@ -200,13 +200,17 @@ std::string verdict(const Explanation& explanation) {
 std::string cliffs(const Explanation& explanation) {
   const double least = found(explanation.base, explanation.trials).least;
   Gains losses;
+  bool warned = false;
   for (const Trial& trial : explanation.smaller_steps) {
-    if (const double change = gain(explanation.base, trial.result); change <= -least)
-      losses.emplace_back(change, trial.what);
+    const double change = gain(explanation.base, trial.result);
+    if (change > -least) continue;
+    losses.emplace_back(change, trial.what);
+    warned = warned || has_warning(trial.result);
   }
   if (losses.empty()) return "";
   return labelled("step",
-                  fmt::format("A smaller one loses: {}, {} times as good.", named(losses), kSmallerStep));
+                  fmt::format("A smaller one loses: {}, {} times as good{}.", named(losses), kSmallerStep,
+                              warned ? " (with a warning: in a longer run it may be more or less)" : ""));
 }
 
 json trials_json(const json& base, const std::vector<Trial>& trials, const char* part) {

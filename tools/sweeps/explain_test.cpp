@@ -147,6 +147,9 @@ TEST(Explain, WhereASmallerStepLosesItSaysSo) {
   EXPECT_EQ(step.at("part"), "send engines");
   EXPECT_EQ(step.at("times_as_good"), 1.25);
   EXPECT_DOUBLE_EQ(step.at("gain"), 0.74 - 1);
+  explanation.smaller_steps[0].result["warning"] = {"the rate is not steady"};
+  EXPECT_THAT(render_explanation(explanation),
+              testing::ContainsRegex("1.25 times as good[ \n]+.with a warning"));
   explanation.smaller_steps = {{"send engines", result_with(110)}};
   EXPECT_THAT(render_explanation(explanation), Not(HasSubstr("\nstep")));
 }
