@@ -11,6 +11,8 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <span>
@@ -53,6 +55,16 @@ std::string names_of(const DeviceList& list) {
 /// iWARP needs.
 bool is_connectable(const ibv_device* device) {
   return device->transport_type == IBV_TRANSPORT_IB || device->transport_type == IBV_TRANSPORT_UNKNOWN;
+}
+
+/// Of a device in a slot: soft-RoCE is in none, and a virtual function does not know.
+double pcie_gbps(const ibv_context* context) {
+  const auto said = [&](const char* what) {
+    std::string line;
+    std::getline(std::ifstream(fmt::format("{}/device/{}", context->device->ibdev_path, what)), line);
+    return line;
+  };
+  return slot_gbps(said("current_link_speed"), said("current_link_width"));
 }
 
 double rate_gbps(const ibv_context* context, int port, const ibv_port_attr& attributes) {
@@ -177,6 +189,15 @@ double lane_gbps(std::uint8_t speed, bool ethernet) {
 }
 
 }  // namespace
+
+double slot_gbps(const std::string& speed, const std::string& width) {
+  const double lane_gts = std::strtod(speed.c_str(), nullptr), lanes = std::strtod(width.c_str(), nullptr);
+  constexpr double kLanesMax = 32;  // an unknown width is 255 or 63 in older kernels
+  if (!(lane_gts > 0) || !(lanes > 0) || lanes > kLanesMax) return 0;
+  // 8b/10b to the second generation, 128b/130b to the fifth, then flits of 256 B with 236 B of packets.
+  const double share = lane_gts <= 5 ? 0.8 : lane_gts <= 32 ? 128.0 / 130 : 236.0 / 256;
+  return std::round(lane_gts * lanes * share * 10) / 10;
+}
 
 double data_gbps(const ibv_port_attr& port, const std::string& rate) {
   // The field ends with NDR: kernels say that of faster links too.
@@ -313,6 +334,7 @@ PortDescription Context::description() const {
   d.traffic_class = traffic_class_;
   d.fabric = fabric_;
   d.link_gbps = rate_gbps(context_.get(), port_, port_attributes_);
+  d.pcie_gbps = pcie_gbps(context_.get());
   d.mtu = mtu_b();
   d.atomics = has_atomics();
   return d;

@@ -48,6 +48,7 @@ struct PortDescription {
   int sl = 0, traffic_class = 0;
   Fabric fabric;
   double link_gbps = 0;  // of data; 0: not known
+  double pcie_gbps = 0;  // of its slot, raw; likewise
   std::uint32_t mtu = 0;
   std::uint32_t inline_b = 0;  // Cluster::descriptions(): what a request carries inline, as was tried out
   bool atomics = false;        // CAS and FAA
@@ -56,6 +57,10 @@ struct PortDescription {
 /// What a link carries of data; 0: of a kind that is not known here. `rate`: what the kernel says of it in
 /// words ("400 Gb/sec (4X NDR)"), which goes further than the numbers of libibverbs.
 double data_gbps(const ibv_port_attr& port, const std::string& rate = "");
+
+/// What a PCIe slot carries each way once it is taken from its lines' code, by what the kernel says of it
+/// ("8.0 GT/s PCIe", "16"); 0: it does not say.
+double slot_gbps(const std::string& speed, const std::string& width);
 
 class Context {
  public:

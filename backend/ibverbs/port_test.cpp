@@ -49,6 +49,17 @@ TEST(Port, FasterLinksThanTheFieldHasAreRatedByTheKernelsWords) {
   EXPECT_DOUBLE_EQ(data_gbps(port, "56 Gb/sec (4X FDR)"), 54.56) << "that is of the line, not of data";
 }
 
+TEST(Port, ASlotIsRatedByItsGenerationAndWidth) {
+  EXPECT_EQ(slot_gbps("5.0 GT/s PCIe", "8"), 32);
+  EXPECT_EQ(slot_gbps("8.0 GT/s PCIe", "16"), 126);
+  EXPECT_EQ(slot_gbps("8 GT/s", "8"), 63) << "older kernels";
+  EXPECT_EQ(slot_gbps("16.0 GT/s PCIe", "16"), 252.1);
+  EXPECT_EQ(slot_gbps("64.0 GT/s PCIe", "16"), 944);
+  EXPECT_EQ(slot_gbps("Unknown", "0"), 0) << "a virtual function";
+  EXPECT_EQ(slot_gbps("8.0 GT/s PCIe", "63"), 0);
+  EXPECT_EQ(slot_gbps("", ""), 0) << "soft-RoCE";
+}
+
 TEST(Port, AnUnknownLinkHasNoRate) {
   EXPECT_EQ(gbps(IBV_LINK_LAYER_INFINIBAND, k4x, 0), 0);
   EXPECT_EQ(gbps(IBV_LINK_LAYER_ETHERNET, 0, kEdr), 0);

@@ -102,6 +102,7 @@ json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string
                        {"traffic_class", d.traffic_class},
                        {"pkey", fmt::format("{:#06x}", d.fabric.pkey)}});
     if (d.link_gbps > 0) devices.back()["link_gbps"] = d.link_gbps;
+    if (d.pcie_gbps > 0) devices.back()["pcie_gbps"] = d.pcie_gbps;
   }
   json machine = {{"host", system.nodename},
                   {"kernel", system.release},
