@@ -6,43 +6,22 @@
 #include <cmath>
 #include <limits>
 #include <nlopt.hpp>
+#include <optional>
 #include <stdexcept>
 
+#include "calibration/misfit.hpp"
 #include "calibration/sensitivity.hpp"
-#include "calibration/shape.hpp"
 
 namespace verbtwin::calibration {
 
 namespace {
 
-// Errors up to about this count by their square; larger ones by less and less, so that a point whose
-// mechanism is missing does not bend the others (Cauchy's loss).
-constexpr double kRobustScale = 0.1;
 // On a parameter's axis: the step of derivatives (the simulator is a rough function: a smaller one sees its
 // roughness), the first radius of trust, the radii at which a search is over or stops growing.
 constexpr double kDerivativeStep = 0.08;
 constexpr double kFirstRadius = 0.5, kLeastRadius = 0.01, kLargestRadius = 1.0;
 // A pull towards the start, in units of a parameter's range: what no data determine stays where it was.
 constexpr double kPull = 1e-4;
-
-// What a pair in the wrong order counts beyond its two errors, in their unit: at once where it is reversed at
-// all, since that is all that is asked of it, and slowly more the further it is. In the right order by less
-// than the margin it may be the other way in the next version's run.
-constexpr double kOrderError = 0.03, kOrderScale = 0.02, kOrderMargin = 0.01;
-
-/// Cauchy's loss: the square of an error far below `scale`, then less and less.
-double robust(double error, double scale) {
-  const double scaled = error / scale;
-  return scale * scale * std::log1p(scaled * scaled);
-}
-/// What the square of an error counts where the loss is seen as a weighted square.
-double robust_weight(double error, double scale) {
-  const double scaled = error / scale;
-  return 1 / (1 + scaled * scaled);
-}
-double robust_slope(double error, double scale) {
-  return 2 * error * robust_weight(error, scale);
-}
 
 struct Stopped {};
 
@@ -57,89 +36,6 @@ struct Axis {
   /// What a distance upwards from a place is, as a share of the value there.
   double relative(double distance, double place) const { return value(place + distance) / value(place) - 1; }
 };
-
-using Values = std::vector<double>;  // places on their axes, by variable
-
-/// Two points that the published values tell apart; among all points of the fit.
-struct Order {
-  std::size_t smaller = 0, larger = 0;
-  double published_step = 0;  // log of larger / smaller
-
-  /// How far the step between the simulated values falls short of being one in the right direction.
-  double shortfall(const Values& error) const {
-    return std::max(kOrderMargin - (published_step + error[larger] - error[smaller]), 0.0);
-  }
-};
-
-/// What errors of all points, one experiment behind the other, count.
-class Misfit {
- public:
-  explicit Misfit(std::span<const Experiment* const> experiments) {
-    // Points of one curve share its reader, its cluster and its assumptions: n of them say more than one, but
-    // not n times as much.
-    const auto weight = [](const Experiment* e) { return std::sqrt(static_cast<double>(e->points.size())); };
-    double weights = 0;
-    for (const Experiment* e : experiments) weights += weight(e);
-    independent_ = weights;
-    for (const Experiment* e : experiments) {
-      const std::size_t begin = weight_.size();
-      weight_.resize(begin + e->points.size(), weight(e) / (weights * static_cast<double>(e->points.size())));
-      for (const Pair& pair : ordered_pairs(*e)) {
-        orders_.push_back({begin + pair.first, begin + pair.second,
-                           std::log(e->points[pair.second].published / e->points[pair.first].published)});
-      }
-    }
-  }
-
-  double value(const Values& error) const {
-    double sum = 0;
-    for (std::size_t r = 0; r < error.size(); ++r) sum += weight_[r] * robust(error[r], kRobustScale);
-    for (const Order& order : orders_) {
-      sum += weight_[order.larger] * kOrderFactor * robust(order.shortfall(error), kOrderScale);
-    }
-    return sum;
-  }
-
-  /// Derivatives by the errors.
-  Values slope(const Values& error) const {
-    Values slope(error.size());
-    for (std::size_t r = 0; r < error.size(); ++r) {
-      slope[r] = weight_[r] * robust_slope(error[r], kRobustScale);
-    }
-    for (const Order& order : orders_) {
-      const double each =
-          weight_[order.larger] * kOrderFactor * robust_slope(order.shortfall(error), kOrderScale);
-      slope[order.larger] -= each;
-      slope[order.smaller] += each;
-    }
-    return slope;
-  }
-
-  /// As how many points that know nothing of each other all of them count.
-  double independent() const { return independent_; }
-
-  /// What the square of a point's error counts where the loss is seen as a weighted square.
-  double weight(std::size_t point, double error) const {
-    return weight_[point] * robust_weight(error, kRobustScale);
-  }
-
- private:
-  static constexpr double kOrderFactor = kOrderError * kOrderError / (kOrderScale * kOrderScale);
-
-  double independent_ = 0;
-  Values weight_;
-  std::vector<Order> orders_;
-};
-
-Values errors_of(std::span<const Experiment* const> experiments,
-                 const std::vector<std::vector<Prediction>>& predictions) {
-  Values all;
-  for (std::size_t e = 0; e < experiments.size(); ++e) {
-    const auto& points = experiments[e]->points;
-    for (std::size_t p = 0; p < points.size(); ++p) all.push_back(log_error(points[p], predictions[e][p]));
-  }
-  return all;
-}
 
 /// The objective near a point, with errors that are linear in the step.
 struct LinearModel {
@@ -188,19 +84,21 @@ class Fit {
       start_.push_back(axis.place(v.first));
       scale_.push_back((upper_.back() - lower_.back()) / 2);
     }
+    is_put_back_.assign(variables_.size(), false);
     starts_.push_back({start_, {}, {}});
     for (const OtherStart& other : group.also_from) {
       const std::size_t i = index_of(other);
       starts_.push_back({start_, {}, {}});
       starts_.back().start[i] = axes_[i].place(other.value);
     }
+    rounds_ = group.rounds * static_cast<int>(starts_.size());
   }
 
   std::vector<Fitted> run() {
     if (variables_.empty() || experiments_.empty() || group_.rounds == 0) return {};
     for (Search& search : starts_) {
       start_ = search.start;
-      find_optimum();
+      find_optimum(start_);
       search.best = best_;
       search.errors = errors_;
     }
@@ -209,7 +107,8 @@ class Fit {
     start_ = kept.start;
     best_ = kept.best;
     errors_ = kept.errors;
-    differentiate(group_.both_sides ? Slope::kFlatter : Slope::kAcross);
+    differentiate(last_slope());
+    if (group_.puts_back) put_back();
     apply(best_);
     return annotate();
   }
@@ -242,9 +141,11 @@ class Fit {
     return static_cast<std::size_t>(found - variables_.begin());
   }
 
-  /// From start_ to best_.
-  void find_optimum() {
-    best_ = start_;
+  Slope last_slope() const { return group_.both_sides ? Slope::kFlatter : Slope::kAcross; }
+
+  /// From there to best_.
+  void find_optimum(const Values& from) {
+    best_ = from;
     errors_ = evaluate(best_);
     double radius = kFirstRadius;
     bool straight = true;  // the last round's step was the linear model's
@@ -258,6 +159,74 @@ class Fit {
       if (!straight) radius = take_probes() || slope == Slope::kOneSide ? before / 3 : 0;
     }
     round_ = last;
+  }
+
+  /// What the data do not determine is wherever the search passed: of no use to who simulates something else.
+  /// What they depend on least goes first, since of two that they know only together the other is determined
+  /// once that one is given.
+  void put_back() {
+    // What is left beyond this is no chance, but what the models lack: then the end of a range says that more
+    // of it would be needed.
+    constexpr double kReadingError = 0.02, kChanceMost = 0.05, kStandardErrors = 2;
+    const double misfit = misfit_.value(errors_);
+    const double chance = std::clamp(std::sqrt(misfit), kReadingError, kChanceMost) * kStandardErrors;
+    const double most = misfit + chance * chance / misfit_.independent();
+    std::vector<bool> tried(variables_.size(), false);
+    for (;;) {
+      const std::vector<Determination> determinations = determination();
+      std::optional<std::size_t> least;
+      for (std::size_t i = 0; i < variables_.size(); ++i) {
+        if (tried[i] || is_determined(i, determinations[i])) continue;
+        if (misfit > kChanceMost * kChanceMost && (is_at_lower(i) || is_at_upper(i))) continue;
+        if (!least || dependence(i) < dependence(*least)) least = i;
+      }
+      if (!least) return;
+      tried[*least] = true;
+      put_back(*least, most);
+    }
+  }
+
+  /// Where the misfit grows by more than chance may make it, the data do say that the value is another one,
+  /// if not which: then all stays as it is.
+  void put_back(std::size_t variable, double misfit_most) {
+    const Search before{start_, best_, errors_};
+    const double lower = lower_[variable], upper = upper_[variable];
+    lower_[variable] = upper_[variable] = start_[variable];
+    Values from = best_;
+    from[variable] = start_[variable];
+    for (const Values& begin : {from, start_}) {
+      rounds_ += group_.rounds;
+      find_optimum(begin);
+      if (misfit_.value(errors_) <= misfit_most) {
+        is_put_back_[variable] = true;
+        differentiate(last_slope());
+        return;
+      }
+    }
+    lower_[variable] = lower;
+    upper_[variable] = upper;
+    best_ = before.best;
+    errors_ = before.errors;
+    differentiate(last_slope());
+  }
+
+  static constexpr double kAtEnd = 0.005;
+  bool is_at_lower(std::size_t variable) const { return best_[variable] < lower_[variable] + kAtEnd; }
+  bool is_at_upper(std::size_t variable) const { return best_[variable] > upper_[variable] - kAtEnd; }
+
+  /// How much all errors change with a variable.
+  double dependence(std::size_t variable) const {
+    double sum = 0;
+    for (std::size_t r = 0; r < errors_.size(); ++r) {
+      sum += misfit_.weight(r, errors_[r]) * columns_[variable][r] * columns_[variable][r];
+    }
+    return sum;
+  }
+
+  /// A factor that may as well be none or twice as much is not, either.
+  bool is_determined(std::size_t variable, const Determination& found) const {
+    return found.determined &&
+           (!group_.puts_back || axes_[variable].relative(found.error, best_[variable]) < 1);
   }
 
   double objective(const Values& errors, const Values& x) const {
@@ -352,11 +321,10 @@ class Fit {
     Values errors = errors_of(experiments_, predictions);
     least_ = std::min(least_, misfit_.value(errors));
     // A round is its derivatives and usually one or two steps.
-    const int each = static_cast<int>(variables_.size()) + 2;
+    const int each = static_cast<int>(variables_.size()) * (group_.both_sides ? 2 : 1) + 2;
     if (progress_) {
-      const int rounds = group_.rounds * static_cast<int>(starts_.size());
-      done_ = std::min(done_ + 1, (round_ + 2) * each);
-      progress_(group_, done_, (rounds + 2) * each, least_);
+      done_ = std::min({done_ + 1, (round_ + 2) * each, (rounds_ + 2) * each});
+      progress_(group_, done_, (rounds_ + 2) * each, least_);
     }
     return errors;
   }
@@ -381,6 +349,7 @@ class Fit {
       probes_.push_back({variable, x[variable], there, errors});
     };
     for (std::size_t i = 0; i < variables_.size(); ++i) {
+      if (lower_[i] == upper_[i]) continue;  // put back
       const bool up = upper_[i] - best_[i] > best_[i] - lower_[i];
       Values low = best_, high = best_;
       if (up || both_sides) high[i] = std::min(best_[i] + kDerivativeStep, upper_[i]);
@@ -431,16 +400,20 @@ class Fit {
     std::vector<Fitted> all;
     for (std::size_t i = 0; i < variables_.size(); ++i) {
       const FitVariable& v = variables_[i];
-      std::string source = v.factor ? fmt::format("fitted as one factor ({}): ", v.name) : "fitted: ";
+      const bool determined = is_determined(i, determinations[i]);
+      const bool at_lower = !is_put_back_[i] && is_at_lower(i), at_upper = !is_put_back_[i] && is_at_upper(i);
+      std::string source = is_put_back_[i] ? fmt::format("as before, with no factor ({}) of ", v.name)
+                           : v.factor      ? fmt::format("fitted as one factor ({}): ", v.name)
+                                           : "fitted: ";
       source += names;
-      if (!determinations[i].determined) source.append("; ").append(kNotDetermined);
-      if (best_[i] == start_[i]) source += "; the fit left it where it began";
-      constexpr double kAtEnd = 0.005;
-      if (best_[i] < lower_[i] + kAtEnd) source += "; at the lower end of its range";
-      if (best_[i] > upper_[i] - kAtEnd) source += "; at the upper end of its range";
+      if (!determined) source.append("; ").append(kNotDetermined);
+      if (best_[i] == start_[i] && !is_put_back_[i]) source.append("; ").append(kLeftWhereItBegan);
+      if (at_lower) source.append("; ").append(kAtLowerEnd);
+      if (at_upper) source.append("; ").append(kAtUpperEnd);
       source += starts_text(i);
-      all.push_back({v, axes_[i].value(best_[i]), determinations[i].determined,
-                     axes_[i].relative(determinations[i].error, best_[i])});
+      const double error = determined ? determinations[i].error : scale_[i];
+      all.push_back({v, axes_[i].value(best_[i]), determined, axes_[i].relative(error, best_[i]),
+                     is_put_back_[i], at_lower || at_upper});
       machines_.annotate(v, source, all.back().uncertainty);
     }
     return all;
@@ -461,7 +434,8 @@ class Fit {
   std::vector<Values> columns_;  // likewise
   std::vector<Probe> probes_;    // likewise, the better side of each variable
   double least_ = std::numeric_limits<double>::infinity();
-  int round_ = 0, done_ = 0;
+  std::vector<bool> is_put_back_;
+  int rounds_ = 0, round_ = 0, done_ = 0;
 };
 
 }  // namespace

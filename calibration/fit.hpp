@@ -26,12 +26,15 @@ namespace verbtwin::calibration {
 /// fit, for small errors and all pairs in order the weighted mean over experiments of the mean squared error.
 using FitProgress = std::function<void(const MachineGroup& group, int done, int of, double best)>;
 
-/// What became of a variable. `uncertainty`: its standard error over its value.
+/// What became of a variable. `uncertainty`: its standard error over its value. `put_back`: where it began,
+/// as the data do not determine it; of the others' uncertainties it is taken for right.
 struct Fitted {
   FitVariable variable;
   double value = 0;
   bool determined = false;
   double uncertainty = 0;
+  bool put_back = false;
+  bool at_end = false;  // of its range
 };
 
 /// Fits one group, whose machines are built; they are left with the best values, annotated. Nothing if it was

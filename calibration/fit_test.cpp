@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <stdexcept>
 #include <system_error>
@@ -246,12 +247,15 @@ class FitTest : public testing::Test {
 
   Machines fit(
       bool& finished, bool stop = false, const Evaluator::Run& run = simulate,
-      const Experiment& e = experiment_of({{"1", 6.25}, {"2", 12.5}, {"4", 25}, {"24", 80}, {"48", 80}})) {
+      const Experiment& e = experiment_of({{"1", 6.25}, {"2", 12.5}, {"4", 25}, {"24", 80}, {"48", 80}}),
+      const std::function<void(MachineGroup&)>& change = {}) {
     Machines machines = Machines::read(root_);
     for (const char* name : {"nic", "host"}) machines.build(name);
     const std::vector<const Experiment*> experiments = {&e};
     const Evaluator evaluator(run, 2, [stop] { return !stop; });
-    finished = fit_group(machines, machines.groups()[0], experiments, evaluator, {}).has_value();
+    MachineGroup group = machines.groups()[0];
+    if (change) change(group);
+    finished = fit_group(machines, group, experiments, evaluator, {}).has_value();
     return machines;
   }
 
@@ -366,6 +370,43 @@ TEST_F(FitTest, TheSameDataGiveTheSameProfiles) {
   bool finished = false;
   const Machines first = fit(finished), second = fit(finished);
   EXPECT_EQ(profile_text(first.document("nic")), profile_text(second.document("nic")));
+}
+
+/// A rate that tells only the sum of what core and NIC take.
+json simulate_a_sum(const scenarios::Scenario&, const models::NicProfile& nic,
+                    const models::HostProfile& host) {
+  return {{"rate", 1000 / (host.doorbell_ns + nic.send_wqe_ns)},
+          {"bottleneck", {{"resource", "core"}, {"utilization", 1.0}}}};
+}
+
+TEST_F(FitTest, WhatNoDataDetermineGoesBackToWhereItBegan) {
+  for (const bool puts_back : {false, true}) {
+    bool finished = false;
+    const auto put_back = [&](MachineGroup& group) { group.both_sides = group.puts_back = puts_back; };
+    const Machines machines =
+        fit(finished, false, simulate_a_sum, experiment_of({{"1", 6.25}, {"2", 6.25}}), put_back);
+    const json& wqe = machines.document("nic").at("parameters").at("send_wqe_ns");
+    const json& doorbell = machines.document("host").at("parameters").at("doorbell_ns");
+    EXPECT_NEAR(wqe.at("value").get<double>() + doorbell.at("value").get<double>(), 160, 2);
+    EXPECT_EQ(wqe.at("value").get<double>() == 5, puts_back);
+    if (!puts_back) continue;
+    EXPECT_EQ(wqe.at("source"),
+              "as before, with no factor (send_wqe_ns) of e; not determined by these, its range is its "
+              "uncertainty");
+    EXPECT_EQ(doorbell.at("source"), "fitted: e") << "determined, as the other is given";
+  }
+}
+
+TEST_F(FitTest, WhatIsKnownToBeAnotherStaysWhereItIs) {
+  // The NIC is no limit, and would be one with what it began with: no more is known of it.
+  write("nic", "nic", models::nic_parameters(), {{"send_wqe_ns", 40}});
+  bool finished = false;
+  const auto put_back = [](MachineGroup& group) { group.both_sides = group.puts_back = true; };
+  const Machines machines =
+      fit(finished, false, simulate, experiment_of({{"1", 6.25}, {"8", 50}, {"16", 100}}), put_back);
+  const json& wqe = machines.document("nic").at("parameters").at("send_wqe_ns");
+  EXPECT_LT(wqe.at("value").get<double>(), 10.5);
+  EXPECT_THAT(wqe.at("source").get<std::string>(), testing::StartsWith("fitted: e"));
 }
 
 TEST_F(FitTest, StopsWhenTold) {

@@ -165,6 +165,17 @@ std::vector<MachineGroup> read_groups(const Document& document, const std::vecto
   return all;
 }
 
+/// What the fit of a profile that was there said of its value would read as said by the one that begins
+/// there.
+std::string without_remarks_of_fit(std::string source) {
+  for (const char* remark : {kNotDetermined, kLeftWhereItBegan, kAtLowerEnd, kAtUpperEnd}) {
+    const std::string text = std::string("; ") + remark;
+    for (std::size_t at = source.find(text); at != source.npos; at = source.find(text))
+      source.replace(at, text.size(), remark == kNotDetermined ? "; which did not determine it" : "");
+  }
+  return source;
+}
+
 }  // namespace
 
 Machines Machines::read(const fs::path& directory) {
@@ -272,7 +283,9 @@ void Machines::build_parameters(Machine& machine) {
     }
     parameters = base->second.document.at("parameters");
     for (auto& item : parameters) {
-      item["source"] = fmt::format("as {}: {}", from, item.at("source").get<std::string>());
+      const std::string source = item.at("source");
+      item["source"] =
+          fmt::format("as {}: {}", from, base->second.file ? source : without_remarks_of_fit(source));
     }
   }
   for (const auto& [name, item] : member(machine.wanted(), "parameters").items()) {

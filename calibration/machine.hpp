@@ -61,6 +61,8 @@ struct MachineGroup {
   /// Few variables that each set a limit, at one of which a fit may begin: derivatives are taken to both
   /// sides of a value, as they differ there.
   bool both_sides = false;
+  /// What the data do not determine goes back to where it began, where they are explained as well like that.
+  bool puts_back = false;
   std::vector<OtherStart> also_from = {};
 };
 

@@ -32,10 +32,11 @@ const json& measurement_schema() {
   using namespace scenarios::json_schema;
   const json name = text(0, 1000), boolean = {{"type", "boolean"}};
   const auto known = [](json properties) { return open(object(std::move(properties))); };
-  const json device = known({{"device", name},
-                             {"link_layer", one_of({"InfiniBand", "Ethernet"})},
-                             {"link_gbps", number(1, 1600)},  // as a profile's
-                             {"mtu", whole(256, 4096)}});
+  json device = known({{"device", name},
+                       {"link_layer", one_of({"InfiniBand", "Ethernet"})},
+                       {"link_gbps", number(1, 1600)},  // as a profile's
+                       {"mtu", whole(256, 4096)}});
+  device["properties"]["pcie_gbps"] = number(1, 4000);  // as a profile's
   // From what a clock can tell to the longest measurement that there is, with room on both sides.
   const json per_s = number(0.001, 100'000'000'000), us = number(0.01, 1'000'000'000);
   json end = known({{"devices", list_of(device, 1, 64)}});
@@ -67,21 +68,64 @@ PrimitivePoint point_from(const json& read) {
 
 void describe_ends(const json& ends, Measurement& m) {
   m.link_gbps = m.mtu_b = std::numeric_limits<double>::max();
+  double pcie_gbps = std::numeric_limits<double>::max();
+  bool slots_known = true;
   std::string names, cpus;
   for (const json& end : ends) {
     const json& device = end.at("devices")[0];  // with one NIC a node, all threads use it
     m.link_gbps = std::min(m.link_gbps, device.at("link_gbps").get<double>());
     m.mtu_b = std::min(m.mtu_b, device.at("mtu").get<double>());
+    slots_known = slots_known && device.contains("pcie_gbps");
+    if (slots_known) pcie_gbps = std::min(pcie_gbps, device.at("pcie_gbps").get<double>());
     m.ethernet = m.ethernet || device.at("link_layer") == "Ethernet";
     names += (names.empty() ? "" : " and ") +
              scenarios::one_line(device.at("device").get_ref<const std::string&>());
     const std::string cpu = scenarios::one_line(end.value("cpu", "CPU not named"));
     if (cpus.find(cpu) == std::string::npos) cpus += (cpus.empty() ? "" : ", ") + cpu;
   }
+  if (slots_known) m.pcie_gbps = pcie_gbps;
   m.one_machine =
       ends.size() == 2 && ends[0].contains("host") && ends[0].at("host") == ends[1].value("host", json());
   m.devices =
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
+}
+
+/// By Little's law as many operations are in flight as are done in the time that one takes: all of the
+/// windows. Unsignalled requests make the median half of that, ping-pong too. Half of all take as long as the
+/// median, so that it is twice the mean at most; many times below it where threads share cores or a few wait
+/// for long.
+constexpr double kLeastInFlight = 1.0 / 30, kMostInFlight = 3;
+
+/// What makes a share of 1 of such a one, in all likelihood.
+const char* guessed_unit(double share) {
+  constexpr struct {
+    double share;
+    const char* guess;
+  } kMistakes[] = {
+      {1e-9, "; is the rate in G operations/s?"},
+      {1e-6, "; is the rate in M operations/s, or the latency in s?"},
+      {1e-3, "; is the rate in k operations/s, or the latency in ms?"},
+      {1e3, "; is the latency in ns?"},
+      {1e6, "; is the latency in ps?"},
+  };
+  constexpr double kNear = 30;
+  for (const auto& mistake : kMistakes)
+    if (share > mistake.share / kNear && share < mistake.share * kNear) return mistake.guess;
+  return "";
+}
+
+/// A rate and a latency that cannot both be true are of another unit than ours.
+void check_units(const Document& document, const std::string& pointer, const MeasuredPoint& p) {
+  if (!p.operations_per_s || !p.latency_p50_us) return;
+  const double windows = static_cast<double>(p.what.threads) * p.what.outstanding;
+  const double in_flight = *p.operations_per_s * *p.latency_p50_us * 1e-6;
+  const double share = in_flight / windows;
+  if (share >= kLeastInFlight && share <= kMostInFlight) return;
+  scenarios::refuse(
+      document, pointer + (share < 1 ? "/operations_per_s" : "/latency_us/p50"),
+      fmt::format("{:.4g} operations/s of {:.4g} us each are {:.2g} in flight; allowed: about the {:g} of "
+                  "threads x outstanding{}",
+                  *p.operations_per_s, *p.latency_p50_us, in_flight, windows, guessed_unit(share)));
 }
 
 std::string experiment_of(const MeasuredPoint& p) {
@@ -89,17 +133,25 @@ std::string experiment_of(const MeasuredPoint& p) {
                      p.tells_latency() ? "latency" : "rate");
 }
 
-/// What tells a point from the others of its experiment, beside payload and inlining.
-std::string series_of(const PrimitivePoint& p) {
+/// What tells a point from the others of its experiment, beside payload and inlining. `signalling`: they
+/// differ in it, too.
+std::string series_of(const PrimitivePoint& p, bool signalling) {
   std::string text;
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
   if (p.threads > 1) add(fmt::format("{} threads", p.threads));
   if (!p.is_alone()) add(fmt::format("window {}", p.outstanding));
   if (p.doorbell_batch > 1) add(fmt::format("{} a doorbell", p.doorbell_batch));
   if (p.queue_pairs > 1) add(fmt::format("{} queue pairs", p.queue_pairs));
-  if (p.signal_interval > 1) add(fmt::format("1 of {} signalled", p.signal_interval));
+  if (signalling && p.signal_interval > 1) add(fmt::format("1 of {} signalled", p.signal_interval));
   if (p.mode != "pipelined") add(p.mode);
   return text;
+}
+
+bool differ_in_signalling(const Measurement& measurement) {
+  const auto differs = [](const MeasuredPoint& one, const MeasuredPoint& other) {
+    return one.what.signal_interval != other.what.signal_interval;
+  };
+  return std::ranges::adjacent_find(measurement.points, differs) != measurement.points.end();
 }
 
 /// The experiments with points that differ in nothing but inlining. Elsewhere it goes with the payload.
@@ -108,7 +160,8 @@ std::set<std::string> inlined_or_not(const Measurement& measurement) {
   std::map<std::string, bool> seen;
   for (const MeasuredPoint& p : measurement.points) {
     const std::string experiment = experiment_of(p);
-    const std::string point = fmt::format("{}, {}, {} B", experiment, series_of(p.what), p.what.payload_b);
+    const std::string point =
+        fmt::format("{}, {}, {} B", experiment, series_of(p.what, true), p.what.payload_b);
     if (seen.emplace(point, p.what.is_inline).first->second != p.what.is_inline) both.insert(experiment);
   }
   return both;
@@ -129,9 +182,9 @@ double window_us(const PrimitivePoint& what, double per_s, double link_gbps) {
 }
 
 Point experiment_point(const MeasuredPoint& measured, double link_gbps, const std::string& nic,
-                       const std::string& host, const scenarios::Catalog& catalog) {
+                       const std::string& host, const scenarios::Catalog& catalog, bool signalling) {
   Point p;
-  p.series = series_of(measured.what);
+  p.series = series_of(measured.what, signalling);
   p.x = std::to_string(measured.what.payload_b);
   const double per_s =
       measured.operations_per_s ? *measured.operations_per_s : 1e6 / *measured.latency_p50_us;
@@ -224,6 +277,7 @@ Measurement read_measurement(const std::filesystem::path& file) {
                         fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
                                     measured.what.payload_b, gbps, m.link_gbps));
     }
+    check_units(document, pointer, measured);
   }
   return m;
 }
@@ -232,6 +286,7 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
                                        const std::string& host, const scenarios::Catalog& catalog) {
   std::map<std::string, Experiment> by_name;
   const std::set<std::string> tell_inline = inlined_or_not(measurement);
+  const bool tell_signalling = differ_in_signalling(measurement);
   for (const MeasuredPoint& point : measurement.points) {
     const bool latency = point.tells_latency();
     const std::string name = experiment_of(point);
@@ -239,6 +294,8 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
     if (e.points.empty()) {
       e.name = name;
       e.description = latency ? "One request at a time of one thread: median." : "Requests of one machine.";
+      if (!tell_signalling && point.what.signal_interval > 1)
+        e.description += fmt::format(" 1 of {} is signalled.", point.what.signal_interval);
       e.data = measurement.file;
       e.unit = latency ? "us" : "M operations/s";
       e.x_name = "payload_b";
@@ -251,7 +308,8 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
       if (measurement.partial)
         e.assumptions.emplace_back("nothing of the points that the measurement did not reach");
     }
-    Point& added = e.points.emplace_back(experiment_point(point, measurement.link_gbps, nic, host, catalog));
+    Point& added = e.points.emplace_back(
+        experiment_point(point, measurement.link_gbps, nic, host, catalog, tell_signalling));
     if (tell_inline.contains(name)) {
       added.series += (added.series.empty() ? "" : ", ");
       added.series += point.what.is_inline ? "inline" : "not inline";
@@ -263,8 +321,8 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
 }
 
 MachineGroup add_machines(Machines& machines, const Measurement& m, const std::string& nic,
-                          const std::string& base_nic, const std::string& host,
-                          const std::string& base_host) {
+                          const std::string& base_nic, const std::string& host, const std::string& base_host,
+                          bool limits) {
   json wanted = machine("nic", nic, base_nic, m);
   const std::string source = "as measured: " + m.devices;
   wanted["parameters"] = {
@@ -283,12 +341,17 @@ MachineGroup add_machines(Machines& machines, const Measurement& m, const std::s
                               0.05, 20),
                        factor("pipelines", {"send_pipeline_ns", "recv_pipeline_ns"}, 0.1, 10),
                        factor("PCIe latency", {"dma_read_ns", "dma_write_ns", "mmio_ns"}, 0.2, 5)};
+  if (m.pcie_gbps) wanted["parameters"]["pcie_gbps"] = fixed(*m.pcie_gbps, "Gb/s", source);
+  if (limits) {
+    wanted["factors"].push_back(factor("DMA reads", {"dma_reads_outstanding"}, 0.1, 10));
+    if (!m.pcie_gbps) wanted["factors"].push_back(factor(kPcieRateFactor, {"pcie_gbps"}, 0.1, 4));
+  }
   machines.add(wanted, m.file);
   json cores = machine("host", host, base_host, m);
   cores["factors"] = json::array({factor("core time", {"ns"}, 0.1, 10)});  // {json}: a copy for Clang
   machines.add(cores, m.file);
   constexpr int kRounds = 8;
-  return {"measured", {nic, host}, kRounds, true};
+  return {"fit", {nic, host}, kRounds, true, true};
 }
 
 }  // namespace verbtwin::calibration

@@ -3,12 +3,14 @@
 //
 // {"format": "verbtwin-measurement", "version": 1, "time": "...", "partial": false, "measured_on": [{"host":
 //  "...", "cpu": "...", "devices": [{"device": "mlx5_0", "link_layer": "Ethernet", "link_gbps": 100.0, "mtu":
-//  4096, ...}], ...}, ...], "points": [{"verb": "read", "transport": "rc", "payload_b": 8, "outstanding": 1,
-//  "doorbell_batch": 1, "threads": 1, "queue_pairs": 1, "signal_interval": 100, "inline": false,
-//  "mode": "pipelined", "seconds": 1.0, "operations_per_s": 480000, "latency_us": {"p50": 2.1, ...}}, ...]}
+//  4096, "pcie_gbps": 126.0, ...}], ...}, ...], "points": [{"verb": "read", "transport": "rc", "payload_b":
+//  8, "outstanding": 1, "doorbell_batch": 1, "threads": 1, "queue_pairs": 1, "signal_interval": 100,
+//  "inline": false, "mode": "pipelined", "seconds": 1.0, "operations_per_s": 480000, "latency_us":
+//  {"p50": 2.1, ...}}, ...]}
 // Two ranks, of which the first posts: `outstanding` requests on `queue_pairs` queue pairs of each of its
-// threads. Other keys are allowed and not read. What perftest measured (perftest.hpp) has one end without
-// `host` and `cpu`, and of each point either the rate or, with one request at a time, the latency.
+// threads. pcie_gbps is the slot's raw rate, where it is known. Other keys are allowed and not read. What
+// perftest measured (perftest.hpp) has one end without `host` and `cpu`, and of each point either the rate
+// or, with one request at a time, the latency.
 //
 // Values and free functions, callable from any thread. What is wrong in a file is a UserError of one line
 // with its place.
@@ -66,6 +68,7 @@ struct Measurement {
   bool one_machine = false;  // both ranks: nothing lies between them
   bool ethernet = false;
   double link_gbps = 0, mtu_b = 0;  // the lesser of both ends
+  std::optional<double> pcie_gbps;  // likewise, of their slots, where both are known
   std::vector<MeasuredPoint> points;
 };
 
@@ -78,8 +81,14 @@ std::vector<Experiment> experiments_of(const Measurement& measurement, const std
 
 /// Adds to `machines` what is to be fitted: the machines `nic` and `host`, which are as `base_nic` and
 /// `base_host` but for the link that was measured over and a few factors on what belongs together. The
-/// curves of one machine that posts tell no more apart.
+/// curves of one machine that posts tell no more apart. `limits`: also how many DMA reads the NIC has in
+/// flight and, where the measurement does not say it, the slot's rate, which only points at those limits
+/// tell.
 MachineGroup add_machines(Machines& machines, const Measurement& measurement, const std::string& nic,
-                          const std::string& base_nic, const std::string& host, const std::string& base_host);
+                          const std::string& base_nic, const std::string& host, const std::string& base_host,
+                          bool limits = false);
+
+/// The factor on the slot's rate.
+inline constexpr const char* kPcieRateFactor = "PCIe rate";
 
 }  // namespace verbtwin::calibration

@@ -25,6 +25,10 @@ namespace verbtwin::calibration {
 inline constexpr double kUncertaintyMax = 10;
 /// In the source of a fitted value about which the data say nothing.
 inline constexpr const char* kNotDetermined = "not determined by these, its range is its uncertainty";
+/// Likewise what else a fit says of the value that it found.
+inline constexpr const char* kLeftWhereItBegan = "the fit left it where it began";
+inline constexpr const char* kAtLowerEnd = "at the lower end of its range";
+inline constexpr const char* kAtUpperEnd = "at the upper end of its range";
 
 enum class ProfileKind { kNic, kHost, kSocket };
 /// "NIC", "host", "socket".

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "calibration/csv_table.hpp"
 #include "calibration/shape.hpp"
@@ -31,7 +33,7 @@ double error_of(const Point& point, const Prediction& prediction) {
 }
 
 struct Errors {
-  double median = 0, worst = 0;  // absolute
+  double median = 0, root_mean_square = 0, worst = 0;  // absolute
   std::size_t worst_point = 0, points = 0, far_off = 0;
 };
 
@@ -46,6 +48,8 @@ Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
     }
   }
   errors.points = all.size();
+  const double squares = std::inner_product(all.begin(), all.end(), all.begin(), 0.0);
+  errors.root_mean_square = std::sqrt(squares / static_cast<double>(all.size()));
   errors.far_off =
       static_cast<std::size_t>(std::ranges::count_if(all, [](double error) { return error > kFarOff; }));
   std::sort(all.begin(), all.end());
@@ -67,8 +71,28 @@ std::string table_cell(const std::string& text) {
   return cell;
 }
 
-std::string x_and_series(const Point& point) {
-  return point.series.empty() ? point.x : point.series + " " + point.x;
+/// Of a measurement the rows' x is a payload; what papers call theirs stands beside the data.
+std::string x_and_series(const ReportInput& input, const Point& point) {
+  if (input.reference == Reference::kPublished)
+    return point.series.empty() ? point.x : point.series + " " + point.x;
+  return (point.series.empty() ? "" : point.series + ", ") + point.x + " B";
+}
+
+/// Text that a measurement or its files' names bring along says nothing to Markdown.
+std::string plain(const ReportInput& input, const std::string& text) {
+  if (input.reference == Reference::kPublished) return text;
+  std::string escaped;
+  for (const char c : text) {
+    if (std::string_view("\\`*[]<>").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+/// The root mean square, which the few that are far off stand out in; published ones have it in the README.
+std::string root_mean_square(const ReportInput& input, const Errors& errors) {
+  if (input.reference == Reference::kPublished) return "";
+  return fmt::format("root mean square {:.1f} %, ", errors.root_mean_square * 100);
 }
 
 bool names_limit(const Point& point, const Prediction& prediction) {
@@ -99,7 +123,7 @@ std::string overview(const ReportInput& input) {
     }
     text += fmt::format("| {} | {}, {} | {} | {:.1f} % | {:.1f} % | {} | {} |", experiment.name,
                         experiment.nic, experiment.host, experiment.points.size(), errors.median * 100,
-                        errors.worst * 100, x_and_series(experiment.points[errors.worst_point]),
+                        errors.worst * 100, x_and_series(input, experiment.points[errors.worst_point]),
                         pairs.empty() ? "-" : fmt::format("{} of {}", kept, pairs.size())) +
             said_column(input, said == 0 ? "-" : fmt::format("{} of {}", right, said));
   }
@@ -114,10 +138,11 @@ std::string limit_of(const Prediction& prediction) {
 
 std::string points_table(const ReportInput& input, const Experiment& experiment,
                          const Predictions& predictions) {
-  std::string text =
-      fmt::format("| series | x | {} | simulated | error | simulated limit |", reference_of(input)) +
-      said_column(input, "as the paper says") + "| --- | --- | ---: | ---: | ---: | --- |" +
-      said_column(input, "---");
+  const bool measured = input.reference == Reference::kMeasured;
+  std::string text = fmt::format("| series | {} | {} | simulated | error | simulated limit |",
+                                 measured ? "payload B" : "x", reference_of(input)) +
+                     said_column(input, "as the paper says") + "| --- | --- | ---: | ---: | ---: | --- |" +
+                     said_column(input, "---");
   for (std::size_t p = 0; p < experiment.points.size(); ++p) {
     const Point& point = experiment.points[p];
     const Prediction& prediction = predictions[p];
@@ -126,8 +151,11 @@ std::string points_table(const ReportInput& input, const Experiment& experiment,
     if (!point.limits.empty()) {
       said = names_limit(point, prediction) ? "yes" : fmt::format("no: {}", fmt::join(point.limits, " or "));
     }
-    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} |", point.series, point.x,
-                        point.published, prediction.value, std::abs(error) > kFarOff ? "**" : "", error * 100,
+    // As a paper prints it; of what was measured as many digits as of what is simulated.
+    const std::string reference =
+        measured ? fmt::format("{:.4g}", point.published) : fmt::format("{}", point.published);
+    text += fmt::format("| {} | {} | {} | {:.4g} | {}{:+.1f} %{} | {} |", point.series, point.x, reference,
+                        prediction.value, std::abs(error) > kFarOff ? "**" : "", error * 100,
                         std::abs(error) > kFarOff ? "**" : "", limit_of(prediction)) +
             said_column(input, said);
   }
@@ -149,8 +177,8 @@ std::string shape_lines(const ReportInput& input, const Experiment& experiment,
   for (const Pair& pair : ordered_pairs(experiment)) {
     if (pair.kept(predictions)) continue;
     const Point &larger = experiment.points[pair.second], &smaller = experiment.points[pair.first];
-    text += fmt::format("* Order: {} should exceed {}.{}\n", x_and_series(larger), x_and_series(smaller),
-                        reason(larger, smaller));
+    text += fmt::format("* Order: {} should exceed {}.{}\n", x_and_series(input, larger),
+                        x_and_series(input, smaller), reason(larger, smaller));
   }
   for (const Knee& knee : knees(experiment, predictions)) {
     if (knee.published == "none" && knee.simulated == "none") continue;
@@ -196,11 +224,11 @@ std::string parameters_section(const ReportInput& input) {
     text += fmt::format(
         "\n## {}\n\n{}\n\n| parameter | value | unit | uncertainty | source |\n| --- | ---: | --- | ---: | "
         "--- |\n",
-        table_cell(profile.at("name")), table_cell(profile.at("description")));
+        table_cell(plain(input, profile.at("name"))), table_cell(plain(input, profile.at("description"))));
     for (const auto& [name, item] : profile.at("parameters").items()) {
       text += fmt::format("| {} | {} | {} | {:.0f} % | {} |\n", name, item.at("value").get<double>(),
                           item.at("unit").get<std::string>(), item.at("uncertainty").get<double>() * 100,
-                          table_cell(item.at("source")));
+                          table_cell(plain(input, item.at("source"))));
     }
   }
   return text;
@@ -213,11 +241,72 @@ std::string far_off_section(const ReportInput& input) {
     for (std::size_t p = 0; p < experiment.points.size(); ++p) {
       const double error = error_of(experiment.points[p], input.predictions[e][p]);
       if (std::abs(error) <= kFarOff) continue;
-      text += fmt::format("* {}, {}: {:+.0f} %.{}\n", experiment.name, x_and_series(experiment.points[p]),
-                          error * 100, reason(experiment.points[p]));
+      text +=
+          fmt::format("* {}, {}: {:+.0f} %.{}\n", experiment.name, x_and_series(input, experiment.points[p]),
+                      error * 100, reason(experiment.points[p]));
     }
   }
   return text.empty() ? "None.\n" : text;
+}
+
+/// What most of the points that are far off share, where it is a limit that a machine's own slot or NIC sets.
+struct SharedLimit {
+  std::size_t points = 0;
+  const char* what = "";  // "are ..."
+  const char* parameter = "";
+  bool less = false;  // on the machine that was measured
+};
+
+constexpr const char* kDmaReads = "dma_reads_outstanding";
+constexpr const char* kSlot = "pcie_gbps";
+
+std::optional<SharedLimit> shared_limit(const ReportInput& input) {
+  SharedLimit tags{0, "are limited by the NICs' DMA reads in flight in the simulation", kDmaReads};
+  SharedLimit slot{0, "are limited by PCIe in the simulation", kSlot};
+  SharedLimit bytes{0, "were measured at one and the same rate of bytes", kSlot, true};
+  std::size_t all = 0, faster = 0;
+  std::vector<double> rates;  // of bytes
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Experiment& experiment = input.set->experiments[e];
+    for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+      const Point& point = experiment.points[p];
+      const Prediction& prediction = input.predictions[e][p];
+      const double error = error_of(point, prediction);
+      if (std::abs(error) <= kFarOff) continue;
+      ++all;
+      if (error > 0) ++faster;
+      if (prediction.bottleneck == "dma_reads") ++tags.points;
+      if (prediction.bottleneck == "pcie_up" || prediction.bottleneck == "pcie_down") ++slot.points;
+      // A latency is none, nor is what is faster than the twin held up by a limit of its own.
+      const std::optional<double> payload_b = number_of(point.x);
+      if (experiment.result_pointer == "/operations_per_s" && error > 0 && payload_b)
+        rates.push_back(point.published * *payload_b);
+    }
+  }
+  constexpr double kAlike = 1.1;
+  constexpr std::size_t kSeveral = 3;
+  if (rates.size() >= kSeveral) {
+    const auto [least, most] = std::ranges::minmax(rates);
+    if (most < kAlike * least) bytes.points = rates.size();
+  }
+  tags.less = slot.less = 2 * faster > all;
+  for (const SharedLimit& limit : {tags, slot, bytes})
+    if (limit.points >= kSeveral && 2 * limit.points > all) return limit;
+  return std::nullopt;
+}
+
+/// Why points are far off, as far as that can be told; a sentence's end.
+std::string far_off_reason(const ReportInput& input, std::size_t points) {
+  const char* them = points == 1 ? "it" : "them";
+  if (const auto limit = shared_limit(input)) {
+    const double value = input.profiles.at(0).at("parameters").at(limit->parameter).at("value");
+    return fmt::format(
+        "{} of them {}: {} may be {} on your machine than {:g}, as in this profile{}", limit->points,
+        limit->what, limit->parameter, limit->less ? "less" : "more", value,
+        limit->parameter == std::string_view(kSlot) ? " (see the slot's width and speed)" : "");
+  }
+  return input.fitted ? fmt::format("the models do not explain {}", them)
+                      : fmt::format("these profiles were not fitted to {}", them);
 }
 
 Errors overall(const ReportInput& input) {
@@ -266,13 +355,18 @@ std::string report_markdown(const ReportInput& input) {
   std::string text = fmt::format(
       "# {} against the simulator\n\nMade by `verbtwin calibrate --{}` (the fit) "
       "or `--{} --evaluate` (this page only). Error is simulated / {} - 1. Over all points: "
-      "median {:.1f} %, worst {:.1f} %.\n\nPairs: any two points of a series, and of two series at the same "
+      "median {:.1f} %, {}worst {:.1f} %.\n\nPairs: any two points of a series, and of two series at the "
+      "same "
       "x, where {} values differ by more than 4 %.\n\n",
       published ? "Published measurements" : "A measurement", what, what, what, errors.median * 100,
-      errors.worst * 100, what);
-  if (!input.note.empty()) text += fmt::format("{}\n\n", input.note);
+      root_mean_square(input, errors), errors.worst * 100, what);
+  if (!input.note.empty()) text += fmt::format("{}\n\n", plain(input, input.note));
   text += overview(input);
-  text += "\n## Points worse than 20 %\n\n" + far_off_section(input) + "\n# Experiments\n\n";
+  text += "\n## Points worse than 20 %\n\n" + far_off_section(input);
+  if (!published && errors.far_off > 0)
+    text += fmt::format("\n{} of {}: {}.\n", errors.far_off, errors.points,
+                        far_off_reason(input, errors.far_off));
+  text += "\n# Experiments\n\n";
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
     text += experiment_section(input, e);
   }
@@ -292,15 +386,20 @@ std::string report_summary(const ReportInput& input) {
     const Errors errors = errors_of(experiment, input.predictions[e]);
     text += fmt::format("{:<28} {:>3} points  median {:>5.1f} %  worst {:>5.1f} % at {}\n", experiment.name,
                         experiment.points.size(), errors.median * 100, errors.worst * 100,
-                        x_and_series(experiment.points[errors.worst_point]));
+                        x_and_series(input, experiment.points[errors.worst_point]));
   }
   const Errors errors = overall(input);
-  text += fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %\n", "all", errors.median * 100,
+  text += fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %", "all", errors.median * 100,
                       errors.worst * 100);
+  const bool measured = input.reference == Reference::kMeasured;
+  if (measured) text += fmt::format("  root mean square {:.1f} %", errors.root_mean_square * 100);
+  text += "\n";
   if (errors.far_off == 0) return text;
-  return text + fmt::format("{} of {} points are more than {:.0f} % off: the models do not explain {}\n",
-                            errors.far_off, errors.points, kFarOff * 100,
-                            errors.far_off == 1 ? "it" : "them");
+  return text +
+         fmt::format(
+             "{} of {} points are more than {:.0f} % off: {}\n", errors.far_off, errors.points, kFarOff * 100,
+             measured ? far_off_reason(input, errors.far_off)
+                      : fmt::format("the models do not explain {}", errors.far_off == 1 ? "it" : "them"));
 }
 
 }  // namespace verbtwin::calibration

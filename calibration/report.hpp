@@ -23,6 +23,7 @@ struct ReportInput {
   std::vector<std::string> pictures{};               // by experiment, as paths from the report; empty: none
   Reference reference = Reference::kPublished;
   std::string note{};  // what has to be known of all of it: a sentence, or nothing
+  bool fitted = true;  // the profiles, to these values
 };
 
 struct ReportRow {
@@ -39,6 +40,7 @@ nlohmann::json report_json(const ReportInput& input);
 std::string report_markdown(const ReportInput& input);
 
 /// One line per experiment: median and worst error; and how many points are more than 20 % off.
+/// Beside a measurement, where most of those are at one limit that a machine's slot or NIC sets, which it is.
 std::string report_summary(const ReportInput& input);
 
 }  // namespace verbtwin::calibration

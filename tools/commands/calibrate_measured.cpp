@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "backend/user_error.hpp"
 #include "calibration/fit.hpp"
 #include "calibration/measurement.hpp"
+#include "calibration/misfit.hpp"
 #include "calibration/profile_file.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
@@ -33,6 +35,7 @@ using calibration::FitVariable;
 using calibration::Machines;
 using calibration::ProfileKind;
 using nlohmann::json;
+using Predictions = std::vector<std::vector<calibration::Prediction>>;
 
 constexpr const char* kNicFile = "nic.json";
 constexpr const char* kHostFile = "host.json";
@@ -57,12 +60,17 @@ FactorTexts factor_texts(const std::vector<Fitted>& fitted) {
     const auto costs = [](double start) { return start != 0; };
     if (std::ranges::none_of(v.start, costs)) continue;  // of costs that are not there, any multiple
     std::string sure = fmt::format("+-{:.0f} %", f.uncertainty * 100);
-    if (!f.determined || f.uncertainty >= 1) sure = "which the measurement does not determine";
-    constexpr double kAtEnd = 1.01;
-    if (f.value < v.lower * kAtEnd || f.value > v.upper / kAtEnd)
-      sure = "the end of its range: the models do not explain this device";
+    if (!f.determined) sure = "which the measurement does not determine, though it speaks against 1";
+    if (f.put_back) sure = "as before: the measurement does not determine it";
+    if (f.at_end) sure = "the end of its range: the models do not explain this device";
     text.lines += fmt::format("{:<14} times {:.3g}, {}\n", v.name, f.value, sure);
     text.rows += fmt::format("| {} | {:.3g} | {} |\n", v.name, f.value, sure);
+  }
+  const bool some_back = std::ranges::any_of(fitted, &Fitted::put_back);
+  if (some_back && std::ranges::any_of(fitted, &Fitted::determined)) {
+    constexpr const char* kGiven = "These uncertainties take what is as before for right.";
+    text.lines += fmt::format("{}\n", kGiven);
+    text.rows += fmt::format("\n{}\n", kGiven);
   }
   if (text.lines.empty()) text.lines = "no factor: all that they would multiply is 0 in these profiles\n";
   return text;
@@ -73,6 +81,78 @@ std::string other_link(const calibration::Measurement& measurement, double profi
   if (std::abs(profile_gbps / measurement.link_gbps - 1) < calibration::kLinkRounding - 1) return "";
   return fmt::format("The NIC profile has a link of {:g} Gb/s, and {} is of one of {:g} Gb/s.", profile_gbps,
                      measurement.file, measurement.link_gbps);
+}
+
+/// Where neither the measurement nor the fit says it, the slot's rate is the profile's.
+std::string assumed_slot(const calibration::Measurement& measurement, const std::vector<Fitted>& fitted,
+                         double profile_gbps) {
+  const auto found = std::ranges::find(fitted, calibration::kPcieRateFactor,
+                                       [](const Fitted& f) { return f.variable.name; });
+  if (measurement.pcie_gbps || (found != fitted.end() && !found->put_back)) return "";
+  return fmt::format("{} does not say the rate of the NICs' slots: taken for the {:g} Gb/s of the profile.",
+                     measurement.file, profile_gbps);
+}
+
+/// A fit, with what it began from.
+struct Attempt {
+  Machines machines;
+  std::vector<Fitted> fitted;
+  Predictions predictions;
+};
+
+using Experiments = std::vector<const calibration::Experiment*>;
+
+double root_mean_square(const Experiments& experiments, const Predictions& predictions) {
+  const calibration::Values errors = calibration::errors_of(experiments, predictions);
+  const double squares = std::inner_product(errors.begin(), errors.end(), errors.begin(), 0.0);
+  return std::sqrt(squares / static_cast<double>(errors.size()));
+}
+
+/// Whether a limit that no factor is on may be at work: rates are there, and explained worse than they are
+/// read.
+bool may_have_limits(const Experiments& experiments, const Predictions& predictions) {
+  constexpr double kWellExplained = 0.03;
+  return root_mean_square(experiments, predictions) > kWellExplained &&
+         std::ranges::any_of(experiments,
+                             [](const auto* e) { return e->result_pointer == "/operations_per_s"; });
+}
+
+/// What a fit begins with: the machines `nic` and `host` are made of the bases.
+struct Beginning {
+  const Machines& machines;
+  const calibration::Measurement& measurement;
+  const std::string &nic, &base_nic, &host, &base_host;
+};
+
+/// Nothing if it was told to stop.
+std::optional<Attempt> fit(const Beginning& from, bool limits, const Experiments& experiments,
+                           const calibration::Evaluator& evaluator) {
+  Attempt attempt{from.machines, {}, {}};
+  const calibration::MachineGroup group = calibration::add_machines(
+      attempt.machines, from.measurement, from.nic, from.base_nic, from.host, from.base_host, limits);
+  for (const std::string& machine : group.machines) attempt.machines.build(machine);
+  FitLine line;  // gone before anything else is said
+  auto fitted = calibration::fit_group(attempt.machines, group, experiments, evaluator, line.progress());
+  if (!fitted) return std::nullopt;
+  attempt.fitted = std::move(*fitted);
+  attempt.predictions = evaluator.evaluate(experiments, attempt.machines.profiles());
+  if (attempt.predictions.size() != experiments.size()) return std::nullopt;
+  return attempt;
+}
+
+/// Where a limit may be at work that no factor is on, the others will have gone where they make up for it:
+/// all are fitted anew with it, which has to explain much more.
+std::optional<Attempt> fit_with_limits(const Beginning& from, const Experiments& experiments,
+                                       const calibration::Evaluator& evaluator) {
+  constexpr double kMuchBetter = 0.8;
+  std::optional<Attempt> best = fit(from, false, experiments, evaluator);
+  if (!best || !may_have_limits(experiments, best->predictions)) return best;
+  std::optional<Attempt> limited = fit(from, true, experiments, evaluator);
+  if (!limited || root_mean_square(experiments, limited->predictions) <
+                      kMuchBetter * root_mean_square(experiments, best->predictions)) {
+    return limited;
+  }
+  return best;
 }
 
 /// Printed, and in the report.
@@ -90,7 +170,6 @@ int calibrate_measured(const MeasuredOptions& options) {
   const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
   const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
   std::string nic = base_nic, host = base_host;
-  calibration::MachineGroup group;
   if (!options.evaluate) {
     nic += "-measured";
     host += "-measured";
@@ -101,12 +180,10 @@ int calibrate_measured(const MeasuredOptions& options) {
                         "other's with \"-measured\" behind it",
                         scenarios::in_quotes(base_nic), scenarios::in_quotes(base_host)));
   }
-  if (!options.evaluate) {
-    group = calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);
-  }
+  if (!options.evaluate) calibration::add_machines(machines, measurement, nic, base_nic, host, base_host);
   const calibration::ExperimentSet set{
       calibration::experiments_of(measurement, nic, host, catalog_with(machines)), {}};
-  std::vector<const calibration::Experiment*> all;
+  Experiments all;
   for (const calibration::Experiment& e : set.experiments) all.push_back(&e);
 
   const fs::path directory = options.out;
@@ -119,30 +196,32 @@ int calibrate_measured(const MeasuredOptions& options) {
        {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
        {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
-  FactorTexts factors;
-  if (!options.evaluate) {
-    for (const std::string& machine : group.machines) machines.build(machine);
-    std::optional<std::vector<Fitted>> fitted;
-    {
-      FitLine line;  // gone before anything else is said
-      fitted = calibration::fit_group(machines, group, all, evaluator, line.progress());
-    }
-    if (!fitted) return stopped(signals, kNothing);
-    factors = factor_texts(*fitted);
+  Attempt done{machines, {}, {}};
+  if (options.evaluate) {
+    done.predictions = evaluator.evaluate(all, machines.profiles());
+    if (done.predictions.size() != all.size()) return stopped(signals, kNothing);
+  } else {
+    const Beginning beginning{machines, measurement, nic, base_nic, host, base_host};
+    std::optional<Attempt> best = fit_with_limits(beginning, all, evaluator);
+    if (!best) return stopped(signals, kNothing);
+    done = std::move(*best);
   }
+  const FactorTexts factors = options.evaluate ? FactorTexts{} : factor_texts(done.fitted);
   calibration::ReportInput input{&set,
-                                 evaluator.evaluate(all, machines.profiles()),
-                                 {machines.document(nic), machines.document(host)},
+                                 std::move(done.predictions),
+                                 {done.machines.document(nic), done.machines.document(host)},
                                  {},
                                  calibration::Reference::kMeasured};
-  if (input.predictions.size() != all.size()) return stopped(signals, kNothing);
+  input.fitted = !options.evaluate;
   if (measurement.partial)
     note(input,
          fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file));
-  if (options.evaluate) note(input, other_link(measurement, machines.profiles().nics.at(nic).link_gbps));
+  const models::NicProfile used = done.machines.profiles().nics.at(nic);
+  if (options.evaluate) note(input, other_link(measurement, used.link_gbps));
+  if (!options.evaluate) note(input, assumed_slot(measurement, done.fitted, used.pcie_gbps));
   if (!options.evaluate) {
-    write_file_whole(directory / kNicFile, calibration::profile_text(machines.document(nic)));
-    write_file_whole(directory / kHostFile, calibration::profile_text(machines.document(host)));
+    write_file_whole(directory / kNicFile, calibration::profile_text(done.machines.document(nic)));
+    write_file_whole(directory / kHostFile, calibration::profile_text(done.machines.document(host)));
   }
   ReportAppendix appendix;
   if (!factors.rows.empty()) {

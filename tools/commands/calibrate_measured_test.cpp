@@ -178,6 +178,30 @@ TEST_F(CalibrateMeasured, FindsTheCostsOfTheMachinesThatWereMeasured) {
   EXPECT_EQ(use.wait(), 0) << use.err();
 }
 
+/// What no factor is on is fitted where rates are far off without.
+TEST_F(CalibrateMeasured, ALimitOfTheSlotOrOfDmaReadsIsFound) {
+  const json base = changed("connectx-4", {});
+  json nic = base;
+  nic.at("parameters").at("dma_reads_outstanding").at("value") = 20;
+  write(in("nic.json"), nic);
+  write(in("host.json"), changed("xeon-e5-2650v4", {}));
+  json points = json::array();
+  for (const PrimitivePoint& point : some_points()) points.push_back(simulated(point));
+  write(in("measurement.json"), measurement_of(points));
+  ChildProcess run = calibrate();
+  ASSERT_EQ(run.wait(), 0) << run.err();
+  const auto value = [](const json& profile, const char* name) {
+    return profile.at("parameters").at(name).at("value").get<double>();
+  };
+  const json fitted = json::parse(read_text(in("fitted/nic.json")));
+  EXPECT_NEAR(value(fitted, "dma_reads_outstanding"), 20, 2)
+      << "not " << value(base, "dma_reads_outstanding");
+  EXPECT_NEAR(value(fitted, "send_wqe_ns") / value(base, "send_wqe_ns"), 1, 0.1);
+  EXPECT_EQ(value(fitted, "pcie_gbps"), value(base, "pcie_gbps"));
+  EXPECT_THAT(run.out(), Not(HasSubstr("20 % off")));
+  EXPECT_THAT(run.out(), HasSubstr("does not say the rate of the NICs' slots: taken for the"));
+}
+
 TEST_F(CalibrateMeasured, ADeviceThatNoFactorExplainsIsSaidToBeOne) {
   PrimitivePoint alone{"read", "rc"};
   write(in("measurement.json"), measurement_of(json::array({measured(alone, 250, 4000)})));
@@ -267,6 +291,15 @@ TEST_F(CalibrateMeasured, FactorsNameParametersThatThereAre) {
   EXPECT_EQ(nic.link_gbps, 25);
   EXPECT_EQ(nic.mtu_b, 1024);
   EXPECT_EQ(nic.wire_header_b, 56) << "RoCEv2";
+  EXPECT_EQ(nic.pcie_gbps, 126) << "as in the profile: the measurement does not say it";
+  // What a fit has said of the profile that it made is not said of this one.
+  EXPECT_THAT(machines.document("mine").dump(), Not(HasSubstr(calibration::kNotDetermined)));
+  EXPECT_THAT(machines.document("mine").dump(), Not(HasSubstr(calibration::kLeftWhereItBegan)));
+  measurement.pcie_gbps = 63;
+  calibration::add_machines(machines, measurement, "mine", "connectx-5", "my-host", "xeon-e5-2650v4", true);
+  machines.build("mine");
+  EXPECT_EQ(machines.profiles().nics.at("mine").pcie_gbps, 63);
+  EXPECT_EQ(machines.variables("mine").back().name, "DMA reads") << "the slot's rate is known";
 }
 
 TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
@@ -310,6 +343,10 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
   EXPECT_THAT(error_of("/measured_on/0/devices/0/link_layer", "foo"),
               HasSubstr("link_layer: unknown value \"foo\"; allowed: InfiniBand, Ethernet"));
   EXPECT_EQ(error_of("/measured_on/1/devices/0/link_layer", "Ethernet"), "nothing");
+  good["measured_on"][0]["devices"][0]["pcie_gbps"] = 63.0;
+  EXPECT_EQ(error_of("/partial", true), "nothing");
+  EXPECT_THAT(error_of("/measured_on/0/devices/0/pcie_gbps", 0),
+              HasSubstr("pcie_gbps: out of range: 0; allowed: number, 1 to 4000"));
   EXPECT_THAT(
       error_of("/points/0/latency_us/p50", 1e-300),
       testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/latency_us/p50: out of range: "
@@ -320,6 +357,18 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
       error_of("/points/0/operations_per_s", 1.7e9),
       testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/operations_per_s: of 8 B each, 109 "
                              "Gb/s; allowed: at most the 100 Gb/s of link_gbps"));
+  // 4e5 operations/s of 2.5 us: one is in flight.
+  EXPECT_THAT(
+      error_of("/points/0/operations_per_s", 0.4),
+      testing::ContainsRegex("measurement.json:[0-9]+:[0-9]+: /points/0/operations_per_s: 0.4 operations/s "
+                             "of 2.5 us each are 1e-06 in flight; allowed: about the 1 of threads x "
+                             "outstanding; is the rate in M operations/s, or the latency in s\\?"));
+  EXPECT_THAT(error_of("/points/0/operations_per_s", 400), HasSubstr("is the rate in k operations/s"));
+  EXPECT_THAT(error_of("/points/0/latency_us/p50", 2500),
+              HasSubstr("/points/0/latency_us/p50: 4e+05 operations/s of 2500 us each are 1e+03 in flight; "
+                        "allowed: about the 1 of threads x outstanding; is the latency in ns?"));
+  EXPECT_EQ(error_of("/points/0/latency_us/p50", 1.2), "nothing") << "half a round trip";
+  EXPECT_EQ(error_of("/points/0/latency_us/p50", 0.1), "nothing") << "threads that share cores";
   EXPECT_THAT(error_of("/points/0/verb", "raed"), HasSubstr("did you mean \"read\"?"));
   EXPECT_THAT(error_of("/points/0/outstanding", 0), HasSubstr("/points/0/outstanding"));
   EXPECT_THAT(error_of("/points/0/threads", 257), HasSubstr("/points/0/threads"));
@@ -334,7 +383,8 @@ TEST_F(CalibrateMeasured, WhatIsWrongInAMeasurementIsToldWithItsPlace) {
 
 TEST_F(CalibrateMeasured, AnInterruptedFitSaysSo) {
   json points = json::array();
-  for (const PrimitivePoint& point : some_points()) points.push_back(measured(point, 4e5, 2.5));
+  for (const PrimitivePoint& point : some_points())
+    points.push_back(measured(point, 4e5, 2.5 * point.outstanding * point.threads));
   write(in("measurement.json"), measurement_of(points));
   ChildProcess run = calibrate();
   for (int i = 0; i < 2000 && !fs::exists(in("fitted")); ++i)
@@ -365,7 +415,7 @@ TEST_F(CalibrateMeasured, WhatIsAskedWronglyIsToldInOneLine) {
            in("fitted")},
           "did you mean \"connectx-4\"?");
   EXPECT_FALSE(fs::exists(in("fitted")));
-  write(in("deep.json"), measurement_of(json::array({measured({"read", "rc", 8, 5000}, 4e5, 2.5)})));
+  write(in("deep.json"), measurement_of(json::array({measured({"read", "rc", 8, 5000}, 4e5, 12'500)})));
   refused({"--measured", in("deep.json"), "--nic", "connectx-4", "--host", "xeon-e5-2650v4", "--out",
            in("fitted")},
           "point 1 cannot be simulated: /workload/outstanding: out of range: 5000");
