@@ -2,8 +2,7 @@
 // meant.
 //
 // tools/tests/digests.txt has a line per run: the scenario's file, overrides, the digest of its result
-// without "simulator", "scenario" (a new option with its default changes no number) and what "bottleneck"
-// says of others than the limit (it comes of numbers that are in the result as well).
+// without "simulator" and "scenario" (a new option with its default changes no number).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -104,9 +103,6 @@ std::string digest_of(const Golden& golden) {
       << ": too short to mean anything";
   result.erase("simulator");
   result.erase("scenario");
-  nlohmann::json& bottleneck = result.at("bottleneck");
-  bottleneck.erase("also");
-  if (bottleneck.at("resource") != "locks") bottleneck.erase("retry_share");
   const std::string text = result.dump();
   return fmt::format("{:016x}", protocols::value_digest(std::as_bytes(std::span(text))));
 }
