@@ -171,12 +171,14 @@ class Fit {
     const double misfit = misfit_.value(errors_);
     const double chance = std::clamp(std::sqrt(misfit), kReadingError, kChanceMost) * kStandardErrors;
     const double most = misfit + chance * chance / misfit_.independent();
+    // From here on a linear model's word for what the data determine is not taken: a limit may be near.
+    constexpr double kSure = 0.2;
     std::vector<bool> tried(variables_.size(), false);
     for (;;) {
       const std::vector<Determination> determinations = determination();
       std::optional<std::size_t> least;
       for (std::size_t i = 0; i < variables_.size(); ++i) {
-        if (tried[i] || is_determined(i, determinations[i])) continue;
+        if (tried[i] || uncertainty(i, determinations[i]) < kSure) continue;
         if (misfit > kChanceMost * kChanceMost && (is_at_lower(i) || is_at_upper(i))) continue;
         if (!least || dependence(i) < dependence(*least)) least = i;
       }
@@ -223,10 +225,12 @@ class Fit {
     return sum;
   }
 
+  double uncertainty(std::size_t variable, const Determination& found) const {
+    return axes_[variable].relative(found.determined ? found.error : scale_[variable], best_[variable]);
+  }
   /// A factor that may as well be none or twice as much is not, either.
   bool is_determined(std::size_t variable, const Determination& found) const {
-    return found.determined &&
-           (!group_.puts_back || axes_[variable].relative(found.error, best_[variable]) < 1);
+    return found.determined && (!group_.puts_back || uncertainty(variable, found) < 1);
   }
 
   double objective(const Values& errors, const Values& x) const {

@@ -61,7 +61,7 @@ FactorTexts factor_texts(const std::vector<Fitted>& fitted) {
     if (std::ranges::none_of(v.start, costs)) continue;  // of costs that are not there, any multiple
     std::string sure = fmt::format("+-{:.0f} %", f.uncertainty * 100);
     if (!f.determined) sure = "which the measurement does not determine, though it speaks against 1";
-    if (f.put_back) sure = "as before: the measurement does not determine it";
+    if (f.put_back) sure = "as before: the measurement does not tell it from 1";
     if (f.at_end) sure = "the end of its range: the models do not explain this device";
     text.lines += fmt::format("{:<14} times {:.3g}, {}\n", v.name, f.value, sure);
     text.rows += fmt::format("| {} | {:.3g} | {} |\n", v.name, f.value, sure);
