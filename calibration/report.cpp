@@ -298,15 +298,16 @@ std::optional<SharedLimit> shared_limit(const ReportInput& input) {
 /// Why points are far off, as far as that can be told; a sentence's end.
 std::string far_off_reason(const ReportInput& input, std::size_t points) {
   const char* them = points == 1 ? "it" : "them";
+  const std::string not_fitted = fmt::format("these profiles were not fitted to {}", them);
   if (const auto limit = shared_limit(input)) {
     const double value = input.profiles.at(0).at("parameters").at(limit->parameter).at("value");
     return fmt::format(
-        "{} of them {}: {} may be {} on your machine than {:g}, as in this profile{}", limit->points,
-        limit->what, limit->parameter, limit->less ? "less" : "more", value,
-        limit->parameter == std::string_view(kSlot) ? " (see the slot's width and speed)" : "");
+               "{} of them {}: {} may be {} on your machine than {:g}, as in this profile{}", limit->points,
+               limit->what, limit->parameter, limit->less ? "less" : "more", value,
+               limit->parameter == std::string_view(kSlot) ? " (see the slot's width and speed)" : "") +
+           (input.fitted ? "" : "; " + not_fitted);
   }
-  return input.fitted ? fmt::format("the models do not explain {}", them)
-                      : fmt::format("these profiles were not fitted to {}", them);
+  return input.fitted ? fmt::format("the models do not explain {}", them) : not_fitted;
 }
 
 Errors overall(const ReportInput& input) {

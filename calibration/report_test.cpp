@@ -83,6 +83,11 @@ TEST_F(MeasuredReport, ALimitThatBadPointsShareIsNamed) {
       input_of({{"1024", 7, 12, "link"}, {"2048", 3.5, 6, "link"}, {"4096", 1.8, 3, "nic_recv"}}));
   EXPECT_THAT(slot,
               HasSubstr("3 of them were measured at one and the same rate of bytes: pcie_gbps may be less"));
+  ReportInput evaluated =
+      input_of({{"8", 30, 45, "dma_reads"}, {"64", 30, 44, "dma_reads"}, {"9", 3, 5, "dma_reads"}});
+  evaluated.fitted = false;
+  EXPECT_THAT(report_summary(evaluated),
+              HasSubstr("as in this profile; these profiles were not fitted to them"));
   const std::string none =
       report_summary(input_of({{"8", 7, 12, "link"}, {"64", 3.5, 6, "core"}, {"4096", 1.8, 3, "nic_recv"}}));
   EXPECT_THAT(none, HasSubstr("the models do not explain them"));

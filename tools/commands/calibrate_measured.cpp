@@ -76,11 +76,16 @@ FactorTexts factor_texts(const std::vector<Fitted>& fitted) {
   return text;
 }
 
-/// Where nothing is fitted, the link is the profile's too.
-std::string other_link(const calibration::Measurement& measurement, double profile_gbps) {
-  if (std::abs(profile_gbps / measurement.link_gbps - 1) < calibration::kLinkRounding - 1) return "";
-  return fmt::format("The NIC profile has a link of {:g} Gb/s, and {} is of one of {:g} Gb/s.", profile_gbps,
-                     measurement.file, measurement.link_gbps);
+/// Where nothing is fitted, link and slot are the profile's too.
+std::string other_than_profile(const calibration::Measurement& measurement, const models::NicProfile& nic) {
+  const auto differs = [&](const char* what, double profile_gbps, double measured_gbps) -> std::string {
+    if (std::abs(profile_gbps / measured_gbps - 1) < calibration::kLinkRounding - 1) return "";
+    return fmt::format("The NIC profile has a {} of {:g} Gb/s, and {} is of one of {:g} Gb/s.", what,
+                       profile_gbps, measurement.file, measured_gbps);
+  };
+  const std::string link = differs("link", nic.link_gbps, measurement.link_gbps);
+  const std::string slot = differs("slot", nic.pcie_gbps, measurement.pcie_gbps.value_or(nic.pcie_gbps));
+  return link + (link.empty() || slot.empty() ? "" : " ") + slot;
 }
 
 /// Where neither the measurement nor the fit says it, the slot's rate is the profile's.
@@ -217,7 +222,7 @@ int calibrate_measured(const MeasuredOptions& options) {
     note(input,
          fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file));
   const models::NicProfile used = done.machines.profiles().nics.at(nic);
-  if (options.evaluate) note(input, other_link(measurement, used.link_gbps));
+  if (options.evaluate) note(input, other_than_profile(measurement, used));
   if (!options.evaluate) note(input, assumed_slot(measurement, done.fitted, used.pcie_gbps));
   if (!options.evaluate) {
     write_file_whole(directory / kNicFile, calibration::profile_text(done.machines.document(nic)));

@@ -235,9 +235,17 @@ TEST_F(CalibrateMeasured, AMeasurementOverAnotherLinkThanTheProfilesIsSaidToBe) 
   ASSERT_EQ(evaluation.wait(), 0) << evaluation.err();
   EXPECT_THAT(evaluation.out(), HasSubstr(kSaid));
   EXPECT_THAT(read_text(in("fitted/REPORT.md")), HasSubstr(kSaid));
+  for (json& end : measurement["measured_on"]) end["devices"][0]["pcie_gbps"] = 63.0;
+  write(in("measurement.json"), measurement);
+  ChildProcess slot = calibrate({"--evaluate"});
+  ASSERT_EQ(slot.wait(), 0) << slot.err();
+  EXPECT_THAT(
+      slot.out(),
+      HasSubstr("25 Gb/s. The NIC profile has a slot of 126 Gb/s, and measurement.json is of one of 63"));
   ChildProcess fit = calibrate();
   ASSERT_EQ(fit.wait(), 0) << fit.err();
   EXPECT_THAT(fit.out(), Not(HasSubstr("has a link")));
+  EXPECT_THAT(fit.out(), Not(HasSubstr("slot")));
 }
 
 TEST_F(CalibrateMeasured, PointsThatDifferInInliningAloneAreOfTwoSeries) {
