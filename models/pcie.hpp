@@ -3,8 +3,9 @@
 // Owned by a Nic; one thread. `down` carries CPU stores and the data of DMA reads to the device, `up` carries
 // DMA writes and the requests of DMA reads to the host. Every TLP pays its header, which is a word
 // shorter where it brings what was read (PCI Express Base Specification, 2.2.9). TLPs without payload to
-// speak of (a read's request, a doorbell) take their time from the lanes but do not queue: they would wait
-// for nanoseconds. A CPU's stores and the data of DMA reads take turns by the TLP.
+// speak of (a read's request, a doorbell) take their time from the lanes but are no jobs in their queues: who
+// stands there waits nanoseconds for them. A read's request does wait for the writes in front of it. A CPU's
+// stores and the data of DMA reads take turns by the TLP.
 //
 // Reads in flight are bounded (tags, PCI Express Base Specification, 2.2.6.2). The pool of tags is a server
 // too: with n of them that are held for a time t each it lets n reads begin at once and n in every t. A list
