@@ -93,7 +93,7 @@ class OccEngine final : public PolledMemory {
     void make_certain(std::uint64_t frame);
     void reclaimed(std::uint64_t head);
     /// A hint: the writer is near.
-    void prefetch() const { prefetch_lines(this, 2 * kCacheLineBytes); }
+    void prefetch() const { prefetch_lines(this, 2UL * kCacheLineBytes); }
     LogWriter writer;
     WaitList waiting;                      // for room
     std::vector<Unanswered> lock_records;  // oldest first: they are answered in order

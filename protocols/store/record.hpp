@@ -75,7 +75,7 @@ inline std::atomic_ref<std::uint64_t> atomic_word(std::byte* at) {
 
 /// A hint: the record is near.
 inline void prefetch(const std::byte* record) {
-  prefetch_lines(record, 2 * kCacheLineBytes);
+  prefetch_lines(record, 2UL * kCacheLineBytes);
 }
 
 /// What the tail of a record holds.

@@ -21,8 +21,6 @@ using nlohmann::json;
 
 /// Gains below this, or below twice what another seed makes, are not worth a word.
 constexpr double kWorthSaying = 0.03;
-/// Of the coroutines' time, to be said of conflicts.
-constexpr double kMuch = 0.25;
 
 bool is_time(std::string_view unit) {
   return unit == "ns";
@@ -148,10 +146,10 @@ Found found(const json& base, const std::vector<Trial>& trials) {
   return {!gains.empty(), least, {gains.begin(), some}};
 }
 
-/// What conflicts take, which no part's trial shows.
+/// What conflicts take, which no part's trial shows; a result tells it where it is much.
 std::string conflicts_of(const json& base) {
   const json& share = value_at(base, "bottleneck.retry_share");
-  if (!share.is_number() || share.get<double>() < kMuch) return "";
+  if (!share.is_number()) return "";
   return fmt::format(
       " Conflicts hold it back too: {} of the coroutines' time goes into attempts that fail and waits before "
       "the next, which more records would spare it.",
