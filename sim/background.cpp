@@ -88,7 +88,10 @@ void Background::send(std::uint32_t from) {
   Port& port = *ports_[from];
   const std::uint32_t to = pick_other(from);
   const models::Moment fetched = port.nic.pcie().dma_read({calendar_.now_ps()}, mtu_b_).done;
-  cross({fabric_.path(port.endpoint, ports_[to]->endpoint), fetched, 0, to});
+  const Packet packet{fabric_.path(port.endpoint, ports_[to]->endpoint), fetched, 0, to};
+  // Behind a slot that is behind, a link would be told too far ahead, as of any message.
+  const std::int64_t told_ps = fetched.queue_ps - Fabric::kAheadOfQueuesMaxPs;
+  told_ps > calendar_.now_ps() ? cross_later(packet, told_ps) : cross(packet);
 }
 
 void Background::cross(Packet packet) {
@@ -103,6 +106,10 @@ void Background::cross(Packet packet) {
   const std::int64_t queue_ps = std::max(crossing.there.queue_ps, goes_on_ps);
   packet.at = {queue_ps, std::max<std::int64_t>(0, crossing.there.at() - queue_ps)};
   packet.links_crossed = crossing.links;
+  cross_later(packet, goes_on_ps);
+}
+
+void Background::cross_later(const Packet& packet, std::int64_t at_ps) {
   std::uint32_t place = static_cast<std::uint32_t>(packets_.size());
   if (free_places_.empty()) {
     packets_.push_back(packet);
@@ -111,7 +118,7 @@ void Background::cross(Packet packet) {
     free_places_.pop_back();
     packets_[place] = packet;
   }
-  calendar_.schedule(goes_on_ps, handler_, static_cast<std::uint32_t>(ports_.size()) + place);
+  calendar_.schedule(at_ps, handler_, static_cast<std::uint32_t>(ports_.size()) + place);
 }
 
 /// Between half of the mean and one and a half times it: the ports keep no step.

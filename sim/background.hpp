@@ -48,6 +48,7 @@ class Background final : private EventHandler {
   void handle(std::uint32_t index) override;
   void send(std::uint32_t from);
   void cross(Packet packet);
+  void cross_later(const Packet& packet, std::int64_t at_ps);
   void schedule_next(std::uint32_t port);
   std::uint32_t pick_other(std::uint32_t port);
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -95,6 +96,38 @@ TEST(Background, WhoComesLaterWaitsForItsPackets) {
   // in its PCIe slot, in all for a few microseconds.
   EXPECT_GT(beside_us, alone_us + 2);
   EXPECT_LT(beside_us, alone_us + 60);
+}
+
+/// What READs ask of a node is fetched when they arrive, far ahead of the link. A packet of the others' that
+/// the slot brings behind that is on the link when it is there, not before.
+TEST(Background, SharesALinkThatWorkersFill) {
+  constexpr std::uint32_t kBytes = 4096;
+  constexpr int kThreads = 8, kWindowUs = 400;
+  constexpr double kBackgroundGbps = 2;  // of 8
+  ClusterParameters p = busy_cluster(2, kBackgroundGbps);
+  p.shape.threads = kThreads;
+  p.nic.pcie_gbps = 11;  // hardly more than the link takes of it
+  Cluster cluster(p);
+  QpInitAttributes attributes;
+  attributes.max_rd_atomic = 16;
+  std::vector<std::unique_ptr<Actor>> readers, targets;
+  std::size_t done = 0;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    Actor& reader = *readers.emplace_back(std::make_unique<Actor>(cluster, 0, attributes, thread));
+    targets.push_back(std::make_unique<Actor>(cluster, 1, attributes, thread));
+    reader.begin = [](Actor& me) { me.post(Opcode::kRdmaRead, kBytes, 1, 16); };
+    reader.on_completion = [&](const WorkCompletion&) {
+      ++done;
+      reader.post(Opcode::kRdmaRead, kBytes, 1);
+    };
+  }
+  run_until_us(cluster, kWindowUs);
+  for (int window = 2; window <= 10; ++window) {
+    const std::size_t before = done;
+    run_until_us(cluster, window * kWindowUs);
+    const double gbps = static_cast<double>(done - before) * kBytes * 8 / (kWindowUs * 1000.0);
+    EXPECT_NEAR(gbps, 8 - kBackgroundGbps, 1) << "until " << window * kWindowUs << " us";
+  }
 }
 
 /// Where uplinks are few, packets queue in front of them for longer than is told ahead, and stop there.
