@@ -180,14 +180,25 @@ TEST(SimulatedLatency, OfAWriteThatIsVisibleLateCountsNoNegativeTime) {
 }
 
 TEST(SimulatedLatency, DoesNotDependOnWhoCarriesTheMessages) {
-  const auto latency_ps = [](bool message_per_communication, std::size_t bytes) {
+  const auto latency_ps = [](bool message_per_communication, bool reads, std::size_t bytes,
+                             double link_gbps) {
     sim::ClusterParameters parameters = three_nodes();
+    parameters.nic.link_gbps = link_gbps;
+    parameters.nic.dma_write_ns = 100;  // SimGrid takes no ACK that has left already
     parameters.message_per_communication = message_per_communication;
     Timed timed(parameters);
-    return static_cast<double>(timed.complete_ps({read(1, timed.near.sge(0, bytes), timed.far, 0)}));
+    const SendWr wr = reads ? read(1, timed.near.sge(0, bytes), timed.far, 0)
+                            : write(1, timed.near.sge(0, bytes), timed.far, 0, kSignaled);
+    return static_cast<double>(timed.complete_ps({wr}));
   };
-  for (const std::size_t bytes : {8U, 512U, 1024U}) {  // SimGrid delivers a message of several packets whole
-    EXPECT_NEAR(latency_ps(true, bytes) / latency_ps(false, bytes), 1, 0.01) << bytes;
+  for (const double link_gbps : {25.0, 100.0, 400.0}) {  // slower and faster than the slot
+    for (const std::size_t bytes : {8U, 512U, 1024U, 1025U, 4096U, 8192U, 16384U}) {
+      for (const bool reads : {true, false}) {
+        EXPECT_NEAR(latency_ps(true, reads, bytes, link_gbps) / latency_ps(false, reads, bytes, link_gbps), 1,
+                    0.01)
+            << bytes << " B at " << link_gbps << " Gb/s";
+      }
+    }
   }
 }
 

@@ -112,10 +112,11 @@ class Fabric {
     return l.put_off_ps;
   }
   /// The first link alone: when the last byte has left the sender's port.
-  models::Moment leave(Path path, std::uint32_t bytes, models::Moment ready) {
+  models::Moment leave(Path path, std::uint32_t bytes, models::Moment ready, models::Packets packets) {
     if (path.count == 0) return ready;
     Link& l = links_[path_links_[path.first]];
-    return l.serve(ready, l.service_ps(bytes));
+    const std::int64_t service_ps = l.service_ps(bytes);
+    return l.serve(ready.first(), service_ps).not_before(ready.at() + packets.each_ps(service_ps));
   }
   /// All links, or those behind the first ones, for a message that nobody waits for.
   void cross_quietly(Path path, std::uint32_t bytes, std::uint32_t behind = 0) {

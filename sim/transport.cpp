@@ -98,10 +98,16 @@ void Transport::release(std::uint32_t index) {
 
 /// `last_ps`: when the one before it on its queue pair did; none overtakes another. `links_taken`: how many
 /// of the path know of it already.
-void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
-                             std::int64_t& last_ps, std::uint32_t links_taken) {
+/// It begins with its first packet, so late that its last one is ready when its turn on an idle path has
+/// come.
+void Transport::send_message(std::uint32_t index, Path path, std::uint32_t bytes, const models::Moment& ready,
+                             models::Packets packets, std::int64_t& last_ps, std::uint32_t links_taken) {
   Flight& f = flight(index);
-  last_ps = std::max(last_ps, ready_ps);
+  const auto wire_ps = static_cast<std::int64_t>(bytes * 8000.0 / fabric_.slowest_gbps(path));
+  const std::int64_t before_last_ps = wire_ps - packets.each_ps(wire_ps);
+  const std::int64_t begin_ps = ready.at() - std::min(ready.spread_ps, before_last_ps);
+  f.spread_ps = std::max(ready.spread_ps, before_last_ps);
+  last_ps = std::max({last_ps, begin_ps, calendar_.now_ps()});
   f.order = sequences_[sequence_key(f)].sent++;
   fabric_.cross_quietly(path, bytes, links_taken);  // for what the links are in use
   message_clock_->send(path.from, path.to, bytes, last_ps, handler_, index);
@@ -195,10 +201,11 @@ models::Moment Transport::here(const Flight& f) const {
   return {queue_ps, std::max<std::int64_t>(0, f.done_ps - queue_ps), 0, f.spread_ps};
 }
 
-/// A request or a response is there as a whole: now, or soon where it was put off (arrives_later).
+/// All of a request or a response is there: now, or soon where it was put off (arrives_later).
 void Transport::message_arrived(std::uint32_t index) {
   const Flight& f = flight(index);
-  const models::Moment there = message_clock_ == nullptr ? here(f) : now();
+  const models::Moment there =
+      message_clock_ == nullptr ? here(f) : models::Moment{calendar_.now_ps(), 0, 0, f.spread_ps};
   SimQueuePair* origin = origin_of(f);
   if (origin == nullptr) {
     release(index);

@@ -161,8 +161,8 @@ class Transport final : public EventHandler {
   void launch_waiting(SimQueuePair& qp);
   void read_done(const Flight& f, SimQueuePair& origin, std::int64_t done_ps);
 
-  void send_message(std::uint32_t index, Path path, std::uint32_t bytes, std::int64_t ready_ps,
-                    std::int64_t& last_ps, std::uint32_t links_taken = 0);
+  void send_message(std::uint32_t index, Path path, std::uint32_t bytes, const models::Moment& ready,
+                    models::Packets packets, std::int64_t& last_ps, std::uint32_t links_taken = 0);
   void message_arrived(std::uint32_t index);
   bool arrives_later(std::uint32_t index, const models::Moment& there, std::int64_t& last_ps);
   bool crosses_later(std::uint32_t index, const Fabric::Crossing& crossing);

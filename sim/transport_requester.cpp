@@ -325,8 +325,9 @@ void Transport::launch(std::uint32_t index, SimQueuePair& qp, const models::Mome
   if (message_clock_ != nullptr) {
     const bool completes = completes_at_port(f);
     // SimGrid does not tell when a message has left its port, only when it is there.
-    if (completes) complete_when(f, qp, fabric_.leave(f.path, bytes, out));
-    send_message(index, f.path, bytes, out.at(), qp.last_request_ps_, completes ? 1 : 0);
+    const models::Packets packets = request_packets(f);
+    if (completes) complete_when(f, qp, fabric_.leave(f.path, bytes, out, packets));
+    send_message(index, f.path, bytes, out, packets, qp.last_request_ps_, completes ? 1 : 0);
     return;
   }
   // Behind those that have stopped between two links it stands in their line.

@@ -379,7 +379,7 @@ void Transport::answer(std::uint32_t index, SimQueuePair& target, const models::
   if (out.at() < calendar_.now_ps()) out = out.not_before(earliest_answer_ps(target.to_peer_));
   f.stage = Stage::kResponseOnWire;
   if (message_clock_ != nullptr) {
-    send_message(index, target.to_peer_, answer_bytes(f), out.at(), target.last_response_ps_);
+    send_message(index, target.to_peer_, answer_bytes(f), out, answer_packets(f), target.last_response_ps_);
     return;
   }
   f.path = target.to_peer_;
