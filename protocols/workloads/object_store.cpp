@@ -24,7 +24,10 @@ class ObjectStore final : public Workload {
         objects_(per_node_ * nodes_),
         reads_(parameters.at("reads").get<std::size_t>()),
         updates_(parameters.at("updates").get<std::size_t>()),
-        value_b_(parameters.at("value_b").get<std::uint32_t>()) {
+        value_b_(parameters.at("value_b").get<std::uint32_t>()),
+        is_skewed_(parameters.value("theta", 0.0) > 0),
+        zipf_(objects_, parameters.value("theta", 0.0)),
+        places_(objects_) {
     if (updates_ > reads_) {
       throw UserError("/workload/updates", std::to_string(updates_) + " of " + std::to_string(reads_) +
                                                " objects cannot be updated; allowed: integer, 0 to " +
@@ -34,6 +37,12 @@ class ObjectStore final : public Workload {
       throw UserError("/workload/reads", "there are " + std::to_string(objects_) +
                                              " objects; allowed: integer, 1 to " + std::to_string(objects_));
     }
+    if (!is_skewed_) {
+      classes_ = {{0, objects_, 1}};
+      return;
+    }
+    for (const Zipf::Ranks& ranks : zipf_.classes())
+      classes_.push_back({0, ranks.count, ranks.share / static_cast<double>(ranks.count)});
   }
 
   std::span<const std::string_view> transaction_names() const override { return kNames; }
@@ -49,7 +58,10 @@ class ObjectStore final : public Workload {
   }
 
   const std::vector<RecordClass>& classes() const override { return classes_; }
-  std::size_t class_of(RecordId) const override { return 0; }
+  std::size_t class_of(RecordId record) const override {
+    if (!is_skewed_) return 0;
+    return Zipf::class_of(places_.number_at(record.key() * nodes_ + record.partition()));
+  }
 
   Request draw(pcg32& random, Client) const override {
     Request request;
@@ -66,7 +78,7 @@ class ObjectStore final : public Workload {
     for (std::size_t i = 0; i < reads_; ++i) {
       const auto taken = std::span(objects).first(i);
       do {
-        objects[i] = draw_below(random, objects_);
+        objects[i] = is_skewed_ ? places_.place_of(zipf_.draw(random)) : draw_below(random, objects_);
       } while (std::ranges::find(taken, objects[i]) != taken.end());
       const RecordId record =
           RecordId::make(0, static_cast<std::uint32_t>(objects[i] % nodes_), objects[i] / nodes_);
@@ -95,9 +107,12 @@ class ObjectStore final : public Workload {
   static std::uint64_t initial_count(RecordId record) { return spread(record.packed) >> 32; }
 
   std::uint64_t nodes_, per_node_, objects_;
-  std::vector<RecordClass> classes_{{0, objects_, 1}};
+  std::vector<RecordClass> classes_;
   std::size_t reads_, updates_;
   std::uint32_t value_b_;
+  bool is_skewed_;
+  Zipf zipf_;
+  Permutation places_;  // of objects in the order of their popularity, where that differs
 };
 
 }  // namespace
@@ -111,6 +126,7 @@ RegistryEntry object_store_entry() {
              {"updates", number(2, 0, kObjectsMax, "w: how many of them it updates")},
              {"objects_per_thread", number(1'000'000, 1, 100'000'000,
                                            "objects per worker thread; a node holds threads times as many")},
+             {"theta", real(0, 0, 0.999, "skew of the Zipf distribution of objects; 0: uniform")},
              {"value_b", number(40, 8, 1024, "size of a value")}}}}};
 }
 

@@ -7,6 +7,7 @@
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
+#include "protocols/workloads/mix.hpp"
 
 namespace verbtwin::protocols {
 
@@ -25,7 +26,7 @@ enum Type : std::uint32_t {
 };
 constexpr std::array<std::string_view, 6> kNames = {"amalgamate",   "balance",          "deposit_checking",
                                                     "send_payment", "transact_savings", "write_check"};
-constexpr std::array<std::uint32_t, 6> kMixPercent = {15, 15, 15, 25, 15, 15};
+constexpr MixPercent<6> kMixPercent = {15, 15, 15, 25, 15, 15};
 
 // The amounts of the benchmark's reference code, in cents.
 constexpr std::int64_t kDepositCents = 130;
@@ -46,7 +47,8 @@ class SmallBank final : public Workload {
                                                        static_cast<double>(accounts_))))),
         hot_permille_(
             static_cast<std::uint32_t>(std::lround(parameters.at("hot_probability").get<double>() * 1000))),
-        inverted_(parameters.value("hot_set_inverted", false)) {
+        inverted_(parameters.value("hot_set_inverted", false)),
+        mix_(mix_percent_of(parameters, kNames, kMixPercent)) {
     if (hot_ + 2 > accounts_) hot_ = accounts_;
     const double hit = hot_ == accounts_ ? 1 : hot_permille_ / 1000.0, all = static_cast<double>(accounts_);
     const double hot = static_cast<double>(hot_), cold = std::max(all - hot, 1.0);
@@ -82,7 +84,7 @@ class SmallBank final : public Workload {
 
   Request draw(pcg32& random, Client) const override {
     Request request;
-    request.type = draw_percent(random, kMixPercent);
+    request.type = draw_percent(random, mix_);
     request.arguments[0] = pick(random);
     do {
       request.arguments[1] = pick(random);
@@ -191,6 +193,7 @@ class SmallBank final : public Workload {
   std::uint64_t nodes_, per_node_, accounts_, hot_;
   std::uint32_t hot_permille_;
   bool inverted_;
+  MixPercent<6> mix_;
   std::vector<RecordClass> classes_;
 };
 
@@ -210,7 +213,9 @@ RegistryEntry smallbank_entry() {
          {"hot_set_inverted",
           flag(false,
                "artifact compatibility: hot_probability of the picks go over all accounts, the rest to "
-               "hot ones")}}}}};
+               "hot ones")},
+         {"mix_percent",
+          mix_percent_schema(kNames, "the benchmark's, 25 for send_payment and 15 for each other")}}}}};
 }
 
 std::unique_ptr<Workload> make_smallbank(const nlohmann::json& parameters, int nodes, int threads) {

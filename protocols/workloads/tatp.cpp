@@ -8,6 +8,7 @@
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
+#include "protocols/workloads/mix.hpp"
 
 namespace verbtwin::protocols {
 
@@ -30,12 +31,19 @@ enum Type : std::uint32_t {
 constexpr std::array<std::string_view, 7> kNames = {
     "get_subscriber_data", "get_access_data",        "get_new_destination",   "update_subscriber_data",
     "update_location",     "insert_call_forwarding", "delete_call_forwarding"};
-constexpr std::array<std::uint32_t, 7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
+constexpr MixPercent<7> kMixPercent = {35, 35, 10, 2, 14, 2, 2};
 
-/// Of a subscriber, and how many of them a hundred transactions of its look at.
+/// Of a subscriber.
 constexpr std::array<std::uint32_t, kTables> kRowsOfTable = {1, kTypes, kTypes, kTypes* kStarts, 1};
-constexpr std::array<double, kTables> kAccessesOfTable = {35 + 2 + 14, 35, 10 + 2 + 2 + 2,
-                                                          10 * (1 + kStarts) / 2.0 + 2 + 2, 14 + 2 + 2};
+
+/// How many rows of each table a hundred transactions look at.
+std::array<double, kTables> accesses_of_tables(const MixPercent<7>& mix) {
+  const double forwarding = mix[kInsertCallForwarding] + mix[kDeleteCallForwarding];
+  const double destinations = mix[kGetNewDestination];
+  return {static_cast<double>(mix[kGetSubscriberData] + mix[kUpdateSubscriberData] + mix[kUpdateLocation]),
+          static_cast<double>(mix[kGetAccessData]), destinations + mix[kUpdateSubscriberData] + forwarding,
+          destinations * (1 + kStarts) / 2.0 + forwarding, mix[kUpdateLocation] + forwarding};
+}
 
 struct Subscriber {
   std::uint64_t number;
@@ -89,12 +97,14 @@ class Tatp final : public Workload {
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("subscribers_per_node").get<std::uint64_t>()),
         subscribers_(nodes_ * per_node_),
-        places_(subscribers_) {
+        places_(subscribers_),
+        mix_(mix_percent_of(parameters, kNames, kMixPercent)) {
+    const std::array<double, kTables> accesses = accesses_of_tables(mix_);
     // Where the draws wrap around nobody stands out.
     if (subscribers_ > mask()) bits_ = static_cast<int>(std::bit_width(mask()));
     // Whose number has x ones among a mask's n bits is drawn 3^x / 2^n as often as the average.
     for (std::uint32_t table = 0; table < kTables; ++table) {
-      const double each = kAccessesOfTable[table] / kRowsOfTable[table] / std::pow(2, bits_);
+      const double each = accesses[table] / kRowsOfTable[table] / std::pow(2, bits_);
       for (int ones = 0; ones <= bits_; ++ones) {
         const std::uint64_t subscribers =
             with_ones(subscribers_, bits_, ones) - with_ones(subscribers_, bits_, ones + 1);
@@ -127,7 +137,7 @@ class Tatp final : public Workload {
 
   Request draw(pcg32& random, Client) const override {
     Request request;
-    request.type = draw_percent(random, kMixPercent);
+    request.type = draw_percent(random, mix_);
     request.arguments[0] = (draw_below(random, mask() + 1) | draw_below(random, subscribers_)) % subscribers_;
     request.arguments[1] = random();
     return request;
@@ -232,7 +242,8 @@ class Tatp final : public Workload {
   }
 
   std::uint64_t nodes_, per_node_, subscribers_;
-  Permutation places_;                // subscribers' among all partitions'
+  Permutation places_;  // subscribers' among all partitions'
+  MixPercent<7> mix_;
   int bits_ = 0;                      // of the mask
   std::vector<RecordClass> classes_;  // by table and ones
 };
@@ -352,7 +363,8 @@ RegistryEntry tatp_entry() {
   return {"tatp",
           "TATP: seven short telecom transactions, 80 % of them read-only, with inserts and deletes",
           {{"properties",
-            {{"subscribers_per_node", number(1'000'000, 1, 1'000'000'000, "subscribers of a node")}}}}};
+            {{"subscribers_per_node", number(1'000'000, 1, 1'000'000'000, "subscribers of a node")},
+             {"mix_percent", mix_percent_schema(kNames, "the benchmark's, 35 35 10 2 14 2 2")}}}}};
 }
 
 std::unique_ptr<Workload> make_tatp(const nlohmann::json& parameters, int nodes, int) {

@@ -5,6 +5,7 @@
 
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/mix.hpp"
 
 namespace verbtwin::protocols {
 
@@ -85,7 +86,7 @@ using namespace tpcc;
 enum Type : std::uint32_t { kNewOrderType, kPaymentType, kOrderStatusType, kDeliveryType, kStockLevelType };
 constexpr std::array<std::string_view, 5> kNames = {"new_order", "payment", "order_status", "delivery",
                                                     "stock_level"};
-constexpr std::array<std::uint32_t, 5> kMixPercent = {45, 43, 4, 4, 4};
+constexpr MixPercent<5> kMixPercent = {45, 43, 4, 4, 4};
 constexpr auto kFullMix = std::to_array<parameters::Word<bool>>({{"new_order", false}, {"full", true}});
 
 class Tpcc final : public Workload {
@@ -94,7 +95,9 @@ class Tpcc final : public Workload {
       : data_(static_cast<std::uint32_t>(nodes), parameters.at("warehouses_per_node").get<std::uint32_t>(),
               parameters.at("items").get<std::uint32_t>()),
         threads_(static_cast<std::uint32_t>(threads)),
-        full_mix_(parameters::value_of(kFullMix, parameters.at("mix"))),
+        mix_(mix_percent_of(parameters, kNames, kMixPercent)),
+        full_mix_(parameters::value_of(kFullMix, parameters.at("mix")) ||
+                  !parameters.value("mix_percent", nlohmann::json::object()).empty()),
         remote_line_(per_million(parameters.at("remote_share").get<double>())) {
     classify();
   }
@@ -140,7 +143,7 @@ class Tpcc final : public Workload {
 
   Request draw(pcg32& random, Client client) const override {
     Request request;
-    if (full_mix_) request.type = draw_percent(random, kMixPercent);
+    if (full_mix_) request.type = draw_percent(random, mix_);
     const auto node = static_cast<std::uint32_t>(client.node),
                thread = static_cast<std::uint32_t>(client.thread);
     const std::uint32_t count = data_.warehouses_per_node();
@@ -180,11 +183,11 @@ class Tpcc final : public Workload {
   /// with a note on those of bad credit.
   void classify() {
     constexpr double kLines = 10;  // of an order, in the mean
-    const double orders = full_mix_ ? kMixPercent[kNewOrderType] / 100.0 : 1;
+    const double orders = full_mix_ ? mix_[kNewOrderType] / 100.0 : 1;
     class_of_item_ = add_classes(kStock, Terminal::ordered(data_), data_.warehouses(),
                                  orders * kLines * remote_line_ / 1e6);
     if (!full_mix_) return;
-    const double payments = kMixPercent[kPaymentType] / 100.0 * Terminal::kRemotePayments / 1e6;
+    const double payments = mix_[kPaymentType] / 100.0 * Terminal::kRemotePayments / 1e6;
     class_of_customer_ =
         add_classes(kCustomer, Terminal::payers(data_), data_.warehouses() * kDistricts, payments);
     for (std::size_t i = 0; i < kClasses; ++i) {
@@ -216,6 +219,7 @@ class Tpcc final : public Workload {
 
   Data data_;
   std::uint32_t threads_;
+  MixPercent<5> mix_;  // of all five
   bool full_mix_;
   std::uint32_t remote_line_;
   std::vector<RecordClass> classes_;
@@ -233,6 +237,7 @@ RegistryEntry tpcc_entry() {
         {{"mix", choice("new_order", kFullMix,
                         "new-order alone, or 45 new-order, 43 payment, 4 order-status, 4 delivery, 4 "
                         "stock-level")},
+         {"mix_percent", mix_percent_schema(kNames, "what `mix` says")},
          {"warehouses_per_node",
           number(24, 1, 1747, "warehouses of a node; its worker t's are t, t + threads, ...")},
          {"items", number(100'000, 100, 100'000, "items in the catalogue, and stock rows of a warehouse")},

@@ -8,8 +8,10 @@
 #include <set>
 
 #include "protocols/workloads/draws.hpp"
+#include "protocols/workloads/mix.hpp"
 #include "protocols/workloads/object_store.hpp"
 #include "protocols/workloads/popularity_for_test.hpp"
+#include "protocols/workloads/smallbank.hpp"
 #include "protocols/workloads/tatp.hpp"
 #include "protocols/workloads/tpcc.hpp"
 #include "protocols/workloads/tpce.hpp"
@@ -154,6 +156,67 @@ TEST(Ycsb, KeysAreAsPopularAsTheirRanks) {
       make_ycsb({{"mix", "C"}, {"theta", 0}, {"records_per_node", 50'000}, {"value_b", 8}}, 4, 2);
   const std::vector<bool> popular = popular_classes(uniform->classes());
   EXPECT_EQ(std::ranges::count(popular, true), 0);
+}
+
+TEST(ObjectStore, ObjectsAreAsPopularAsTheirRanks) {
+  const auto store = make_object_store(
+      {{"reads", 2}, {"updates", 1}, {"objects_per_thread", 5000}, {"value_b", 8}, {"theta", 0.9}}, 4, 2);
+  expect_classes_counted(*store, 4);
+  const std::vector<bool> popular = popular_classes(store->classes());
+  EXPECT_GT(std::ranges::count(popular, true), 0);
+}
+
+/// What a scenario asks for is what is drawn, and what rows are popular for.
+TEST(Mix, IsTheScenariosWhereItSaysOne) {
+  const auto draws = [](const Workload& workload) {
+    std::map<std::string_view, double> shares;
+    pcg32 random(1);
+    for (int i = 0; i < 10'000; ++i)
+      shares[workload.transaction_names()[workload.draw(random, {}).type]] += 1e-4;
+    return shares;
+  };
+  const json bank = {{"accounts_per_thread", 100}, {"hot_fraction", 0.04}, {"hot_probability", 0.9}};
+  json own = bank;
+  own["mix_percent"] = {{"balance", 80}, {"send_payment", 20}};
+  EXPECT_NEAR(draws(*make_smallbank(bank, 2, 2))["send_payment"], 0.25, 0.02);
+  const auto smallbank = draws(*make_smallbank(own, 2, 2));
+  EXPECT_EQ(smallbank.size(), 2U);
+  EXPECT_NEAR(smallbank.at("balance"), 0.8, 0.02);
+  own = {{"mix", "E"}, {"theta", 0.9}, {"records_per_node", 100}, {"value_b", 8}};
+  own["mix_percent"] = {{"read", 70}, {"update", 30}};
+  const auto ycsb = make_ycsb(own, 2, 1);
+  EXPECT_NEAR(draws(*ycsb)["update"], 0.3, 0.02);
+  EXPECT_EQ(ycsb->tables().size(), 1U) << "nothing scans";
+  own = {{"mix", "new_order"}, {"warehouses_per_node", 2}, {"items", 1000}, {"remote_share", 0.5}};
+  own["mix_percent"] = {{"new_order", 10}, {"stock_level", 90}};
+  EXPECT_NEAR(draws(*make_tpcc(own, 2, 1))["stock_level"], 0.9, 0.02);
+}
+
+TEST(Mix, RowsOfTatpAreLookedAtByIt) {
+  const auto popularity = [](const json& mix) {
+    const auto tatp = make_tatp({{"subscribers_per_node", 100}, {"mix_percent", mix}}, 2, 1);
+    std::map<std::uint32_t, double> of_table;
+    for (const RecordClass& rows : tatp->classes())
+      of_table[rows.table] += rows.drawn * static_cast<double>(rows.records);
+    return of_table;
+  };
+  const auto reads = popularity({{"get_access_data", 100}}), own = popularity(json::object());
+  EXPECT_EQ(reads.at(0), 0);
+  EXPECT_GT(reads.at(1), 0);
+  EXPECT_NEAR(own.at(0) / own.at(1), 51.0 / 35, 0.01);
+}
+
+TEST(Mix, SharesAreAHundredTogether) {
+  const std::array<std::string_view, 2> names = {"read", "update"};
+  EXPECT_EQ(mix_percent_of<2>(json::object(), names, {5, 95}), (MixPercent<2>{5, 95}));
+  EXPECT_EQ(mix_percent_of<2>({{"mix_percent", {{"update", 100}}}}, names, {5, 95}), (MixPercent<2>{0, 100}));
+  try {
+    mix_percent_of<2>({{"mix_percent", {{"read", 80}, {"update", 10}}}}, names, {5, 95});
+    ADD_FAILURE() << "not refused";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.pointer(), "/workload/mix_percent");
+    EXPECT_STREQ(error.what(), "the shares are 90 % together; allowed: 100 % together");
+  }
 }
 
 /// Mix E enters what it inserts between keys that are there: scans meet it.

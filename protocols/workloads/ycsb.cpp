@@ -8,6 +8,7 @@
 #include "protocols/parameters.hpp"
 #include "protocols/workloads/draws.hpp"
 #include "protocols/workloads/invariants.hpp"
+#include "protocols/workloads/mix.hpp"
 
 namespace verbtwin::protocols {
 
@@ -17,8 +18,7 @@ enum Operation : std::uint32_t { kRead, kUpdate, kInsert, kScan, kReadModifyWrit
 constexpr std::array<std::string_view, 5> kNames = {"read", "update", "insert", "scan", "read_modify_write"};
 constexpr std::uint32_t kScanMax = 100;
 
-/// Percent of each operation.
-using Mix = std::array<std::uint32_t, 5>;
+using Mix = MixPercent<5>;
 constexpr auto kMixes = std::to_array<parameters::Word<Mix>>({{"A", {50, 50, 0, 0, 0}},
                                                               {"B", {95, 5, 0, 0, 0}},
                                                               {"C", {100, 0, 0, 0, 0}},
@@ -44,7 +44,7 @@ class Ycsb final : public Workload {
       : nodes_(static_cast<std::uint64_t>(nodes)),
         per_node_(parameters.at("records_per_node").get<std::uint64_t>()),
         records_(nodes_ * per_node_),
-        mix_(parameters::value_of(kMixes, parameters.at("mix"))),
+        mix_(mix_percent_of(parameters, kNames, parameters::value_of(kMixes, parameters.at("mix")))),
         latest_(parameters.at("mix") == "D"),
         value_b_(parameters.at("value_b").get<std::uint32_t>()),
         zipf_(records_, parameters.at("theta").get<double>()),
@@ -52,7 +52,7 @@ class Ycsb final : public Workload {
         threads_(static_cast<std::uint64_t>(threads)),
         inserts_(nodes_ * threads_) {
     // By rank; of the latest, what was loaded last. What a scan reads behind its first key is of any rank.
-    const double behind = scans() ? (1 + static_cast<double>(kScanMax)) / 2 - 1 : 0;
+    const double behind = mix_[kScan] / 100.0 * ((1 + static_cast<double>(kScanMax)) / 2 - 1);
     for (const Zipf::Ranks& ranks : zipf_.classes()) {
       const double each = ranks.share / static_cast<double>(ranks.count);
       classes_.push_back({kUserTable, ranks.count, each + behind / static_cast<double>(records_)});
@@ -263,17 +263,19 @@ Task<Outcome> Ycsb::scan(Transaction& tx, std::uint64_t from, std::uint64_t coun
 
 RegistryEntry ycsb_entry() {
   using namespace parameters;
-  return {"ycsb",
-          "YCSB core workloads A to F, one operation a transaction",
-          {{"properties",
-            {{"mix", choice("A", kMixes,
-                            "A 50 % updates, B 5 %, C reads only, D inserts and reads of the latest, E scans "
-                            "through an ordered index, F 50 % read-modify-writes; an update reads what it "
-                            "replaces, so that A and F come out the same")},
-             {"theta", theta("skew of the Zipf distribution; 0: uniform")},
-             {"records_per_node",
-              number(1'000'000, 1, 1'000'000'000, "records of a node at first; inserts may add as many")},
-             {"value_b", number(1000, 8, 3000, "size of a record: ten fields of 100 B in the benchmark")}}}}};
+  return {
+      "ycsb",
+      "YCSB core workloads A to F, one operation a transaction",
+      {{"properties",
+        {{"mix", choice("A", kMixes,
+                        "A 50 % updates, B 5 %, C reads only, D inserts and reads of the latest, E scans "
+                        "through an ordered index, F 50 % read-modify-writes; an update reads what it "
+                        "replaces, so that A and F come out the same")},
+         {"mix_percent", mix_percent_schema(kNames, "what `mix` says; reads are of the latest with D alone")},
+         {"theta", theta("skew of the Zipf distribution; 0: uniform")},
+         {"records_per_node",
+          number(1'000'000, 1, 1'000'000'000, "records of a node at first; inserts may add as many")},
+         {"value_b", number(1000, 8, 3000, "size of a record: ten fields of 100 B in the benchmark")}}}}};
 }
 
 std::unique_ptr<Workload> make_ycsb(const nlohmann::json& parameters, int nodes, int threads) {

@@ -37,11 +37,12 @@ std::optional<double> retry_share(const RunInput& input, const json& result) {
   return std::max(1 - phases_us * ended / committed / time_us, 0.0);
 }
 
-bool conflicts_limit(const RunInput& input, const json& result, bool saturated) {
+bool conflicts_limit(const RunInput& input, const json& result, Full full) {
   const double attempts = conflict_share(result);
   if (attempts < kFew) return false;
   const double time = retry_share(input, result).value_or(attempts);
-  return saturated ? std::min(attempts, time) > 1.0 / 2 : std::max(attempts, time) > 1.0 / 3;
+  if (full == Full::kNothing) return std::max(attempts, time) > 1.0 / 3;
+  return (full == Full::kOne ? time : std::min(attempts, time)) > 1.0 / 2;
 }
 
 bool conflicts_matter(const RunInput& input, const json& result) {

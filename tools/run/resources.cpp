@@ -274,7 +274,8 @@ void add_resources(const RunInput& input, bool one_machine, json& result) {
   const char* const lock =
       input.scenario->cluster.threads_per_queue_pair > 1 ? "queue_pair_lock" : "doorbell";
   if (cores_hold_it && waiting > 0.2 * wholes["core"].of_most && taken >= kSaturated) limit = lock;
-  if (conflicts_limit(input, result, limit != "round_trips")) limit = "locks";
+  const Full full = limit == "round_trips" ? Full::kNothing : busiest.fullest ? Full::kOne : Full::kAll;
+  if (conflicts_limit(input, result, full)) limit = "locks";
   if (input.scenario->run.offered_per_s > 0 && load_of(input, result) == Load::kDone) limit = "offered_load";
   if (nothing_ended(result)) limit = "none";
   const auto as_limit = [&](const Shares& shares) {

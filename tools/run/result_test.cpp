@@ -67,6 +67,19 @@ TEST(Limit, IsTheConflictsWhereCoroutinesWaitToTryAgain) {
   EXPECT_GT(result.at("bottleneck").at("retry_share"), 1.0 / 3);
 }
 
+/// The machine of the hottest record is full of attempts at it: with twice as fast cores everywhere less
+/// commits.
+TEST(Limit, IsTheConflictsWhereOneMachineIsFullOfWhatFails) {
+  const json result =
+      run(kSmallBank, {R"(workload={"name":"ycsb","mix":"B","theta":0.99,"value_b":128})", "cluster.nodes=4",
+                       "cluster.threads=16", "cluster.nic=connectx-5", "cluster.nics_per_node=1",
+                       "run.warmup_us=1000", "run.measure_us=500"});
+  const json& bottleneck = result.at("bottleneck");
+  EXPECT_LT(result.at("abort_ratio"), 0.5);
+  EXPECT_EQ(limit(result), "locks") << bottleneck;
+  EXPECT_EQ(bottleneck.at("fullest"), true);
+}
+
 TEST(Limit, OfMoreThreadsThanAMachineHasCoresIsAWhatIf) {
   const auto warning = [](const char* threads) {
     return run(kSmallBank,

@@ -1,4 +1,4 @@
-// Every OCC protocol on every workload, end to end and heavily contended: right with every seed, and each
+// Every OCC protocol on workloads of every kind, end to end and heavily contended: right with every seed, and each
 // deliberate fault caught by the checks.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -68,6 +68,12 @@ const std::vector<Load>& loads() {
       {"object_store",
        {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
         "run.measure_us=500"}},
+      {"skewed_objects",
+       {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":200,"theta":0.8})",
+        "run.measure_us=500"}},
+      {"own_mix",
+       {R"(workload={"name":"smallbank","accounts_per_thread":100,)"
+        R"("mix_percent":{"amalgamate":40,"balance":20,"send_payment":40}})"}},
       {"shared_queue_pairs",
        {R"(workload={"name":"object_store","reads":6,"updates":3,"objects_per_thread":20,"value_b":40})",
         "cluster.threads=4", "cluster.threads_per_queue_pair=2"}},
