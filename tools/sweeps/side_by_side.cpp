@@ -117,12 +117,15 @@ void run_side_by_side(const std::vector<scenarios::SweepPoint>& points, int jobs
     return run_point(points[number].scenario, shared.point(number), shared.stop());
   };
   const auto results = calibration::in_processes(points.size(), jobs, work, watch, end);
-  if (!failed) return;
+  if (progress) progress->erase();
+  // Those that waited for one of which there is nothing: it failed, or had not begun when all were stopped.
   for (; reported < points.size(); ++reported) {
     const std::string& text = results[reported].text;
     if (text.empty()) continue;
-    if (json result = json::parse(text); !result.at("partial")) finished(reported, std::move(result));
+    if (json result = json::parse(text); !failed || !result.at("partial"))
+      finished(reported, std::move(result));
   }
+  if (!failed) return;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string& error = results[i].error;
     if (results[i].user_error) throw UserError("", error);
