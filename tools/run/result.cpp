@@ -23,10 +23,12 @@ double us(std::int64_t ps) {
   return static_cast<double>(ps) / 1e6;
 }
 
+/// Ten million waits of a second are more picoseconds than 64 bits hold.
 double mean_us(const Samples& samples) {
+  __extension__ using Sum = __int128;
   if (samples.empty()) return 0;
-  return us(std::accumulate(samples.begin(), samples.end(), std::int64_t{0})) /
-         static_cast<double>(samples.size());
+  const Sum sum_ps = std::accumulate(samples.begin(), samples.end(), Sum{0});
+  return static_cast<double>(sum_ps) / 1e6 / static_cast<double>(samples.size());
 }
 
 /// The smallest sample that at least `permille` of them do not exceed. Moves them about: a few of these cost

@@ -465,6 +465,14 @@ TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
   EXPECT_EQ(run.warnings().dump(), "[]") << "it says partial";
 }
 
+/// 20,000 waits of 500 s: as a run under too high a load of a thousand seconds has.
+TEST(Latency, HasAMeanHoweverMuchAllOfThemAre) {
+  Operations run(json{{"name", "primitive"}});
+  run.worker.operations = 20'000;
+  run.worker.latency_ps.assign(run.worker.operations, 500'000'000'000'000);
+  EXPECT_EQ(make_result(run.input).at("latency_us").at("mean"), 500e6);
+}
+
 TEST(Warning, UserAbortsTakeUpToACommitOfTheirType) {
   constexpr std::int64_t kUs = 1'000'000;  // ps
   scenarios::Scenario scenario = load(kSmallBank, {});
