@@ -123,10 +123,13 @@ void Drivers::work(int index, std::int64_t idle_before_nap_ps) {
     if (busy && window_.contains(last_ps)) self.busy_ps += now_ps - last_ps;
     last_ps = now_ps;
     if (busy) last_busy_ps = now_ps;
+    // What comes meanwhile is work from when it is found, not from when the core was given away.
     if (now_ps - last_busy_ps > idle_before_nap_ps) {
       nap(now_ps - last_busy_ps, worker.wakes_at_ps() - now_ps);
+      last_ps = cpu.now_ps();
     } else if (now_ps - last_busy_ps > kIdleBeforeYield_ps) {
       std::this_thread::yield();
+      last_ps = cpu.now_ps();
     }
 
     const bool over = now_ps >= window_.end_ps || stop_.load(std::memory_order_relaxed);
