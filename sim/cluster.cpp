@@ -281,7 +281,10 @@ QueuePair& Cluster::share(Worker& of, int node, int nic, int index) {
 }
 
 void Cluster::begin_window() {
-  for (const auto& port : ports_) port->nic.begin_window(calendar_.now_ps());
+  for (const auto& port : ports_) {
+    port->nic.begin_window(calendar_.now_ps());
+    port->atomics_before_ps = port->atomics_ps;
+  }
 }
 
 std::int64_t Cluster::round_trip_ps() const {
@@ -310,7 +313,9 @@ Usage Cluster::usage() const {
   Usage usage;
   std::vector<std::int64_t> cores_ps, qp_atomics_ps, links_ps;
   for (const auto& port : ports_) {
-    qp_atomics_ps.push_back(port->atomics_ps / std::max<std::int64_t>(port->queue_pairs_with_atomics, 1));
+    // All of the window's, by as many as there are now: a queue pair has its first one at any time.
+    const std::int64_t in_window_ps = port->atomics_ps - port->atomics_before_ps;
+    qp_atomics_ps.push_back(in_window_ps / std::max<std::int64_t>(port->queue_pairs_with_atomics, 1));
   }
   for (const auto& core : cores_) {
     cores_ps.push_back(core->busy_ps());

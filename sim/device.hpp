@@ -69,6 +69,7 @@ struct Port {
   std::uint32_t threads = 1;                                // of the node
   Outbound outbound = {};
   std::int64_t atomics_ps = 0;  // that its queue pairs, as requesters, were taken by atomics: one at a time
+  std::int64_t atomics_before_ps = 0;  // of that, before the window
   std::int64_t queue_pairs_with_atomics = 0;
 };
 

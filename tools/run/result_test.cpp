@@ -458,6 +458,22 @@ TEST(Resources, OfAWindowThatBeginsWithTheRunCountFromItsFirstInstant) {
   EXPECT_GT(verbs.at("read").at("count").get<int>() + verbs.at("send").at("count").get<int>(), 0);
 }
 
+/// Many queue pairs, most of which have their first atomic within the window.
+TEST(Resources, QueuePairsThatBeginWithinTheWindowTakeNothingFromIt) {
+  constexpr const char* kAtomics = R"({
+    "cluster": {"nodes": 4, "threads": 2, "nic": "connectx-4", "host": "xeon-e5-2650v4",
+                "qps_per_peer": 32},
+    "workload": {"name": "primitive", "verb": "fetch_add", "outstanding": 8},
+    "run": {"warmup_us": 20, "measure_us": 20}})";
+  const auto qp_atomics = [](const json& result) -> double {
+    const json& all = result.at("resources");
+    const auto own = std::ranges::find_if(all, [](const json& r) { return r.at("name") == "qp_atomics"; });
+    return own == all.end() ? 0 : own->at("utilization_mean").get<double>();
+  };
+  const double all_had_one = qp_atomics(run(kAtomics, {"run.warmup_us=200"}));
+  EXPECT_GT(qp_atomics(run(kAtomics)), 0.95 * all_had_one);
+}
+
 TEST(Warning, AWindowInWhichNothingEndsSaysSo) {
   Operations run(json{{"name", "primitive"}});
   EXPECT_THAT(run.warnings().dump(), testing::HasSubstr("nothing came to its end"));
