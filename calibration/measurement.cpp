@@ -167,18 +167,27 @@ std::set<std::string> inlined_or_not(const Measurement& measurement) {
   return both;
 }
 
-/// Some hundred operations at the measured rate, enough for a median, and twenty times what is in flight:
-/// ends come in groups as large as half of that, where requests are unsignalled. Models far faster than the
-/// device would do millions in that time, so it is short: but not shorter than the link takes for as many
-/// payloads, of which no model does more.
-constexpr double kOperations = 400, kWindows = 20;
+/// What may complete at once, of a thread: what one completion covers, half a window at the most, and what
+/// shares a doorbell.
+double batch_of(const PrimitivePoint& what) {
+  return std::min(what.outstanding,
+                  std::min(what.signal_interval, what.outstanding / 2) + what.doorbell_batch);
+}
+
+/// At the measured rate some hundred operations, enough for a median, and twenty times what is in flight. A
+/// window's ends count whole batches, also of several threads, which keep in step: of 200 one more or less is
+/// 0.5 %. Models far faster than the device would do millions in that time, so that one which is slower than
+/// kSlow_us an operation has no more: but not less than the link takes for as many payloads, of which no
+/// model does more.
+constexpr double kOperations = 400, kWindows = 20, kBatches = 200, kSlow_us = 2;
 constexpr double kWindowMin_us = 200, kWindowShort_us = 5000, kWindowMax_us = 1'000'000;
 
 double window_us(const PrimitivePoint& what, double per_s, double link_gbps) {
-  const double operations = std::max(kOperations, kWindows * what.outstanding) * what.threads;
+  const double of_thread = std::max({kOperations, kWindows * what.outstanding, kBatches * batch_of(what)});
+  const double operations = of_thread * what.threads;
   const double link_us = operations * what.payload_b * 8e-3 / link_gbps;
-  return std::clamp(operations / per_s * 1e6, kWindowMin_us,
-                    std::clamp(link_us, kWindowShort_us, kWindowMax_us));
+  const double most_us = std::max({kWindowShort_us, kSlow_us * of_thread, link_us});
+  return std::clamp(operations / per_s * 1e6, kWindowMin_us, std::min(most_us, kWindowMax_us));
 }
 
 Point experiment_point(const MeasuredPoint& measured, double link_gbps, const std::string& nic,

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
 #include "calibration/measurement.hpp"
 #include "models/profile.hpp"
 #include "tools/tests/child_process_for_test.hpp"
+#include "tools/tests/measured_for_test.hpp"
 
 namespace verbtwin::tools {
 namespace {
@@ -29,75 +29,6 @@ using calibration::PrimitivePoint;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
-
-const fs::path kProfiles = fs::path(VERBTWIN_SOURCE_DIR) / "calibration/profiles";
-
-void write(const fs::path& file, const json& document) {
-  std::ofstream(file) << document.dump(1);
-}
-
-json end_of(const std::string& host) {
-  return {{"host", host},
-          {"cpu", "a simulated core"},
-          {"devices",
-           json::array(
-               {{{"device", "mlx5_0"}, {"link_layer", "InfiniBand"}, {"link_gbps", 100.0}, {"mtu", 4096}}})}};
-}
-
-json measurement_of(json points) {
-  return {{"format", "verbtwin-measurement"},
-          {"version", 1},
-          {"partial", false},
-          {"measured_on", json::array({end_of("one"), end_of("other")})},
-          {"points", std::move(points)}};
-}
-
-json measured(const PrimitivePoint& point, double operations_per_s, double p50_us) {
-  json all = calibration::to_json(point);
-  all["operations_per_s"] = operations_per_s;
-  all["latency_us"] = {{"p50", p50_us}};
-  return all;
-}
-
-class CalibrateMeasured : public testing::Test {
- protected:
-  ChildProcess start(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), VERBTWIN_BINARY);
-    return {directory_.path(), std::move(arguments)};
-  }
-  ChildProcess calibrate(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"calibrate",      "--measured", in("measurement.json"),
-                                          "--nic",          "connectx-4", "--host",
-                                          "xeon-e5-2650v4", "--out",      in("fitted")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return start(std::move(arguments));
-  }
-  std::string in(const std::string& name) const { return (directory_.path() / name).string(); }
-
-  /// What the machines of nic.json and host.json in the directory do at this point.
-  json simulated(const PrimitivePoint& point) const {
-    json scenario = calibration::scenario_of(point, 100, 500);
-    scenario["cluster"]["nic"] = in("nic.json");
-    scenario["cluster"]["host"] = in("host.json");
-    write(in("scenario.json"), scenario);
-    ChildProcess run = start({"run", in("scenario.json"), "--json", "--quiet"});
-    EXPECT_EQ(run.wait(), 0) << run.err();
-    const json result = json::parse(run.out());
-    return measured(point, result.at("operations_per_s"), result.at("latency_us").at("p50"));
-  }
-
-  TemporaryDirectory directory_;
-};
-
-/// A profile whose parameters of `factors` cost so many times as much.
-json changed(const std::string& profile, const std::map<std::string, double>& factors) {
-  json document = json::parse(read_text(kProfiles / (profile + ".json")));
-  for (const auto& [name, factor] : factors) {
-    json& item = document.at("parameters").at(name);
-    item["value"] = item.at("value").get<double>() * factor;
-  }
-  return document;
-}
 
 std::vector<PrimitivePoint> some_points() {
   std::vector<PrimitivePoint> points;
@@ -224,6 +155,25 @@ TEST_F(CalibrateMeasured, LongMessagesAreSimulatedForAsLongAsTheyTake) {
   const json report = json::parse(std::ifstream(in("fitted/report.json")));
   ASSERT_EQ(report.size(), 1U);
   EXPECT_NEAR(report[0].at("error"), 0, 0.06) << "the link is full in both";
+}
+
+/// Where one in 100 is signalled, whole batches are counted at a window's ends.
+TEST_F(CalibrateMeasured, WindowsAreSoLongThatTheirEndsDoNotTell) {
+  write(in("nic.json"), changed("connectx-4", {}));
+  write(in("host.json"), changed("xeon-e5-2650v4", {}));
+  json points = json::array();
+  for (const int payload_b : {8, 64, 1024}) {
+    for (const int outstanding : {16, 128}) {
+      PrimitivePoint point{"read", "rc", payload_b, outstanding};
+      point.signal_interval = 100;
+      points.push_back(simulated(point, 20'000));
+    }
+  }
+  write(in("measurement.json"), measurement_of(points));
+  ChildProcess evaluation = calibrate({"--evaluate"});
+  ASSERT_EQ(evaluation.wait(), 0) << evaluation.err();
+  for (const json& point : json::parse(read_text(in("fitted/report.json"))))
+    EXPECT_NEAR(point.at("error"), 0, 0.005) << point;
 }
 
 TEST_F(CalibrateMeasured, AMeasurementOverAnotherLinkThanTheProfilesIsSaidToBe) {
