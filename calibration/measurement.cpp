@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/user_error.hpp"
+#include "calibration/plausible.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/json_schema.hpp"
 #include "scenarios/loader.hpp"
@@ -88,44 +89,6 @@ void describe_ends(const json& ends, Measurement& m) {
       ends.size() == 2 && ends[0].contains("host") && ends[0].at("host") == ends[1].value("host", json());
   m.devices =
       fmt::format("{}, {} Gb/s {}; {}", names, m.link_gbps, m.ethernet ? "Ethernet" : "InfiniBand", cpus);
-}
-
-/// By Little's law as many operations are in flight as are done in the time that one takes: all of the
-/// windows. Unsignalled requests make the median half of that, ping-pong too. Half of all take as long as the
-/// median, so that it is twice the mean at most; many times below it where threads share cores or a few wait
-/// for long.
-constexpr double kLeastInFlight = 1.0 / 30, kMostInFlight = 3;
-
-/// What makes a share of 1 of such a one, in all likelihood.
-const char* guessed_unit(double share) {
-  constexpr struct {
-    double share;
-    const char* guess;
-  } kMistakes[] = {
-      {1e-9, "; is the rate in G operations/s?"},
-      {1e-6, "; is the rate in M operations/s, or the latency in s?"},
-      {1e-3, "; is the rate in k operations/s, or the latency in ms?"},
-      {1e3, "; is the latency in ns?"},
-      {1e6, "; is the latency in ps?"},
-  };
-  constexpr double kNear = 30;
-  for (const auto& mistake : kMistakes)
-    if (share > mistake.share / kNear && share < mistake.share * kNear) return mistake.guess;
-  return "";
-}
-
-/// A rate and a latency that cannot both be true are of another unit than ours.
-void check_units(const Document& document, const std::string& pointer, const MeasuredPoint& p) {
-  if (!p.operations_per_s || !p.latency_p50_us) return;
-  const double windows = static_cast<double>(p.what.threads) * p.what.outstanding;
-  const double in_flight = *p.operations_per_s * *p.latency_p50_us * 1e-6;
-  const double share = in_flight / windows;
-  if (share >= kLeastInFlight && share <= kMostInFlight) return;
-  scenarios::refuse(
-      document, pointer + (share < 1 ? "/operations_per_s" : "/latency_us/p50"),
-      fmt::format("{:.4g} operations/s of {:.4g} us each are {:.2g} in flight; allowed: about the {:g} of "
-                  "threads x outstanding{}",
-                  *p.operations_per_s, *p.latency_p50_us, in_flight, windows, guessed_unit(share)));
 }
 
 std::string experiment_of(const MeasuredPoint& p) {
@@ -280,14 +243,8 @@ Measurement read_measurement(const std::filesystem::path& file) {
                         "missing: operations_per_s; allowed without it: one request at a time, with its "
                         "latency_us");
     }
-    if (const double gbps = measured.operations_per_s.value_or(0) * measured.what.payload_b * 8 / 1e9;
-        gbps > kLinkRounding * m.link_gbps && !m.one_machine) {
-      scenarios::refuse(document, pointer + "/operations_per_s",
-                        fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
-                                    measured.what.payload_b, gbps, m.link_gbps));
-    }
-    check_units(document, pointer, measured);
   }
+  refuse_impossible(document, m);
   return m;
 }
 

@@ -1,0 +1,71 @@
+// Measurements that no device can have made, and files that are none, refused in a line with their place.
+#include "calibration/measurement.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "backend/temporary_directory.hpp"
+#include "backend/user_error.hpp"
+
+namespace verbtwin::calibration {
+namespace {
+
+using nlohmann::json;
+using testing::EndsWith;
+using testing::HasSubstr;
+
+json end_of(const char* host) {
+  return {{"host", host},
+          {"devices",
+           json::array(
+               {{{"device", "mlx5_0"}, {"link_layer", "InfiniBand"}, {"link_gbps", 100.0}, {"mtu", 4096}}})}};
+}
+
+/// A window of READs of 4 KiB that fill a link of 100 Gb/s.
+json full_link() {
+  json point = to_json({"read", "rc", 4096, 16});
+  point["operations_per_s"] = 3.02e6;
+  return {{"format", "verbtwin-measurement"},
+          {"version", 1},
+          {"partial", false},
+          {"measured_on", json::array({end_of("one"), end_of("other")})},
+          {"points", json::array({std::move(point)})}};
+}
+
+class MeasurementFile : public testing::Test {
+ protected:
+  std::string refusal(const std::string& text) const {
+    try {
+      read_measurement(made_.write("measurement.json", text));
+    } catch (const UserError& error) {
+      const std::string line = error.what();
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+      return line.substr((made_.path() / "measurement.json:").string().size());
+    }
+    return "nothing";
+  }
+  std::string refusal(const json& measurement) const { return refusal(measurement.dump(1)); }
+
+  TemporaryDirectory made_;
+};
+
+TEST_F(MeasurementFile, MoreThanTheSlotCarriesIsOfAnotherSlot) {
+  json measurement = full_link();
+  json& slot = measurement["measured_on"][1]["devices"][0]["pcie_gbps"];
+  slot = 15.75;
+  EXPECT_THAT(refusal(measurement),
+              testing::MatchesRegex("[0-9]+:[0-9]+: /measured_on/1/devices/0/pcie_gbps: 15.75, where point 1 "
+                                    "has 99 Gb/s of payload; allowed: at least that, or no pcie_gbps; is it "
+                                    "in GB/s\\? Those are 126 Gb/s"));
+  slot = 12;
+  EXPECT_THAT(refusal(measurement), EndsWith("no pcie_gbps")) << "96 Gb/s are not enough either";
+  slot = 98;
+  EXPECT_EQ(refusal(measurement), "nothing") << "rounded, and by headers that may be small";
+}
+
+}  // namespace
+}  // namespace verbtwin::calibration

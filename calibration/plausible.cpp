@@ -1,0 +1,98 @@
+#include "calibration/plausible.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace verbtwin::calibration {
+
+namespace {
+
+using scenarios::Document;
+
+double payload_gbps(const MeasuredPoint& p) {
+  return p.operations_per_s.value_or(0) * p.what.payload_b * 8 / 1e9;
+}
+
+void check_link(const Document& document, const std::string& pointer, const MeasuredPoint& p,
+                double link_gbps) {
+  const double gbps = payload_gbps(p);
+  if (gbps <= kLinkRounding * link_gbps) return;
+  scenarios::refuse(document, pointer + "/operations_per_s",
+                    fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
+                                p.what.payload_b, gbps, link_gbps));
+}
+
+/// Each payload passes the slots of both ends once. Headers, which devices cut as they like, are left out.
+void check_slots(const Document& document, const Measurement& m) {
+  const auto most = std::ranges::max_element(m.points, {}, payload_gbps);
+  const double gbps = payload_gbps(*most);
+  const nlohmann::json& ends = document.root().at("measured_on");
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const double slot_gbps = ends[i].at("devices")[0].value("pcie_gbps", gbps);
+    if (gbps <= kLinkRounding * slot_gbps) continue;
+    scenarios::refuse(
+        document, fmt::format("/measured_on/{}/devices/0/pcie_gbps", i),
+        fmt::format("{:g}, where point {} has {:.0f} Gb/s of payload; allowed: at least that, or "
+                    "no pcie_gbps{}",
+                    slot_gbps, most - m.points.begin() + 1, gbps, guessed_gbps(slot_gbps, gbps)));
+  }
+}
+
+/// By Little's law as many operations are in flight as are done in the time that one takes: all of the
+/// windows. Unsignalled requests make the median half of that, ping-pong too. Half of all take as long as the
+/// median, so that it is twice the mean at most; many times below it where threads share cores or a few wait
+/// for long.
+constexpr double kLeastInFlight = 1.0 / 30, kMostInFlight = 3;
+
+/// What makes a share of 1 of such a one, in all likelihood.
+const char* guessed_unit(double share) {
+  constexpr struct {
+    double share;
+    const char* guess;
+  } kMistakes[] = {
+      {1e-9, "; is the rate in G operations/s?"},
+      {1e-6, "; is the rate in M operations/s, or the latency in s?"},
+      {1e-3, "; is the rate in k operations/s, or the latency in ms?"},
+      {1e3, "; is the latency in ns?"},
+      {1e6, "; is the latency in ps?"},
+  };
+  constexpr double kNear = 30;
+  for (const auto& mistake : kMistakes)
+    if (share > mistake.share / kNear && share < mistake.share * kNear) return mistake.guess;
+  return "";
+}
+
+/// A rate and a latency that cannot both be true are of another unit than ours.
+void check_units(const Document& document, const std::string& pointer, const MeasuredPoint& p) {
+  if (!p.operations_per_s || !p.latency_p50_us) return;
+  const double windows = static_cast<double>(p.what.threads) * p.what.outstanding;
+  const double in_flight = *p.operations_per_s * *p.latency_p50_us * 1e-6;
+  const double share = in_flight / windows;
+  if (share >= kLeastInFlight && share <= kMostInFlight) return;
+  scenarios::refuse(
+      document, pointer + (share < 1 ? "/operations_per_s" : "/latency_us/p50"),
+      fmt::format("{:.4g} operations/s of {:.4g} us each are {:.2g} in flight; allowed: about the {:g} of "
+                  "threads x outstanding{}",
+                  *p.operations_per_s, *p.latency_p50_us, in_flight, windows, guessed_unit(share)));
+}
+
+}  // namespace
+
+std::string guessed_gbps(double said_gbps, double needed_gbps) {
+  constexpr double kBits = 8;
+  if (kBits * said_gbps * kLinkRounding < needed_gbps) return "";
+  return fmt::format("; is it in GB/s? Those are {:g} Gb/s", kBits * said_gbps);
+}
+
+void refuse_impossible(const Document& document, const Measurement& m) {
+  for (std::size_t i = 0; i < m.points.size(); ++i) {
+    const std::string pointer = fmt::format("/points/{}", i);
+    if (!m.one_machine) check_link(document, pointer, m.points[i], m.link_gbps);
+    check_units(document, pointer, m.points[i]);
+  }
+  check_slots(document, m);
+}
+
+}  // namespace verbtwin::calibration
