@@ -27,37 +27,60 @@ json number(const json& least, const json& most) {
   return {{"type", "number"}, {"minimum", least}, {"maximum", most}};
 }
 
-/// Other keys are allowed and not read.
+/// Of these keys all of `read`; the others are `measure`'s (result.json's too), for people.
+json part(json read, const json& others) {
+  json object = scenarios::json_schema::object(std::move(read));
+  object["properties"].update(others);
+  return object;
+}
+
 const json& measurement_schema() {
   constexpr int kMost = 1 << 20;
   using namespace scenarios::json_schema;
-  const json name = text(0, 1000), boolean = {{"type", "boolean"}};
-  const auto known = [](json properties) { return open(object(std::move(properties))); };
-  json device = known({{"device", name},
-                       {"link_layer", one_of({"InfiniBand", "Ethernet"})},
-                       {"link_gbps", number(1, 1600)},  // as a profile's
-                       {"mtu", whole(256, 4096)}});
-  device["properties"]["pcie_gbps"] = number(1, 4000);  // as a profile's
+  const json name = text(0, 1000), boolean = {{"type", "boolean"}}, any = json::object();
+  const json device = part({{"device", name},
+                            {"link_layer", one_of({"InfiniBand", "Ethernet"})},
+                            {"link_gbps", number(1, 1600)},  // as a profile's
+                            {"mtu", whole(256, 4096)}},
+                           {{"pcie_gbps", number(1, 4000)},  // as a profile's
+                            {"port", any},
+                            {"firmware", any},
+                            {"inline_b", any},
+                            {"atomics", any},
+                            {"gid_index", any},
+                            {"gid", any},
+                            {"sl", any},
+                            {"traffic_class", any},
+                            {"pkey", any}});
+  const json end = part({{"devices", list_of(device, 1, 64)}}, {{"host", name},
+                                                                {"cpu", name},
+                                                                {"kernel", any},
+                                                                {"worker_cpus", any},
+                                                                {"tcp_address", any},
+                                                                {"environment", any},
+                                                                {"warning", any}});
   // From what a clock can tell to the longest measurement that there is, with room on both sides.
   const json per_s = number(0.001, 100'000'000'000), us = number(0.01, 1'000'000'000);
-  json end = known({{"devices", list_of(device, 1, 64)}});
-  end["properties"].update({{"host", name}, {"cpu", name}});
-  json point = known({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
-                      {"transport", one_of({"rc", "ud"})},
-                      {"payload_b", whole(1, kMost)},
-                      {"outstanding", whole(1, kMost)},
-                      {"doorbell_batch", whole(1, kMost)},
-                      {"threads", whole(1, 256)},
-                      {"queue_pairs", whole(1, kMost)},
-                      {"signal_interval", whole(1, kMost)},
-                      {"inline", boolean},
-                      {"mode", one_of({"pipelined", "ping_pong"})}});
-  point["properties"].update({{"operations_per_s", per_s}, {"latency_us", known({{"p50", us}})}});
-  static const json schema = known({{"format", exactly("verbtwin-measurement")},
-                                    {"version", exactly(1)},
-                                    {"partial", boolean},
-                                    {"measured_on", list_of(end, 1, 2)},
-                                    {"points", list_of(point, 1, 10'000)}});
+  const json latency =
+      part({{"p50", us}}, {{"mean", any}, {"p90", any}, {"p99", any}, {"p999", any}, {"max", any}});
+  const json point =
+      part({{"verb", one_of({"read", "write", "send", "compare_swap", "fetch_add"})},
+            {"transport", one_of({"rc", "ud"})},
+            {"payload_b", whole(1, kMost)},
+            {"outstanding", whole(1, kMost)},
+            {"doorbell_batch", whole(1, kMost)},
+            {"threads", whole(1, 256)},
+            {"queue_pairs", whole(1, kMost)},
+            {"signal_interval", whole(1, kMost)},
+            {"inline", boolean},
+            {"mode", one_of({"pipelined", "ping_pong"})}},
+           {{"operations_per_s", per_s}, {"latency_us", latency}, {"seconds", any}, {"source", any}});
+  static const json schema = part({{"format", exactly("verbtwin-measurement")},
+                                   {"version", exactly(1)},
+                                   {"partial", boolean},
+                                   {"measured_on", list_of(end, 1, 2)},
+                                   {"points", list_of(point, 1, 10'000)}},
+                                  {{"time", any}, {"failure", any}});
   return schema;
 }
 

@@ -8,9 +8,9 @@
 //  "inline": false, "mode": "pipelined", "seconds": 1.0, "operations_per_s": 480000, "latency_us":
 //  {"p50": 2.1, ...}}, ...]}
 // Two ranks, of which the first posts: `outstanding` requests on `queue_pairs` queue pairs of each of its
-// threads. pcie_gbps is the slot's raw rate, where it is known. Other keys are allowed and not read. What
-// perftest measured (perftest.hpp) has one end without `host` and `cpu`, and of each point either the rate
-// or, with one request at a time, the latency.
+// threads. pcie_gbps is the slot's raw rate, where it is known. What else `measure` writes is allowed and not
+// read; any other key is refused. What perftest measured (perftest.hpp) has one end without `host` and `cpu`,
+// and of each point either the rate or, with one request at a time, the latency.
 //
 // Values and free functions, callable from any thread. What is wrong in a file is a UserError of one line
 // with its place.

@@ -67,5 +67,49 @@ TEST_F(MeasurementFile, MoreThanTheSlotCarriesIsOfAnotherSlot) {
   EXPECT_EQ(refusal(measurement), "nothing") << "rounded, and by headers that may be small";
 }
 
+TEST_F(MeasurementFile, UnknownKeysAreRefusedByName) {
+  const auto with = [&](const char* pointer) {
+    json measurement = full_link();
+    measurement[json::json_pointer(pointer)] = 126;
+    return refusal(measurement);
+  };
+  EXPECT_THAT(with("/measured_on/0/devices/0/pcie_gbp"),
+              testing::MatchesRegex("[0-9]+:[0-9]+: /measured_on/0/devices/0/pcie_gbp: unknown key "
+                                    "\"pcie_gbp\"; allowed: .*; did you mean \"pcie_gbps\"\\?"));
+  EXPECT_THAT(with("/measured_on/0/host_name"), HasSubstr("unknown key \"host_name\""));
+  EXPECT_THAT(with("/points/0/operation_per_s"), HasSubstr("did you mean \"operations_per_s\"?"));
+  EXPECT_THAT(with("/notes"), HasSubstr("unknown key \"notes\""));
+}
+
+/// All that `measure` and real runs write (tools/RESULT.md, measured_on).
+TEST_F(MeasurementFile, WhatMeasureWritesIsAllowed) {
+  json measurement = full_link();
+  measurement.update({{"time", "2024-01-01T00:00:00Z"}, {"failure", "rank 1 was lost"}, {"partial", true}});
+  for (json& end : measurement["measured_on"]) {
+    end.update({{"kernel", "6.1.0"},
+                {"cpu", "a core"},
+                {"worker_cpus", {0, 1}},
+                {"tcp_address", "10.0.0.1"},
+                {"environment", {{"MLX5_SINGLE_THREADED", "1"}}},
+                {"warning", "a sentence"}});
+    end["devices"][0].update({{"port", 1},
+                              {"firmware", "12.28.2006"},
+                              {"inline_b", 188},
+                              {"atomics", true},
+                              {"gid_index", 3},
+                              {"gid", "fe80::1"},
+                              {"sl", 0},
+                              {"traffic_class", 0},
+                              {"pkey", "0xffff"},
+                              {"pcie_gbps", 126.0}});
+  }
+  measurement["points"][0].update(
+      {{"seconds", 1.0},
+       {"source", "read_bw.txt:12"},
+       {"latency_us",
+        {{"mean", 5.4}, {"p50", 5.3}, {"p90", 6.1}, {"p99", 7.2}, {"p999", 9.1}, {"max", 30.0}}}});
+  EXPECT_EQ(refusal(measurement), "nothing");
+}
+
 }  // namespace
 }  // namespace verbtwin::calibration

@@ -83,6 +83,7 @@ std::string nics_warning(const ibverbs::Cluster& cluster, std::size_t named) {
                      nics.front().device, nics.size());
 }
 
+/// Its keys are those that a measurement may have (calibration/measurement.cpp).
 json machine_json(const ibverbs::Cluster& cluster, const std::vector<std::string>& warnings,
                   const std::vector<int>& worker_cpus) {
   utsname system{};

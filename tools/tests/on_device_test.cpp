@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "calibration/measurement.hpp"
 #include "protocols/occ/options.hpp"
 #include "tools/tests/child_process_for_test.hpp"
 #include "tools/tests/on_device_for_test.hpp"
@@ -138,6 +139,8 @@ TEST_F(OnDevice, PrimitivesAreMeasured) {
               point.at("verb") == "write" && point.at("outstanding") == 1 && point.at("threads") == 1);
   }
   EXPECT_EQ(m.at("measured_on")[0].at("devices")[0].at("device"), "rxe0");
+  EXPECT_EQ(calibration::read_measurement(directory_ / "m" / "measurement.json").points.size(), 16U)
+      << "all that it wrote is known";
 }
 
 TEST_F(OnDevice, HostsShareNothingButTheProgramAndTheOutput) {
