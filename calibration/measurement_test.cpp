@@ -67,6 +67,21 @@ TEST_F(MeasurementFile, MoreThanTheSlotCarriesIsOfAnotherSlot) {
   EXPECT_EQ(refusal(measurement), "nothing") << "rounded, and by headers that may be small";
 }
 
+TEST_F(MeasurementFile, SoonerThanTheLinkCarriesItIsOfAnotherLink) {
+  json measurement = full_link();
+  json point = to_json({"read", "rc", 4096, 1});
+  point["latency_us"]["p50"] = 2.48;
+  measurement["points"] = json::array({point});
+  EXPECT_EQ(refusal(measurement), "nothing");
+  for (json& end : measurement["measured_on"]) end["devices"][0]["link_gbps"] = 12.5;
+  EXPECT_THAT(
+      refusal(measurement),
+      EndsWith(": /points/0/latency_us/p50: 2.48 us of 4096 B; allowed: at least the 2.62 us that these "
+               "take over the 12.5 Gb/s of link_gbps; is it in GB/s? Those are 100 Gb/s"));
+  measurement["measured_on"][1]["host"] = "one";
+  EXPECT_EQ(refusal(measurement), "nothing") << "on one machine nothing has to pass the link";
+}
+
 TEST_F(MeasurementFile, UnknownKeysAreRefusedByName) {
   const auto with = [&](const char* pointer) {
     json measurement = full_link();

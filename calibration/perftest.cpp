@@ -16,6 +16,7 @@
 #include "calibration/csv_table.hpp"
 #include "calibration/measurement.hpp"
 #include "calibration/perftest_source.hpp"
+#include "calibration/plausible.hpp"
 #include "scenarios/text.hpp"
 
 namespace verbtwin::calibration {
@@ -204,7 +205,10 @@ json point_of(const PerftestSource& source, const Run& run, const PerftestResult
     const PerftestField& median =
         required(source, result.cells, "t_typical", result.at,
                  "a test with neither -D, which has no median, nor -C, which counts cycles");
-    all["latency_us"] = {{"p50", number(source, median, "t_typical", 0.01, 1e9)}};
+    const double p50_us = number(source, median, "t_typical", 0.01, 1e9);
+    if (const std::string why = sooner_than_link(p50_us, payload_b, link_gbps, "--link-gbps"); !why.empty())
+      source.refuse(median.at, "t_typical is " + why);
+    all["latency_us"] = {{"p50", p50_us}};
   } else {
     // The bandwidth says the same in units that the file may not have.
     const PerftestField& rate =

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -102,6 +103,19 @@ TEST_F(Perftest, MoreThanTheLinkCarriesIsOfAnotherLink) {
   EXPECT_EQ(refusal(replaced(text, "0.011501", "3.051757")), "nothing");
   EXPECT_THAT(refusal(replaced(output("bw_write_gbits.json.txt"), "0.011501", "4.2")),
               HasSubstr(" 138 Gb/s;"));
+}
+
+TEST_F(Perftest, SoonerThanTheLinkCarriesItIsOfAnotherLink) {
+  const std::string text = output("lat_write_8.txt");
+  const auto of_1_mib = [&](const char* median_us) {  // 83.9 us on a link of 100 Gb/s
+    return refusal(replaced(replaced(text, "\n 8  ", "\n 1048576  "), "26.45", median_us));
+  };
+  EXPECT_THAT(of_1_mib("81"),
+              testing::MatchesRegex("22:[0-9]+: t_typical is 81 us of 1048576 B; allowed: at least the 83.9 "
+                                    "us that these take over the "
+                                    "100 Gb/s of --link-gbps; is it in GB/s\\? Those are 800 Gb/s"));
+  EXPECT_THAT(of_1_mib("10"), EndsWith("of --link-gbps")) << "nor would 800 Gb/s do";
+  EXPECT_EQ(of_1_mib("83"), "nothing");
 }
 
 TEST_F(Perftest, LatencyIsTheMedianAsItsToolHasIt) {

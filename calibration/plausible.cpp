@@ -15,13 +15,19 @@ double payload_gbps(const MeasuredPoint& p) {
   return p.operations_per_s.value_or(0) * p.what.payload_b * 8 / 1e9;
 }
 
+/// A datagram's completion may be there before its last bit has left.
 void check_link(const Document& document, const std::string& pointer, const MeasuredPoint& p,
                 double link_gbps) {
-  const double gbps = payload_gbps(p);
-  if (gbps <= kLinkRounding * link_gbps) return;
-  scenarios::refuse(document, pointer + "/operations_per_s",
-                    fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
-                                p.what.payload_b, gbps, link_gbps));
+  if (const double gbps = payload_gbps(p); gbps > kLinkRounding * link_gbps) {
+    scenarios::refuse(document, pointer + "/operations_per_s",
+                      fmt::format("of {} B each, {:.0f} Gb/s; allowed: at most the {:g} Gb/s of link_gbps",
+                                  p.what.payload_b, gbps, link_gbps));
+  }
+  if (!p.latency_p50_us || p.what.transport == "ud") return;
+  if (const std::string why = sooner_than_link(*p.latency_p50_us, p.what.payload_b, link_gbps, "link_gbps");
+      !why.empty()) {
+    scenarios::refuse(document, pointer + "/latency_us/p50", why);
+  }
 }
 
 /// Each payload passes the slots of both ends once. Headers, which devices cut as they like, are left out.
@@ -84,6 +90,16 @@ std::string guessed_gbps(double said_gbps, double needed_gbps) {
   constexpr double kBits = 8;
   if (kBits * said_gbps * kLinkRounding < needed_gbps) return "";
   return fmt::format("; is it in GB/s? Those are {:g} Gb/s", kBits * said_gbps);
+}
+
+std::string sooner_than_link(double latency_us, int payload_b, double link_gbps, std::string_view key) {
+  const double link_us = payload_b * 8e-3 / link_gbps;
+  if (latency_us * kLinkRounding >= link_us) return "";
+  return fmt::format(
+      "{:g} us of {} B; allowed: at least the {:.3g} us that these take over the {:g} Gb/s of "
+      "{}{}",
+      latency_us, payload_b, link_us, link_gbps, key,
+      guessed_gbps(link_gbps, link_gbps * link_us / latency_us));
 }
 
 void refuse_impossible(const Document& document, const Measurement& m) {
