@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/user_error.hpp"
+#include "calibration/perftest.hpp"
 #include "calibration/plausible.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/json_schema.hpp"
@@ -247,7 +248,14 @@ json scenario_of(const PrimitivePoint& p, double warmup_us, double measure_us) {
 }
 
 Measurement read_measurement(const std::filesystem::path& file) {
-  const Document document = Document::read(file);
+  const std::string text =
+      scenarios::read_text(file, scenarios::kDocumentBytesMax + scenarios::kByteOrderMark.size());
+  if (looks_like_perftest(text)) {
+    throw UserError("", fmt::format("{}:1:1: an output of perftest; allowed: a measurement, which `verbtwin "
+                                    "measure --perftest FILE --link-gbps GBPS --out DIR` makes of it",
+                                    scenarios::one_line(file.string())));
+  }
+  const Document document = Document::parse(file.string(), text);
   const json root = scenarios::require(document, measurement_schema());
   Measurement m;
   m.file = scenarios::one_line(file.filename().string());

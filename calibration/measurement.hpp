@@ -28,6 +28,9 @@
 
 namespace verbtwin::calibration {
 
+/// What `measure` calls its file.
+inline constexpr const char* kMeasurementFile = "measurement.json";
+
 /// A rate that is rounded up a little is none beyond its link.
 inline constexpr double kLinkRounding = 1.02;
 

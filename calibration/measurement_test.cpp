@@ -4,16 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "backend/temporary_directory.hpp"
 #include "backend/user_error.hpp"
+#include "scenarios/document.hpp"
 
 namespace verbtwin::calibration {
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -124,6 +127,24 @@ TEST_F(MeasurementFile, WhatMeasureWritesIsAllowed) {
        {"latency_us",
         {{"mean", 5.4}, {"p50", 5.3}, {"p90", 6.1}, {"p99", 7.2}, {"p999", 9.1}, {"max", 30.0}}}});
   EXPECT_EQ(refusal(measurement), "nothing");
+}
+
+TEST_F(MeasurementFile, OfAnOutputOfPerftestItIsSaidWhatMakesOneOfIt) {
+  constexpr const char* kSaid =
+      "1:1: an output of perftest; allowed: a measurement, which `verbtwin measure --perftest FILE "
+      "--link-gbps GBPS --out DIR` makes of it";
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(VERBTWIN_SOURCE_DIR) / "calibration/testdata/perftest")) {
+    EXPECT_EQ(refusal(scenarios::read_text(entry.path())), kSaid) << entry.path();
+    ++files;
+  }
+  EXPECT_GT(files, 10);
+  EXPECT_EQ(refusal(std::string(R"({"test_info": {"test": "RDMA_Read_BW_Test"}, "results": {}})")), kSaid);
+  json measurement = full_link();
+  measurement["measured_on"][0]["warning"] = "#bytes\n Test\n test_info";
+  EXPECT_EQ(refusal(measurement), "nothing");
+  EXPECT_THAT(refusal(std::string("{")), HasSubstr("syntax error"));
 }
 
 }  // namespace

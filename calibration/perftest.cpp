@@ -287,6 +287,15 @@ class Import {
 
 }  // namespace
 
+bool looks_like_perftest(std::string_view text) {
+  const auto has = [&](std::string_view part) { return text.find(part) != text.npos; };
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  if (!text.starts_with('{')) return has("#bytes") || has(" Test\n");
+  constexpr std::size_t kBegin_b = 100;
+  text = text.substr(0, kBegin_b);
+  return has("test_info");
+}
+
 PerftestImport import_perftest(const std::vector<std::filesystem::path>& files, double link_gbps) {
   Import all(link_gbps);
   for (const std::filesystem::path& file : files) all.add(file);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbtwin::calibration {
@@ -17,6 +18,9 @@ struct PerftestImport {
   /// Results that are sound and that no simulated point can be compared with: "file:line: skipped: why".
   std::vector<std::string> skipped;
 };
+
+/// Whether it is likely meant for import_perftest().
+bool looks_like_perftest(std::string_view text);
 
 /// `link_gbps` is of the slower end: perftest does not say it.
 PerftestImport import_perftest(const std::vector<std::filesystem::path>& files, double link_gbps);

@@ -232,7 +232,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       "Fit to the published measurements that come with verbtwin (calibration/published/train)");
   command
       ->add_option("--measured", options->measured.file,
-                   "Fit to what `verbtwin measure` found: its measurement.json")
+                   "Fit to what `verbtwin measure` found: its measurement.json, or the directory of it")
       ->type_name("FILE");
   command
       ->add_option("--nic", options->measured.nic,

@@ -41,6 +41,12 @@ constexpr const char* kNicFile = "nic.json";
 constexpr const char* kHostFile = "host.json";
 constexpr const char* kNothing = "nothing is written";
 
+/// Of a directory, the file that `measure` writes there.
+fs::path measured_file(const std::string& given) {
+  std::error_code ignored;  // what is no directory is read, and refused in words there
+  return fs::is_directory(given, ignored) ? fs::path(given) / calibration::kMeasurementFile : fs::path(given);
+}
+
 /// Adds the profile that the fit begins with; its name.
 std::string add_base(Machines& machines, ProfileKind kind, const std::string& name_or_path) {
   const json profile = calibration::load_profile(name_or_path, kind);
@@ -170,7 +176,8 @@ void note(calibration::ReportInput& input, const std::string& sentence) {
 }  // namespace
 
 int calibrate_measured(const MeasuredOptions& options) {
-  const calibration::Measurement measurement = calibration::read_measurement(options.file);
+  const fs::path file = measured_file(options.file);
+  const calibration::Measurement measurement = calibration::read_measurement(file);
   Machines machines;
   const std::string base_nic = add_base(machines, ProfileKind::kNic, options.nic);
   const std::string base_host = add_base(machines, ProfileKind::kHost, options.host);
@@ -197,7 +204,7 @@ int calibrate_measured(const MeasuredOptions& options) {
   const StopSignals signals;
   const OutputDirectory lock(
       directory, files,
-      {{options.file, "what --measured names"},
+      {{file, "what --measured names"},
        {calibration::find_profile(options.nic, ProfileKind::kNic), "what --nic names"},
        {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });

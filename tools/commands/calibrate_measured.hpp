@@ -9,7 +9,7 @@
 namespace verbtwin::tools {
 
 struct MeasuredOptions {
-  std::string file;       // measurement.json
+  std::string file;       // measurement.json, or its directory
   std::string nic, host;  // the profiles to begin with: names or paths
   std::string out;        // the directory for nic.json, host.json and the report
   bool evaluate = false;  // fit nothing: only say how far off those profiles are

@@ -45,7 +45,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Point = calibration::PrimitivePoint;
 
-constexpr const char* kFile = "measurement.json";
+constexpr const char* kFile = calibration::kMeasurementFile;
 constexpr const char* kScenarioFile = "measured-point.json";  // while it is measured
 
 struct MeasureOptions {
