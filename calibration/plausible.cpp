@@ -52,22 +52,30 @@ void check_slots(const Document& document, const Measurement& m) {
 /// for long.
 constexpr double kLeastInFlight = 1.0 / 30, kMostInFlight = 3;
 
-/// What makes a share of 1 of such a one, in all likelihood.
-const char* guessed_unit(double share) {
-  constexpr struct {
-    double share;
-    const char* guess;
-  } kMistakes[] = {
-      {1e-9, "; is the rate in G operations/s?"},
-      {1e-6, "; is the rate in M operations/s, or the latency in s?"},
-      {1e-3, "; is the rate in k operations/s, or the latency in ms?"},
-      {1e3, "; is the latency in ns?"},
-      {1e6, "; is the latency in ps?"},
-  };
+/// What a rate or a latency is given in, in all likelihood, where it makes this share of what it should be.
+struct Mistake {
+  double share = 1;
+  const char *rate = "", *latency = "";  // units; empty: none
+};
+
+Mistake mistake_of(double share) {
+  constexpr Mistake kMistakes[] = {{1e-9, "G operations/s", ""},
+                                   {1e-6, "M operations/s", "s"},
+                                   {1e-3, "k operations/s", "ms"},
+                                   {1e3, "", "ns"},
+                                   {1e6, "", "ps"}};
   constexpr double kNear = 30;
-  for (const auto& mistake : kMistakes)
-    if (share > mistake.share / kNear && share < mistake.share * kNear) return mistake.guess;
-  return "";
+  for (const Mistake& mistake : kMistakes)
+    if (share > mistake.share / kNear && share < mistake.share * kNear) return mistake;
+  return {};
+}
+
+std::string guessed_unit(double share) {
+  const Mistake m = mistake_of(share);
+  const std::string rate = *m.rate ? fmt::format("the rate in {}", m.rate) : "";
+  const std::string latency = *m.latency ? fmt::format("the latency in {}", m.latency) : "";
+  const char* between = rate.empty() || latency.empty() ? "" : ", or ";
+  return rate.empty() && latency.empty() ? "" : fmt::format("; is {}{}{}?", rate, between, latency);
 }
 
 /// A rate and a latency that cannot both be true are of another unit than ours.
@@ -100,6 +108,33 @@ std::string sooner_than_link(double latency_us, int payload_b, double link_gbps,
       "{}{}",
       latency_us, payload_b, link_us, link_gbps, key,
       guessed_gbps(link_gbps, link_gbps * link_us / latency_us));
+}
+
+std::string unit_doubts(const Measurement& measurement, std::span<const Experiment* const> experiments,
+                        const std::vector<std::vector<Prediction>>& predictions) {
+  constexpr double kFarOff = 100;
+  std::string first;
+  int more = 0;
+  for (std::size_t e = 0; e < experiments.size(); ++e) {
+    for (std::size_t i = 0; i < experiments[e]->points.size(); ++i) {
+      const Point& point = experiments[e]->points[i];
+      const auto measured = std::ranges::find(measurement.points, point.place, &MeasuredPoint::place);
+      if (measured->operations_per_s && measured->latency_p50_us) continue;
+      const double share = point.published / predictions[e][i].value;
+      if (share > 1 / kFarOff && share < kFarOff) continue;
+      const bool latency = measured->tells_latency();
+      const char* guess = latency ? mistake_of(share).latency : mistake_of(share).rate;
+      if (!*guess) continue;
+      if (!first.empty()) {
+        ++more;
+        continue;
+      }
+      first = fmt::format("{}: {:.4g} {}, where the profiles named give {:.4g}: is it in {}?", point.place,
+                          point.published / experiments[e]->scale, latency ? "us" : "operations/s",
+                          predictions[e][i].value / experiments[e]->scale, guess);
+    }
+  }
+  return more == 0 ? first : fmt::format("{} {} more are as far off.", first, more);
 }
 
 void refuse_impossible(const Document& document, const Measurement& m) {

@@ -4,9 +4,13 @@
 // Pure functions, callable from any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "calibration/evaluate.hpp"
+#include "calibration/experiment.hpp"
 #include "calibration/measurement.hpp"
 #include "scenarios/document.hpp"
 
@@ -14,6 +18,12 @@ namespace verbtwin::calibration {
 
 /// Throws a UserError with the place in `document`, which `measurement` was read from.
 void refuse_impossible(const scenarios::Document& document, const Measurement& measurement);
+
+/// What is to be said of points whose unit nothing beside them confirms, a rate without a latency or the
+/// other way round, and that are more than a hundred times off what is simulated, about a power of a
+/// thousand. Empty: nothing.
+std::string unit_doubts(const Measurement& measurement, std::span<const Experiment* const> experiments,
+                        const std::vector<std::vector<Prediction>>& predictions);
 
 /// Why there is no such latency of a message that has to arrive: its bits alone take longer on the link,
 /// whose rate `key` says. Empty: there may be.

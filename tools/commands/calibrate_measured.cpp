@@ -15,6 +15,7 @@
 #include "calibration/fit.hpp"
 #include "calibration/measurement.hpp"
 #include "calibration/misfit.hpp"
+#include "calibration/plausible.hpp"
 #include "calibration/profile_file.hpp"
 #include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
@@ -35,6 +36,7 @@ using calibration::FitVariable;
 using calibration::Machines;
 using calibration::ProfileKind;
 using nlohmann::json;
+using Experiments = std::vector<const calibration::Experiment*>;
 using Predictions = std::vector<std::vector<calibration::Prediction>>;
 
 constexpr const char* kNicFile = "nic.json";
@@ -104,14 +106,22 @@ std::string assumed_slot(const calibration::Measurement& measurement, const std:
                      measurement.file, profile_gbps);
 }
 
+/// Warned of before the fit, which would take long in vain. Nothing if it was told to stop.
+std::optional<std::string> warn_of_units(const calibration::Measurement& measurement,
+                                         const Experiments& experiments, const Predictions& predictions) {
+  if (predictions.size() != experiments.size()) return std::nullopt;
+  std::string doubts = calibration::unit_doubts(measurement, experiments, predictions);
+  if (!doubts.empty()) doubts = "WARNING: " + doubts;
+  if (!doubts.empty()) print(doubts + "\n");
+  return doubts;
+}
+
 /// A fit, with what it began from.
 struct Attempt {
   Machines machines;
   std::vector<Fitted> fitted;
   Predictions predictions;
 };
-
-using Experiments = std::vector<const calibration::Experiment*>;
 
 double root_mean_square(const Experiments& experiments, const Predictions& predictions) {
   const calibration::Values errors = calibration::errors_of(experiments, predictions);
@@ -209,10 +219,13 @@ int calibrate_measured(const MeasuredOptions& options) {
        {calibration::find_profile(options.host, ProfileKind::kHost), "what --host names"}});
   const calibration::Evaluator evaluator(run_point, options.jobs, [&] { return !signals.stop().load(); });
   Attempt done{machines, {}, {}};
-  if (options.evaluate) {
-    done.predictions = evaluator.evaluate(all, machines.profiles());
-    if (done.predictions.size() != all.size()) return stopped(signals, kNothing);
-  } else {
+  if (!options.evaluate) {
+    for (const std::string& name : {nic, host}) done.machines.build(name);
+  }
+  done.predictions = evaluator.evaluate(all, done.machines.profiles());
+  const std::optional<std::string> doubts = warn_of_units(measurement, all, done.predictions);
+  if (!doubts) return stopped(signals, kNothing);
+  if (!options.evaluate) {
     const Beginning beginning{machines, measurement, nic, base_nic, host, base_host};
     std::optional<Attempt> best = fit_with_limits(beginning, all, evaluator);
     if (!best) return stopped(signals, kNothing);
@@ -225,6 +238,7 @@ int calibrate_measured(const MeasuredOptions& options) {
                                  {},
                                  calibration::Reference::kMeasured};
   input.fitted = !options.evaluate;
+  input.note = *doubts;
   if (measurement.partial)
     note(input,
          fmt::format("{} is partial: it ended before all of its points were measured.", measurement.file));
