@@ -13,6 +13,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/bottleneck.hpp"
+#include "tools/report/conditions.hpp"
 #include "tools/report/member.hpp"
 #include "tools/report/sweep_table.hpp"
 
@@ -128,9 +129,8 @@ void Summary::title() {
       shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
     }
     if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
-    if (const double gbps = number(member(cluster, "network"), "background_gbps"); gbps > 0)
-      shape += fmt::format(", {:g} Gb/s of others on each port", gbps);
   }
+  shape += describe_conditions(scenario);
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
   line(wrap(
       fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
