@@ -45,7 +45,7 @@ constexpr const char* kExplanationFile = "explanation.json";
 
 struct ExplainOptions {
   std::string scenario;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, sweeps;
   int jobs = 1;
   std::optional<std::string> out;
   bool json = false, quiet = false;
@@ -102,6 +102,11 @@ class Profiles {
 class Explainer {
  public:
   explicit Explainer(const ExplainOptions& options) : options_(options) {
+    if (!options.sweeps.empty()) {
+      throw UserError("", fmt::format("--sweep {}: explain is for one run; allowed: --set PATH=VALUE, and "
+                                      "explain again for the next value",
+                                      scenarios::one_line(options.sweeps.front(), 120)));
+    }
     points_ = load_runnable_points(options.scenario, options.overrides);
     if (points_.size() > 1) {
       std::vector<std::string> swept;
@@ -281,6 +286,8 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
   add_scenario_options(*command, options->scenario, options->overrides);
+  // Known, and no part of the help: whoever tries what other commands take is told what to do.
+  add_sweep_option(*command, options->sweeps)->group("");
   add_jobs_option(*command, options->jobs, "Runs side by side, each in a process of its own");
   command
       ->add_option("--out", options->out,

@@ -149,6 +149,10 @@ TEST_F(ExplainCommand, BadInputIsOneLine) {
             "DIR/sweep.json sweeps 2 points: explain is for one; allowed: a scenario without a sweep, or one "
             "of its "
             "points, by --set of cluster.coroutines");
+  EXPECT_EQ(refusal({"explain", scenario_, "--sweep", "cluster.coroutines=1,2"}),
+            "--sweep cluster.coroutines=1,2: explain is for one run; allowed: --set PATH=VALUE, and explain "
+            "again for the next value");
+  EXPECT_THAT(refusal({"explain", scenario_, "--swep"}), testing::Not(HasSubstr("--sweep")));
   EXPECT_EQ(verbtwin({"explain", sweep, "--set", "cluster.coroutines=2", "--quiet"}).exit_code, 0);
   const Ended largest = verbtwin({"explain", scenario_, "--set", "run.seed=9223372036854775807", "--quiet"});
   EXPECT_EQ(largest.exit_code, 0) << largest.err;

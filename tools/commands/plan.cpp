@@ -17,6 +17,7 @@
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/output_file.hpp"
@@ -39,7 +40,7 @@ constexpr const char* kNodes = "cluster.nodes";
 
 struct PlanOptions {
   std::string scenario;
-  std::vector<std::string> overrides, goals;
+  std::vector<std::string> overrides, sweeps, goals;
   std::optional<int> low;
   int high = 256;
   int jobs = 1;
@@ -51,10 +52,15 @@ scenarios::Override machines(int nodes, const char* flag) {
   return scenarios::flag_override(kNodes, flag, std::to_string(nodes));
 }
 
+std::vector<scenarios::SweepPoint> load(const PlanOptions& options,
+                                        const std::vector<scenarios::Override>& flags = {}) {
+  return load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
+}
+
 class Planner {
  public:
   Planner(const PlanOptions& options, std::vector<Goal> goals) : options_(options), goals_(std::move(goals)) {
-    points_ = load_runnable_points(options.scenario, options.overrides);
+    points_ = load(options);
     low_ = options.low.value_or(0);
     for (const auto& [settings, scenario, number] : points_) {
       refuse_others(settings, scenario);
@@ -72,9 +78,9 @@ class Planner {
                                       options.high, low_, low_));
     }
     // What the largest or the smallest cluster would be refused for is told before anything runs.
-    load_runnable_points(options.scenario, options.overrides, {machines(low_, "--from")});
+    load(options, {machines(low_, "--from")});
     try {
-      load_runnable_points(options.scenario, options.overrides, {machines(options.high, "--to")});
+      load(options, {machines(options.high, "--to")});
     } catch (const UserError& error) {
       const std::string what = error.what();
       if (!error.pointer().empty() || what.find("--to") != std::string::npos) throw;
@@ -218,19 +224,22 @@ class Planner {
 };
 
 /// The sizes are what is searched: one that is given would not count.
-void refuse_size(const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) {
+void refuse_size(const PlanOptions& options) {
+  const auto refuse = [](const std::string& place) {
+    throw UserError("", place +
+                            ": cluster.nodes is what plan looks for; allowed: --from N and --to N, between "
+                            "which it looks");
+  };
+  for (const std::string& text : options.overrides) {
     const scenarios::Override override = scenarios::parse_override(text);
-    if (override.pointer == "/cluster/nodes") {
-      throw UserError("", override.place() +
-                              ": cluster.nodes is what plan looks for; allowed: --from N and "
-                              "--to N, between which it looks");
-    }
+    if (override.path == std::vector<std::string>{"cluster", "nodes"}) refuse(override.place());
   }
+  for (const std::string& text : options.sweeps)
+    if (text.substr(0, text.find('=')) == kNodes) refuse("--sweep " + scenarios::one_line(text, 120));
 }
 
 int plan(const PlanOptions& options) {
-  refuse_size(options.overrides);
+  refuse_size(options);
   std::vector<Goal> goals;
   for (const std::string& text : options.goals) goals.push_back(parse_goal(text));
   return Planner(options, std::move(goals)).run();
@@ -242,6 +251,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Find the smallest cluster that meets goals");
   add_scenario_options(*command, options->scenario, options->overrides);
+  add_sweep_option(*command, options->sweeps);
   command
       ->add_option(
           "--goal", options->goals,
@@ -260,9 +270,8 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
-  add_jobs_option(
-      *command, options->jobs,
-      "Runs side by side, each in a process of its own: settings of the scenario's sweep, and other seeds");
+  add_jobs_option(*command, options->jobs,
+                  "Runs side by side, each in a process of its own: settings of a sweep, and other seeds");
   command->add_option("--out", options->out, "Directory for plan.json and plan.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
@@ -271,9 +280,9 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
       "'latency_us.p99<=60'\n"
-      "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found. The answer "
-      "and\n"
-      "the size below it run with two more seeds, and most of the three decide.\n"
+      "A sweep is searched for each of its settings; cluster.nodes is what is found. The answer and the "
+      "size\n"
+      "below it run with two more seeds, and most of the three decide.\n"
       "Exit code 1: no cluster meets the goals.");
   command->callback([options, &exit_code] { exit_code = plan(*options); });
 }
