@@ -264,7 +264,9 @@ class Explainer {
   void tell(const Explanation& explanation) const {
     if (options_.json) {
       print(explanation_json(explanation).dump(2) + "\n");
-    } else if (!options_.quiet) {
+    } else if (options_.quiet) {
+      print(render_verdict(explanation));
+    } else {
       print(render_explanation(explanation));
       if (options_.out) print_written(fs::path(*options_.out) / kExplanationFile);
     }
@@ -294,7 +296,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
                    "Directory for explanation.json and the changed profiles; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the explanation as JSON");
-  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->add_flag("--quiet", options->quiet, "Print the verdict alone: no table and no progress");
   command->footer(
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"

@@ -56,6 +56,10 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_EQ(step.at("part"), "links");
   EXPECT_NEAR(step.at("gain"), 0.25, 0.1);
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
+  const Ended quiet = verbtwin({"explain", scenario, "--quiet"});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_THAT(quiet.out, StartsWith("limit        Held back by links ")) << "the verdict alone";
+  EXPECT_THAT(text.out, testing::EndsWith("\n\n" + quiet.out));
 }
 
 TEST_F(ExplainCommand, WhatACallTakesOfItsServerIsItsCores) {

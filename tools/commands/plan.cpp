@@ -108,12 +108,15 @@ class Planner {
       throw;
     }
     keep();
+    const std::string answer = render_plan(alternatives_, goals_, low_, options_.high);
     if (options_.json) {
       print(plan().dump(2) + "\n");
-    } else if (table()) {
+    } else if (options_.quiet) {
+      print(answer);
+    } else {
       if (std::ranges::any_of(rows_, [](const SweepRow& row) { return row.result.contains("warning"); }))
         print("*: not what it seems; of an answer below it says why, of others in plan.csv (--out DIR)\n");
-      print("\n" + render_plan(alternatives_, goals_, low_, options_.high));
+      print("\n" + answer);
       if (options_.out) print_written(file(kPlanFile));
     }
     if (violated_) return kExitCheckFailed;
@@ -275,7 +278,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   command->add_option("--out", options->out, "Directory for plan.json and plan.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
-  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->add_flag("--quiet", options->quiet, "Print the answer alone: no table and no progress");
   command->footer(
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "

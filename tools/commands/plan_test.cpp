@@ -98,6 +98,19 @@ TEST_F(PlanCommand, ASweepOnTheCommandLineIsOneOfTheFile) {
               StartsWith("--sweep cluster.threads=2,0: /cluster/threads: out of range: 0"));
 }
 
+TEST_F(PlanCommand, QuietPrintsTheAnswerAlone) {
+  const std::vector<std::string> asked = {"plan", scenario_, "--goal", goal(1.2)};
+  std::vector<std::string> quietly = asked;
+  quietly.emplace_back("--quiet");
+  const Ended ended = verbtwin(quietly);
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.err, "");
+  EXPECT_THAT(ended.out, ContainsRegex("^smallest     [0-9]+ machines: committed_per_s "));
+  EXPECT_THAT(verbtwin(asked).out, testing::EndsWith("\n\n" + ended.out));
+  quietly.emplace_back("--json");
+  EXPECT_EQ(json::parse(verbtwin(quietly).out).at("format"), "verbtwin-plan");
+}
+
 TEST_F(PlanCommand, NoneIsExitCodeOne) {
   const Ended rate = verbtwin({"plan", scenario_, "--goal", goal(50), "--to", "5"});
   EXPECT_EQ(rate.exit_code, 1);
