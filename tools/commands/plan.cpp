@@ -1,6 +1,7 @@
 // verbtwin plan: the smallest cluster that meets goals, for everything else that the scenario sweeps.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -24,6 +25,7 @@
 #include "tools/console/print.hpp"
 #include "tools/console/stop_signals.hpp"
 #include "tools/console/text.hpp"
+#include "tools/report/summary.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/catalog.hpp"
 #include "tools/sweeps/plan.hpp"
@@ -90,6 +92,9 @@ class Planner {
     for (const auto& [settings, scenario, number] : points_) {
       alternatives_.emplace_back(settings, SizeSearch(goals_, low_, options.high));
     }
+    std::vector<scenarios::SweepPoint> shown = points_;
+    for (scenarios::SweepPoint& point : shown) point.settings.emplace_back(kNodes, low_);
+    columns_ = setting_columns(shown, columns_of_stream(STDOUT_FILENO));
   }
 
   int run() {
@@ -100,7 +105,7 @@ class Planner {
       directory.emplace(*options_.out, std::vector<std::string>{kPlanFile, kRunsFile},
                         inputs_of(options_.scenario, points_));
     }
-    if (table()) print(wanted() + sweep_table_head(settings_of(0, low_)));
+    if (table()) print(wanted() + sweep_table_head(settings_of(0, low_), columns_));
     try {
       while (!signals.stop() && run_next(signals)) continue;
     } catch (...) {
@@ -202,8 +207,8 @@ class Planner {
   }
 
   /// The seed in a column of its own would be the same in most lines.
-  static std::string line(const SweepRow& row, bool other_seed) {
-    std::string text = sweep_table_line(row);
+  std::string line(const SweepRow& row, bool other_seed) const {
+    std::string text = sweep_table_line(row, columns_);
     if (!other_seed) return text;
     text.pop_back();
     return fmt::format("{}, seed {}\n", text, text_of(value_at(row.result, "scenario.run.seed")));
@@ -222,6 +227,7 @@ class Planner {
   std::vector<scenarios::SweepPoint> points_;  // as the file has them
   int low_ = 0;
   std::vector<Alternative> alternatives_;  // by point
+  std::vector<std::size_t> columns_;       // of the table's settings
   std::vector<SweepRow> rows_;
   bool violated_ = false;
 };

@@ -340,8 +340,8 @@ class SweepOutput {
       print(render_summary(rows_.back().result, style_of_stream(STDOUT_FILENO)));
       return;
     }
-    if (rows_.size() == 1) print(sweep_table_head(points_.front().settings));
-    print(sweep_table_line(rows_.back()));
+    if (rows_.size() == 1) print(sweep_table_head(points_.front().settings, columns_));
+    print(sweep_table_line(rows_.back(), columns_));
   }
 
   int exit_code(int signal_number) const {
@@ -382,6 +382,7 @@ class SweepOutput {
   const RunOptions& options_;
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
+  std::vector<std::size_t> columns_ = setting_columns(points_, columns_of_stream(STDOUT_FILENO));
   std::optional<OutputDirectory> lock_;
   std::vector<scenarios::SweepPoint> left_;
   std::vector<SweepRow> rows_;

@@ -55,6 +55,12 @@ class RunCommand : public CommandLine {
   }
 };
 
+TEST_F(RunCommand, NamesInATableAreWholeWhereThereIsRoom) {
+  const Ended ended = verbtwin({"run", scenario_, "--sweep", "cluster.nic=connectx-4,connectx-4-roce"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("\nconnectx-4-roce "));
+}
+
 TEST_F(RunCommand, WhoDoesNotReadLosesNoTrace) {
   for (const char* trace : {"trace.csv", "trace.json"}) {
     EXPECT_EQ(exit_code_unread("run " + scenario_ + " --trace " + in(trace)), 128 + SIGPIPE);

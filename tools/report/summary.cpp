@@ -399,15 +399,17 @@ bool is_terminal(int file_descriptor) {
   return isatty(file_descriptor) != 0 && (term == nullptr || std::string_view(term) != "dumb");
 }
 
-SummaryStyle style_of_stream(int file_descriptor) {
-  SummaryStyle style;
-  if (isatty(file_descriptor) == 0) return style;
-  const char* no_color = std::getenv("NO_COLOR");
-  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
+std::size_t columns_of_stream(int file_descriptor) {
   winsize window{};
-  if (ioctl(file_descriptor, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
-    style.width_columns = std::min<std::size_t>(window.ws_col, kColumnsMax);
-  }
+  const bool known = isatty(file_descriptor) != 0 && ioctl(file_descriptor, TIOCGWINSZ, &window) == 0;
+  return known && window.ws_col > 0 ? window.ws_col : SummaryStyle().width_columns;
+}
+
+SummaryStyle style_of_stream(int file_descriptor) {
+  const char* no_color = std::getenv("NO_COLOR");
+  SummaryStyle style;
+  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
+  style.width_columns = std::min(columns_of_stream(file_descriptor), kColumnsMax);
   return style;
 }
 
