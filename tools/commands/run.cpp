@@ -297,7 +297,8 @@ class SweepOutput {
       draw_plot();
       write_report();
     }
-    if (table() && points_.size() > 1) print(render_warnings(sweep_warnings(rows_)));
+    if (table() && points_.size() > 1)
+      print(render_own_rules(rows_) + render_warnings(sweep_warnings(rows_)));
     if (options_.json) {
       nlohmann::json all = {{"format", "verbtwin-sweep"},
                             {"version", 1},

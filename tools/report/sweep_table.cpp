@@ -333,6 +333,26 @@ void add_idle_settings(const std::vector<SweepRow>& rows, std::vector<std::strin
 
 }  // namespace
 
+std::string render_own_rules(const std::vector<SweepRow>& rows) {
+  constexpr double kWorthSaying = 0.01;
+  std::vector<double> shares;
+  for (const SweepRow& row : rows) {
+    const double by_rules = row.result.value("user_aborts", 0.0);
+    const double share = by_rules / std::max(1.0, row.result.value("committed", 0.0) + by_rules);
+    if (share > kWorthSaying) shares.push_back(share);
+  }
+  if (shares.empty()) return "";
+  const std::string least = format_percent(std::ranges::min(shares));
+  const std::string most = format_percent(std::ranges::max(shares));
+  const std::string where = shares.size() == rows.size() ? ""
+                                                         : fmt::format(" at {} of {}", shares.size(),
+                                                                       format_counted(rows.size(), "point"));
+  return labelled("own rules",
+                  fmt::format("{}{} of the transactions that ended did so by the application's own rules{}: "
+                              "per s counts those that committed",
+                              least == most ? "" : least + " to ", most, where));
+}
+
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
   constexpr std::size_t kShown = 4;
   std::vector<std::string> all;

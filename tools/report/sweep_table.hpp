@@ -39,6 +39,9 @@ std::string sweep_table_line(const SweepRow& row, const std::vector<std::size_t>
 /// What limits a point, and whether a check was violated or (a star) figures are not what they seem.
 std::string limit_text(const nlohmann::json& result);
 std::uint64_t violations_of(const nlohmann::json& result);
+/// A line below the table on what ended by the application's own rules, which "per s" does not count; empty:
+/// 1 % at most at every point.
+std::string render_own_rules(const std::vector<SweepRow>& rows);
 /// The stars' reasons, a sentence each: "coroutines=128: the rate is not steady ...". The first few of many.
 /// And what is swept without any effect.
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows);

@@ -105,6 +105,20 @@ TEST(SweepTable, NamesAreCutWhereThereIsNoRoomForThem) {
   EXPECT_THAT(table(both, 200), HasSubstr("\n" + path + " farm "));
 }
 
+TEST(SweepTable, WhatEndsByTheApplicationsOwnRulesIsTold) {
+  const auto point = [](int committed, int user_aborts) {
+    return SweepRow{{}, {{"committed", committed}, {"user_aborts", user_aborts}}};
+  };
+  EXPECT_EQ(render_own_rules({point(9900, 100), point(0, 0), {{}, {{"operations", 5}}}}), "") << "1 %";
+  EXPECT_EQ(render_own_rules({point(760, 240), point(76, 24)}),
+            "own rules    24.0 % of the transactions that ended did so by the application's\n"
+            "             own rules: per s counts those that committed\n");
+  EXPECT_EQ(render_own_rules({point(760, 240), point(100, 0), point(98, 2)}),
+            "own rules    2.0 % to 24.0 % of the transactions that ended did so by the\n"
+            "             application's own rules at 2 of 3 points: per s counts those that\n"
+            "             committed\n");
+}
+
 TEST(SweepTable, RatesAreReadInMillions) {
   const SweepRow closed{{{"run.offered_per_s", nullptr}}, {{"scenario", {{"run", json::object()}}}}, 0};
   EXPECT_EQ(point_text(closed, "run.offered_per_s"), "null") << "another value of the sweep, and has a name";
