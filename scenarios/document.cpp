@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <set>
+#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -198,7 +198,7 @@ void Document::check_nesting() const {
 }
 
 void Document::check_duplicates() const {
-  std::vector<std::set<std::string>> open;
+  std::vector<std::map<std::string, std::size_t>> open;  // where each key stands
   for (std::size_t at = skip_space(text_, 0); at < text_.size();) {
     const char c = text_[at];
     const std::size_t end = token_end(text_, at);
@@ -207,7 +207,11 @@ void Document::check_duplicates() const {
     if (c == '}' || c == ']') open.pop_back();
     if (c == '"' && next < text_.size() && text_[next] == ':') {
       const std::string key = string_at(text_, at, end);
-      if (!open.back().insert(key).second) fail(at, "duplicate key " + in_quotes(key));
+      const auto [first, is_new] = open.back().emplace(key, at);
+      if (!is_new) {
+        fail(at, "duplicate key " + in_quotes(key) + "; the first one is in line " +
+                     std::to_string(position_of(first->second).line));
+      }
     }
     at = next;
   }

@@ -78,7 +78,8 @@ TEST(Document, SyntaxErrorsNameTheirPlaceAndWhatIsAllowed) {
 }
 
 TEST(Document, RefusesWhatTheParserWouldLetThrough) {
-  EXPECT_EQ(error_of("{\"a\": 1,\n \"b\": {\"a\": 2}, \"\\u0061\": 3}"), "a.json:2:17: duplicate key \"a\"");
+  EXPECT_EQ(error_of("{\"a\": 1,\n \"b\": {\"a\": 2}, \"\\u0061\": 3}"),
+            "a.json:2:17: duplicate key \"a\"; the first one is in line 1");
   EXPECT_EQ(error_of("[{\"a\": \"a\"}, {\"a\": {\"a\": [\"a\", \"a\"]}}]"), "accepted");
   EXPECT_EQ(error_of(std::string("{}\0{", 4)), "a.json:1:3: syntax error: NUL byte");
   EXPECT_EQ(error_of("{\"s\": \"1e999\", \"a\": [1, -1e400]}"),
@@ -154,6 +155,22 @@ TEST(Text, ForXmlHoldsWhatItMay) {
                     "b\xef\xbf\xbf"
                     "c\xef\xbf\xbd\x01\r\xff"),
             "a b c\xef\xbf\xbd   ");
+}
+
+TEST(Text, WhatBeginsAsItWasTypedIsNearest) {
+  EXPECT_EQ(nearest("tpce", {"tpcc", "tpce_customer_position", "tpce_long"}), "tpce_long");
+  EXPECT_EQ(nearest("Warehouses", {"name", "warehouses_per_node"}), "warehouses_per_node");
+  EXPECT_EQ(nearest("qps", {"nodes", "qps_per_peer"}), "qps_per_peer");
+  EXPECT_EQ(nearest("nodes", {"nodes_per_rack", "nodes"}), "nodes") << "itself";
+  EXPECT_EQ(nearest("qp", {"nodes", "qps_per_peer"}), "") << "two letters begin too much";
+}
+
+TEST(Text, AVerbIsKnownByItsOtherName) {
+  const std::vector<std::string> verbs = {"read", "write", "send", "compare_swap", "fetch_add"};
+  EXPECT_EQ(nearest("cas", verbs), "compare_swap");
+  EXPECT_EQ(nearest("CAS", verbs), "compare_swap");
+  EXPECT_EQ(nearest("faa", verbs), "fetch_add");
+  EXPECT_EQ(nearest("faa", {"read", "write"}), "");
 }
 
 TEST(Text, NearestOnlyWhenClose) {

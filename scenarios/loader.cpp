@@ -1,15 +1,13 @@
 #include "scenarios/loader.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "scenarios/network_model.hpp"
 #include "scenarios/overrides.hpp"
+#include "scenarios/profile_field.hpp"
 #include "scenarios/source.hpp"
 #include "scenarios/text.hpp"
 #include "scenarios/validate.hpp"
@@ -34,34 +32,6 @@ std::string chosen_name(const ScenarioSource& source, const std::string& kind) {
   }
   const json name = chosen.is_object() ? chosen.value("name", json()) : json();
   return name.is_string() ? name.get<std::string>() : "";
-}
-
-void require_file(const ScenarioSource& source, const std::string& pointer, const std::string& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    source.refuse(Finding{pointer, "no such file: " + in_quotes(path)});
-  if (fs::is_directory(status)) source.refuse(Finding{pointer, "is a directory: " + in_quotes(path)});
-  // Also a loop of links, or no right to look; what is open for nobody is not opened, for it may be a pipe.
-  if (access(path.c_str(), R_OK) == 0) return;
-  source.refuse(Finding{
-      pointer, "cannot be read: " + in_quotes(path) + " (" + std::generic_category().message(errno) + ")"});
-}
-
-/// A profile's name as it is, or its path made usable.
-std::string profile_at(const ScenarioSource& source, const std::string& pointer, const std::string& name,
-                       const std::vector<std::string>& known) {
-  if (name.ends_with(".json")) {
-    const std::string path = source.path_at(pointer, name);
-    require_file(source, pointer, path);
-    return path;
-  }
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    source.refuse(Finding{pointer, "unknown profile " + in_quotes(name) + "; allowed: " + listed(known) +
-                                       (known.empty() ? "" : ", or ") + "a path ending in .json" +
-                                       did_you_mean(name, known)});
-  }
-  return name;
 }
 
 /// What only one topology has.
@@ -269,7 +239,7 @@ std::string sockets_of(const ScenarioSource& source, json& resolved, const Catal
                             "ipoib_tcp: 0"});
     }
     if (name == "") name = transport == "ethernet_tcp" ? "ethernet-1g" : "ipoib-qdr";
-    return profile_at(source, "/cluster/sockets", name.get<std::string>(), catalog.sockets);
+    return profile_at(source, ProfileField::kSockets, name.get<std::string>(), catalog);
   }
   if (name != "") {
     source.refuse(Finding{"/cluster/sockets",
@@ -363,8 +333,8 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.own_send_cqs = cluster.at("completion_queues") == "queue_pair";
   out.ack_timeout = cluster.at("ack_timeout").get<int>();
   out.tear_ns = cluster.at("tear_ns").get<double>();
-  out.nic = profile_at(source, "/cluster/nic", cluster.at("nic").get<std::string>(), catalog.nics);
-  out.host = profile_at(source, "/cluster/host", cluster.at("host").get<std::string>(), catalog.hosts);
+  out.nic = profile_at(source, ProfileField::kNic, cluster.at("nic").get<std::string>(), catalog);
+  out.host = profile_at(source, ProfileField::kHost, cluster.at("host").get<std::string>(), catalog);
   out.network = network_of(source, cluster.at("network"));
   check_places(source, out);
   check_background(source, out);

@@ -187,11 +187,8 @@ TEST(OverrideErrors, ANameThatTheRestOfTheFileDoesNotSuitIsTheCause) {
 TEST(ScenarioErrors, UnknownKeysNameTheNearest) {
   EXPECT_EQ(error_of_cluster(R"({"nodse": 16})"),
             "s.json:4:15: /cluster/nodse: unknown key \"nodse\"; allowed: ack_timeout, completion_queues, "
-            "coroutines, device_context, "
-            "emulate_nodes, host, "
-            "network, nic, "
-            "nics_per_node, nodes, qps_per_peer, replicas, roles, sockets, tear_ns, threads, "
-            "threads_per_queue_pair; did you mean "
+            "coroutines, device_context, emulate_nodes, host, network, nic, nics_per_node, nodes, "
+            "qps_per_peer, replicas, roles, sockets, tear_ns, threads, threads_per_queue_pair; did you mean "
             "\"nodes\"?")
       << "not that nodes is missing";
   EXPECT_EQ(
@@ -224,7 +221,8 @@ TEST(ScenarioErrors, TypesAndRanges) {
             "s.json:4:24: /cluster/nodes: out of range: 1e+30; allowed: integer, 1 to 4096");
   EXPECT_EQ(error_of_cluster(R"({"nodes": 1e400})"),
             "s.json:4:24: /cluster/nodes: out of range: 1e400; allowed: numbers from -1.7e308 to 1.7e308");
-  EXPECT_EQ(error_of_cluster("16"), "s.json:4:14: /cluster: wrong type: integer 16; allowed: object");
+  EXPECT_EQ(error_of_cluster("16"),
+            "s.json:4:14: /cluster: wrong type: integer 16; allowed: object, such as {\"nodes\":16}");
   EXPECT_EQ(error_of_set("run.measure_us=0"),
             "--set run.measure_us=0: /run/measure_us: out of range: 0; allowed: number, 0.001 to 1000000000");
   EXPECT_EQ(error_of_set("run.seed=9223372036854775808"),

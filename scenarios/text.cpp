@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 namespace verbtwin::scenarios {
 
@@ -77,6 +78,32 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+bool begins_with(std::string_view text, std::string_view beginning) {
+  return text.size() >= beginning.size() && std::equal(beginning.begin(), beginning.end(), text.begin(),
+                                                       [](char a, char b) { return lower(a) == lower(b); });
+}
+
+/// The shortest candidate that begins with `name`.
+std::string completed(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kTypedMin = 3;  // fewer letters begin too much
+  std::string best;
+  if (name.size() < kTypedMin) return best;
+  for (const std::string& candidate : candidates)
+    if (begins_with(candidate, name) && (best.empty() || candidate.size() < best.size())) best = candidate;
+  return best;
+}
+
+/// What verbs are called elsewhere, which no distance tells.
+std::string other_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"cas", "compare_swap"}, {"cmp_and_swp", "compare_swap"}, {"faa", "fetch_add"}};
+  for (const auto& [elsewhere, here] : kNames) {
+    const bool meant = name.size() == elsewhere.size() && begins_with(name, elsewhere);
+    if (meant && std::ranges::find(candidates, here) != candidates.end()) return std::string(here);
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string one_line(std::string_view text, std::size_t length_max) {
@@ -124,7 +151,9 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
-  std::string best;
+  if (std::string whole = completed(name, candidates); !whole.empty()) return whole;
+  std::string best = other_name(name, candidates);
+  if (!best.empty()) return best;
   std::size_t best_distance = SIZE_MAX;
   for (const std::string& candidate : candidates) {
     const std::size_t longer = std::max(name.size(), candidate.size());

@@ -27,8 +27,8 @@ std::string in_quotes(std::string_view text);
 /// "a, b, c", cut after the first few.
 std::string listed(const std::vector<std::string>& names);
 
-/// The candidate nearest to `name` by edit distance (case does not count); empty where none is close enough
-/// to be what was meant.
+/// The candidate that begins with `name`, or is the same verb, or is nearest by edit distance (case does not
+/// count); empty where none is close enough to be what was meant.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
 /// `; did you mean "x"?` for the nearest candidate, or nothing.

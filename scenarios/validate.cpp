@@ -153,6 +153,15 @@ std::string length_range(const json& schema, const char* min_name, const char* m
   return max ? " of at most " + max->dump() + unit : "";
 }
 
+/// Of an object: `, such as {"name":"tatp"}`, with the name that was written in its place, or the nearest.
+std::string example(const json& schema, const json& written = {}) {
+  const json* examples = keyword(schema, "examples");
+  if (!examples) return "";
+  const json named = schema.value(json::json_pointer("/properties/name"), json::object());
+  const std::string name = written.is_string() ? nearest(written.get<std::string>(), choices(named)) : "";
+  return ", such as " + (name.empty() ? examples->front() : json{{"name", name}}).dump();
+}
+
 void check_into(std::vector<Finding>& findings, json& value, const json& schema, const std::string& pointer);
 
 /// Of a small object without an example: what has to be in it, as `; in it "unit" (ns), "value" (...)`.
@@ -188,8 +197,7 @@ void check_members(std::vector<Finding>& findings, json& object, const json& sch
     if (object.contains(key)) continue;
     const json property = properties.value(key, json::object());
     std::string takes = properties.contains(key) ? "; allowed: " + allowed(property) : "";
-    const json* examples = keyword(property, "examples");
-    takes += examples ? ", such as " + examples->front().dump() : members(property);
+    takes += property.contains("examples") ? example(property) : members(property);
     findings.push_back({pointer, "missing key " + in_quotes(key) + takes, Anchor::kValue, true});
   }
 }
@@ -199,7 +207,7 @@ void check_into(std::vector<Finding>& findings, json& value, const json& schema,
   if (const std::string what = problem(value, schema); !what.empty()) {
     const std::string remedy =
         value.is_string() ? did_you_mean(value.get_ref<const std::string&>(), choices(schema)) : "";
-    findings.push_back({pointer, what + "; allowed: " + allowed(schema) + remedy});
+    findings.push_back({pointer, what + "; allowed: " + allowed(schema) + example(schema, value) + remedy});
     return;
   }
   if (value.is_object()) check_members(findings, value, schema, pointer);
@@ -230,6 +238,7 @@ std::string allowed(const json& schema) {
   if (const auto names = choices(schema); !names.empty()) return listed(names);
   std::string types;
   const json type = schema.value("type", json("any value"));
+  if (type == "boolean") return "true, false";
   for (const json& one : type.is_array() ? type : json::array({type})) {
     types += (types.empty() ? "" : " or ") + one.get<std::string>();
   }

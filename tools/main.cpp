@@ -53,6 +53,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
 std::vector<std::string> flag_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // only there to be refused in words of its own
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;

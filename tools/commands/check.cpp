@@ -13,6 +13,7 @@
 #include "tools/console/exit_code.hpp"
 #include "tools/console/print.hpp"
 #include "tools/console/text.hpp"
+#include "tools/report/conditions.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/simulate.hpp"
 #include "tools/sweeps/sweep_points.hpp"
@@ -29,12 +30,6 @@ struct CheckOptions {
   bool json = false;
 };
 
-std::string describe_network(const scenarios::Network& network) {
-  const char* model = network.model == scenarios::NetworkModel::kSimgrid ? "simgrid" : "fifo";
-  return network.platform.empty() ? fmt::format("a {} network ({} model)", network.topology, model)
-                                  : fmt::format("the platform {} ({} model)", network.platform, model);
-}
-
 /// The shape of the run in one paragraph.
 std::string describe_shape(const scenarios::Scenario& scenario) {
   const scenarios::Cluster& cluster = scenario.cluster;
@@ -50,13 +45,15 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
                        format_counted(cluster.coroutines, "coroutine"),
                        format_counted(in_flight, "transaction"), format_counted(cluster.replicas, "replica"));
   }
+  if (const std::string offered = describe_offered(scenario.resolved); !offered.empty())
+    work += fmt::format(", offered {}", offered);
   return fmt::format(
       "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
       "measured, "
       "seed {}, "
       "check: {}, backend {}.",
       scenarios::one_line(scenario.name), work, cluster.host, cluster.nics_per_node, cluster.nic,
-      describe_network(cluster.network), format_us(scenario.run.warmup_us),
+      describe_network(scenario.resolved), format_us(scenario.run.warmup_us),
       format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
 }
 

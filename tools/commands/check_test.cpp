@@ -51,6 +51,26 @@ TEST_F(CheckCommand, OfASweepItSaysSoOfTheFirstPointThatHasThem) {
   EXPECT_EQ(json::parse(printed.out).at("cluster").at("threads"), 2) << "a program's";
 }
 
+/// A slip of unit is seen before the run, and after it.
+TEST_F(CheckCommand, SaysOfNetworkAndLoadWhatIsNotTheDefault) {
+  std::vector<std::string> arguments = {"check", scenario_};
+  for (const char* set : {"cluster.network.loss_ratio=1e-6", "cluster.network.link_gbps=12.5",
+                          "cluster.network.background_gbps=2", "run.offered_per_s=200e3"})
+    arguments.insert(arguments.end(), {"--set", set});
+  const auto in_one_line = [&] {
+    std::string text = verbtwin(arguments).out;
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  const std::string network = "links of 12.5 Gb/s, 2 Gb/s of others on each port, 0.0001 % of packets lost";
+  EXPECT_THAT(in_one_line(),
+              testing::AllOf(HasSubstr("3 replicas, offered 200 k transactions/s. Each machine"),
+                             HasSubstr("joined by a star network (fifo model, " + network + "). ")));
+  arguments[0] = "run";
+  EXPECT_THAT(in_one_line(),
+              HasSubstr("xeon-e5-2650v4, " + network + "; 200 k transactions/s offered; simulated, seed 1 "));
+}
+
 /// That of a run, within a factor of 2.
 TEST_F(CheckCommand, KnowsAboutHowMuchMemoryARunTakes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

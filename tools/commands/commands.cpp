@@ -25,8 +25,8 @@ void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<
       ->type_name("PATH=VALUE");
 }
 
-void add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps) {
-  command
+CLI::Option* add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps) {
+  return command
       .add_option(
           "--sweep", sweeps,
           "Run with each of these values, as cluster.coroutines=1,2,4; may be repeated: every value of "

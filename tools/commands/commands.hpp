@@ -29,7 +29,7 @@ void add_explain_command(CLI::App& app, int& exit_code);
 
 /// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);
-void add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps);
+CLI::Option* add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps);
 
 /// --jobs. `jobs` outlives the command; `what` says what runs side by side.
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);

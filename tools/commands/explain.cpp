@@ -45,7 +45,7 @@ constexpr const char* kExplanationFile = "explanation.json";
 
 struct ExplainOptions {
   std::string scenario;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, sweeps;
   int jobs = 1;
   std::optional<std::string> out;
   bool json = false, quiet = false;
@@ -102,6 +102,11 @@ class Profiles {
 class Explainer {
  public:
   explicit Explainer(const ExplainOptions& options) : options_(options) {
+    if (!options.sweeps.empty()) {
+      throw UserError("", fmt::format("--sweep {}: explain is for one run; allowed: --set PATH=VALUE, and "
+                                      "explain again for the next value",
+                                      scenarios::one_line(options.sweeps.front(), 120)));
+    }
     points_ = load_runnable_points(options.scenario, options.overrides);
     if (points_.size() > 1) {
       std::vector<std::string> swept;
@@ -259,7 +264,9 @@ class Explainer {
   void tell(const Explanation& explanation) const {
     if (options_.json) {
       print(explanation_json(explanation).dump(2) + "\n");
-    } else if (!options_.quiet) {
+    } else if (options_.quiet) {
+      print(render_verdict(explanation));
+    } else {
       print(render_explanation(explanation));
       if (options_.out) print_written(fs::path(*options_.out) / kExplanationFile);
     }
@@ -281,13 +288,15 @@ void add_explain_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("explain", "Find what limits a scenario, by making each part of the cluster better");
   add_scenario_options(*command, options->scenario, options->overrides);
+  // Known, and no part of the help: whoever tries what other commands take is told what to do.
+  add_sweep_option(*command, options->sweeps)->group("");
   add_jobs_option(*command, options->jobs, "Runs side by side, each in a process of its own");
   command
       ->add_option("--out", options->out,
                    "Directory for explanation.json and the changed profiles; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the explanation as JSON");
-  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->add_flag("--quiet", options->quiet, "Print the verdict alone: no table and no progress");
   command->footer(
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"

@@ -56,6 +56,10 @@ TEST_F(ExplainCommand, NamesWhatHoldsARunBack) {
   EXPECT_EQ(step.at("part"), "links");
   EXPECT_NEAR(step.at("gain"), 0.25, 0.1);
   EXPECT_EQ(verbtwin({"explain", scenario, "--jobs", "2"}).out, text.out);
+  const Ended quiet = verbtwin({"explain", scenario, "--quiet"});
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_THAT(quiet.out, StartsWith("limit        Held back by links ")) << "the verdict alone";
+  EXPECT_THAT(text.out, testing::EndsWith("\n\n" + quiet.out));
 }
 
 TEST_F(ExplainCommand, WhatACallTakesOfItsServerIsItsCores) {
@@ -149,6 +153,10 @@ TEST_F(ExplainCommand, BadInputIsOneLine) {
             "DIR/sweep.json sweeps 2 points: explain is for one; allowed: a scenario without a sweep, or one "
             "of its "
             "points, by --set of cluster.coroutines");
+  EXPECT_EQ(refusal({"explain", scenario_, "--sweep", "cluster.coroutines=1,2"}),
+            "--sweep cluster.coroutines=1,2: explain is for one run; allowed: --set PATH=VALUE, and explain "
+            "again for the next value");
+  EXPECT_THAT(refusal({"explain", scenario_, "--swep"}), testing::Not(HasSubstr("--sweep")));
   EXPECT_EQ(verbtwin({"explain", sweep, "--set", "cluster.coroutines=2", "--quiet"}).exit_code, 0);
   const Ended largest = verbtwin({"explain", scenario_, "--set", "run.seed=9223372036854775807", "--quiet"});
   EXPECT_EQ(largest.exit_code, 0) << largest.err;

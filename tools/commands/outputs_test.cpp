@@ -202,6 +202,11 @@ TEST_F(CommandOutputs, WhatGoesOnLeavesPointsOfAnotherSweep) {
   const std::string why = "; allowed: another directory, or no --resume, which replaces what is there";
   EXPECT_EQ(refusal({"run", sweep, "--set", "run.measure_us=5", "--resume", "--out", in("made")}),
             "--resume: DIR/made/points/000 is a point of another scenario: /run/measure_us differs" + why);
+  EXPECT_THAT(refusal({"run", sweep, "--set", R"(protocol={"name":"farm"})", "--set", "cluster.threads=1",
+                       "--set", "cluster.coroutines=1", "--resume", "--out", in("made")}),
+              testing::MatchesRegex("--resume: DIR/made/points/000 is a point of another scenario: "
+                                    "/protocol/name, /cluster/coroutines, /cluster/nics_per_node and [0-9]+ "
+                                    "more fields differ; allowed: .*"));
   EXPECT_EQ(refusal({"run", sweep, "--set", "run.seed=1", "--resume", "--out", in("made")}),
             "--resume: DIR/made/points/001 is a point of another sweep: this one has 1 point" + why);
   EXPECT_EQ(read_text(in("made/points.csv")), before);

@@ -1,6 +1,7 @@
 // verbtwin plan: the smallest cluster that meets goals, for everything else that the scenario sweeps.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
@@ -17,12 +18,14 @@
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
 #include "scenarios/sweep.hpp"
+#include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/console/print.hpp"
 #include "tools/console/stop_signals.hpp"
 #include "tools/console/text.hpp"
+#include "tools/report/summary.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/catalog.hpp"
 #include "tools/sweeps/plan.hpp"
@@ -39,7 +42,7 @@ constexpr const char* kNodes = "cluster.nodes";
 
 struct PlanOptions {
   std::string scenario;
-  std::vector<std::string> overrides, goals;
+  std::vector<std::string> overrides, sweeps, goals;
   std::optional<int> low;
   int high = 256;
   int jobs = 1;
@@ -51,10 +54,15 @@ scenarios::Override machines(int nodes, const char* flag) {
   return scenarios::flag_override(kNodes, flag, std::to_string(nodes));
 }
 
+std::vector<scenarios::SweepPoint> load(const PlanOptions& options,
+                                        const std::vector<scenarios::Override>& flags = {}) {
+  return load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
+}
+
 class Planner {
  public:
   Planner(const PlanOptions& options, std::vector<Goal> goals) : options_(options), goals_(std::move(goals)) {
-    points_ = load_runnable_points(options.scenario, options.overrides);
+    points_ = load(options);
     low_ = options.low.value_or(0);
     for (const auto& [settings, scenario, number] : points_) {
       refuse_others(settings, scenario);
@@ -72,9 +80,9 @@ class Planner {
                                       options.high, low_, low_));
     }
     // What the largest or the smallest cluster would be refused for is told before anything runs.
-    load_runnable_points(options.scenario, options.overrides, {machines(low_, "--from")});
+    load(options, {machines(low_, "--from")});
     try {
-      load_runnable_points(options.scenario, options.overrides, {machines(options.high, "--to")});
+      load(options, {machines(options.high, "--to")});
     } catch (const UserError& error) {
       const std::string what = error.what();
       if (!error.pointer().empty() || what.find("--to") != std::string::npos) throw;
@@ -84,6 +92,9 @@ class Planner {
     for (const auto& [settings, scenario, number] : points_) {
       alternatives_.emplace_back(settings, SizeSearch(goals_, low_, options.high));
     }
+    std::vector<scenarios::SweepPoint> shown = points_;
+    for (scenarios::SweepPoint& point : shown) point.settings.emplace_back(kNodes, low_);
+    columns_ = setting_columns(shown, columns_of_stream(STDOUT_FILENO));
   }
 
   int run() {
@@ -94,7 +105,7 @@ class Planner {
       directory.emplace(*options_.out, std::vector<std::string>{kPlanFile, kRunsFile},
                         inputs_of(options_.scenario, points_));
     }
-    if (table()) print(wanted() + sweep_table_head(settings_of(0, low_)));
+    if (table()) print(wanted() + sweep_table_head(settings_of(0, low_), columns_));
     try {
       while (!signals.stop() && run_next(signals)) continue;
     } catch (...) {
@@ -102,12 +113,15 @@ class Planner {
       throw;
     }
     keep();
+    const std::string answer = render_plan(alternatives_, goals_, low_, options_.high);
     if (options_.json) {
       print(plan().dump(2) + "\n");
-    } else if (table()) {
+    } else if (options_.quiet) {
+      print(answer);
+    } else {
       if (std::ranges::any_of(rows_, [](const SweepRow& row) { return row.result.contains("warning"); }))
         print("*: not what it seems; of an answer below it says why, of others in plan.csv (--out DIR)\n");
-      print("\n" + render_plan(alternatives_, goals_, low_, options_.high));
+      print("\n" + answer);
       if (options_.out) print_written(file(kPlanFile));
     }
     if (violated_) return kExitCheckFailed;
@@ -193,8 +207,8 @@ class Planner {
   }
 
   /// The seed in a column of its own would be the same in most lines.
-  static std::string line(const SweepRow& row, bool other_seed) {
-    std::string text = sweep_table_line(row);
+  std::string line(const SweepRow& row, bool other_seed) const {
+    std::string text = sweep_table_line(row, columns_);
     if (!other_seed) return text;
     text.pop_back();
     return fmt::format("{}, seed {}\n", text, text_of(value_at(row.result, "scenario.run.seed")));
@@ -213,24 +227,28 @@ class Planner {
   std::vector<scenarios::SweepPoint> points_;  // as the file has them
   int low_ = 0;
   std::vector<Alternative> alternatives_;  // by point
+  std::vector<std::size_t> columns_;       // of the table's settings
   std::vector<SweepRow> rows_;
   bool violated_ = false;
 };
 
 /// The sizes are what is searched: one that is given would not count.
-void refuse_size(const std::vector<std::string>& overrides) {
-  for (const std::string& text : overrides) {
+void refuse_size(const PlanOptions& options) {
+  const auto refuse = [](const std::string& place) {
+    throw UserError("", place +
+                            ": cluster.nodes is what plan looks for; allowed: --from N and --to N, between "
+                            "which it looks");
+  };
+  for (const std::string& text : options.overrides) {
     const scenarios::Override override = scenarios::parse_override(text);
-    if (override.pointer == "/cluster/nodes") {
-      throw UserError("", override.place() +
-                              ": cluster.nodes is what plan looks for; allowed: --from N and "
-                              "--to N, between which it looks");
-    }
+    if (override.path == std::vector<std::string>{"cluster", "nodes"}) refuse(override.place());
   }
+  for (const std::string& text : options.sweeps)
+    if (text.substr(0, text.find('=')) == kNodes) refuse("--sweep " + scenarios::one_line(text, 120));
 }
 
 int plan(const PlanOptions& options) {
-  refuse_size(options.overrides);
+  refuse_size(options);
   std::vector<Goal> goals;
   for (const std::string& text : options.goals) goals.push_back(parse_goal(text));
   return Planner(options, std::move(goals)).run();
@@ -242,6 +260,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* command = app.add_subcommand("plan", "Find the smallest cluster that meets goals");
   add_scenario_options(*command, options->scenario, options->overrides);
+  add_sweep_option(*command, options->sweeps);
   command
       ->add_option(
           "--goal", options->goals,
@@ -260,20 +279,19 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("N")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
-  add_jobs_option(
-      *command, options->jobs,
-      "Runs side by side, each in a process of its own: settings of the scenario's sweep, and other seeds");
+  add_jobs_option(*command, options->jobs,
+                  "Runs side by side, each in a process of its own: settings of a sweep, and other seeds");
   command->add_option("--out", options->out, "Directory for plan.json and plan.csv; created if absent")
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
-  command->add_flag("--quiet", options->quiet, "Print no table and no progress");
+  command->add_flag("--quiet", options->quiet, "Print the answer alone: no table and no progress");
   command->footer(
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
       "'latency_us.p99<=60'\n"
-      "A scenario's sweep is searched for each of its settings; cluster.nodes is what is found. The answer "
-      "and\n"
-      "the size below it run with two more seeds, and most of the three decide.\n"
+      "A sweep is searched for each of its settings; cluster.nodes is what is found. The answer and the "
+      "size\n"
+      "below it run with two more seeds, and most of the three decide.\n"
       "Exit code 1: no cluster meets the goals.");
   command->callback([options, &exit_code] { exit_code = plan(*options); });
 }

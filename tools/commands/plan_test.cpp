@@ -83,6 +83,34 @@ TEST_F(PlanCommand, EverySettingOfTheSweepIsSearchedAndWhatRanIsKept) {
             ended.out.substr(0, ended.out.find("wrote ")));
 }
 
+TEST_F(PlanCommand, ASweepOnTheCommandLineIsOneOfTheFile) {
+  const std::string rate = goal(1.2);
+  const Ended typed =
+      verbtwin({"plan", scenario_, "--goal", rate, "--sweep", "protocol.name=fasst-occ,drtmh"});
+  EXPECT_EQ(typed.exit_code, 0) << typed.err;
+  const std::string written =
+      write("sweep.json", with_sweep(R"([{"protocol.name": ["fasst-occ", "drtmh"]}])"));
+  EXPECT_EQ(typed.out, verbtwin({"plan", written, "--goal", rate}).out);
+  EXPECT_EQ(refusal({"plan", scenario_, "--goal", rate, "--sweep", "cluster.nodes=4,8"}),
+            "--sweep cluster.nodes=4,8: cluster.nodes is what plan looks for; allowed: --from N and --to N, "
+            "between which it looks");
+  EXPECT_THAT(refusal({"plan", scenario_, "--goal", rate, "--sweep", "cluster.threads=2,0"}),
+              StartsWith("--sweep cluster.threads=2,0: /cluster/threads: out of range: 0"));
+}
+
+TEST_F(PlanCommand, QuietPrintsTheAnswerAlone) {
+  const std::vector<std::string> asked = {"plan", scenario_, "--goal", goal(1.2)};
+  std::vector<std::string> quietly = asked;
+  quietly.emplace_back("--quiet");
+  const Ended ended = verbtwin(quietly);
+  EXPECT_EQ(ended.exit_code, 0);
+  EXPECT_EQ(ended.err, "");
+  EXPECT_THAT(ended.out, ContainsRegex("^smallest     [0-9]+ machines: committed_per_s "));
+  EXPECT_THAT(verbtwin(asked).out, testing::EndsWith("\n\n" + ended.out));
+  quietly.emplace_back("--json");
+  EXPECT_EQ(json::parse(verbtwin(quietly).out).at("format"), "verbtwin-plan");
+}
+
 TEST_F(PlanCommand, NoneIsExitCodeOne) {
   const Ended rate = verbtwin({"plan", scenario_, "--goal", goal(50), "--to", "5"});
   EXPECT_EQ(rate.exit_code, 1);

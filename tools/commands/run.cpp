@@ -297,7 +297,8 @@ class SweepOutput {
       draw_plot();
       write_report();
     }
-    if (table() && points_.size() > 1) print(render_warnings(sweep_warnings(rows_)));
+    if (table() && points_.size() > 1)
+      print(render_own_rules(rows_) + render_warnings(sweep_warnings(rows_)));
     if (options_.json) {
       nlohmann::json all = {{"format", "verbtwin-sweep"},
                             {"version", 1},
@@ -340,8 +341,8 @@ class SweepOutput {
       print(render_summary(rows_.back().result, style_of_stream(STDOUT_FILENO)));
       return;
     }
-    if (rows_.size() == 1) print(sweep_table_head(points_.front().settings));
-    print(sweep_table_line(rows_.back()));
+    if (rows_.size() == 1) print(sweep_table_head(points_.front().settings, columns_));
+    print(sweep_table_line(rows_.back(), columns_));
   }
 
   int exit_code(int signal_number) const {
@@ -382,6 +383,7 @@ class SweepOutput {
   const RunOptions& options_;
   const std::vector<scenarios::SweepPoint>& points_;
   std::filesystem::path directory_;
+  std::vector<std::size_t> columns_ = setting_columns(points_, columns_of_stream(STDOUT_FILENO));
   std::optional<OutputDirectory> lock_;
   std::vector<scenarios::SweepPoint> left_;
   std::vector<SweepRow> rows_;

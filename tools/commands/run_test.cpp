@@ -55,6 +55,22 @@ class RunCommand : public CommandLine {
   }
 };
 
+TEST_F(RunCommand, NamesInATableAreWholeWhereThereIsRoom) {
+  const Ended ended = verbtwin({"run", scenario_, "--sweep", "cluster.nic=connectx-4,connectx-4-roce"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("\nconnectx-4-roce "));
+}
+
+/// Else all of an offered load could be done, and less of it committed, without a word.
+TEST_F(RunCommand, WhatEndsByItsOwnRulesIsToldBelowATable) {
+  const Ended ended =
+      verbtwin({"run", scenario_, "--set", R"(workload={"name":"tatp","subscribers_per_node":2000})",
+                "--sweep", "run.offered_per_s=1e6,2e6"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("\nown rules    2"));
+  EXPECT_THAT(verbtwin({"run", scenario_, "--sweep", "run.seed=1,2"}).out, Not(HasSubstr("own rules")));
+}
+
 TEST_F(RunCommand, WhoDoesNotReadLosesNoTrace) {
   for (const char* trace : {"trace.csv", "trace.json"}) {
     EXPECT_EQ(exit_code_unread("run " + scenario_ + " --trace " + in(trace)), 128 + SIGPIPE);

@@ -69,9 +69,21 @@ std::string format_bar(double ratio, std::size_t width) {
   return std::string(filled, '#') + std::string(width - filled, '-');
 }
 
+namespace {
+
+/// A byte that a character begins with (UTF-8).
+bool begins_one(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+}
+
+}  // namespace
+
+std::size_t columns_in(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_one));
+}
+
 std::string end_of(const std::string& text, std::size_t columns) {
-  const auto begins_one = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  auto left = static_cast<std::size_t>(std::ranges::count_if(text, begins_one));
+  std::size_t left = columns_in(text);
   if (left <= columns) return text;
   std::size_t at = 0;
   while (left >= columns || !begins_one(text[at])) left -= begins_one(text[at++]) ? 1 : 0;

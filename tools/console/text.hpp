@@ -38,6 +38,9 @@ std::string format_seconds(double value_s);
 /// `ratio` of `width` characters filled: "####------". A ratio outside [0, 1] is clamped.
 std::string format_bar(double ratio, std::size_t width);
 
+/// How many characters (UTF-8) it has.
+std::size_t columns_in(const std::string& text);
+
 /// Of a text that is longer its end, as names that are alike begin alike. Characters (UTF-8) stay whole.
 std::string end_of(const std::string& text, std::size_t columns);
 

@@ -10,6 +10,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/bottleneck.hpp"
+#include "tools/report/conditions.hpp"
 #include "tools/report/member.hpp"
 #include "tools/report/summary.hpp"
 
@@ -95,6 +96,7 @@ std::string where_it_ran(const Json& result) {
       text += "; " + device.value("device", std::string());
     break;  // they are alike
   }
+  text += describe_conditions(member(result, "scenario"));
   return text + fmt::format("; {}, seed {}", simulated ? "simulated" : "measured",
                             result.value("seed", std::uint64_t{0}));
 }

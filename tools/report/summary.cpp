@@ -13,6 +13,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/bottleneck.hpp"
+#include "tools/report/conditions.hpp"
 #include "tools/report/member.hpp"
 #include "tools/report/sweep_table.hpp"
 
@@ -128,9 +129,8 @@ void Summary::title() {
       shape += fmt::format("; {} x {}", cluster.value("nics_per_node", 1), cluster.value("nic", ""));
     }
     if (cluster.contains("host")) shape += fmt::format(", {}", cluster.value("host", ""));
-    if (const double gbps = number(member(cluster, "network"), "background_gbps"); gbps > 0)
-      shape += fmt::format(", {:g} Gb/s of others on each port", gbps);
   }
+  shape += describe_conditions(scenario);
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
   line(wrap(
       fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
@@ -399,15 +399,17 @@ bool is_terminal(int file_descriptor) {
   return isatty(file_descriptor) != 0 && (term == nullptr || std::string_view(term) != "dumb");
 }
 
-SummaryStyle style_of_stream(int file_descriptor) {
-  SummaryStyle style;
-  if (isatty(file_descriptor) == 0) return style;
-  const char* no_color = std::getenv("NO_COLOR");
-  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
+std::size_t columns_of_stream(int file_descriptor) {
   winsize window{};
-  if (ioctl(file_descriptor, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) {
-    style.width_columns = std::min<std::size_t>(window.ws_col, kColumnsMax);
-  }
+  const bool known = isatty(file_descriptor) != 0 && ioctl(file_descriptor, TIOCGWINSZ, &window) == 0;
+  return known && window.ws_col > 0 ? window.ws_col : SummaryStyle().width_columns;
+}
+
+SummaryStyle style_of_stream(int file_descriptor) {
+  const char* no_color = std::getenv("NO_COLOR");
+  SummaryStyle style;
+  style.color = is_terminal(file_descriptor) && (no_color == nullptr || *no_color == 0);
+  style.width_columns = std::min(columns_of_stream(file_descriptor), kColumnsMax);
   return style;
 }
 

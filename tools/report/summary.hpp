@@ -36,6 +36,9 @@ std::string_view operations_where(const nlohmann::json& result);
 /// A terminal that understands escape sequences: TERM is not "dumb".
 bool is_terminal(int file_descriptor);
 
+/// The width of a terminal, or the default.
+std::size_t columns_of_stream(int file_descriptor);
+
 /// Colour and width for a stream: colour on a terminal unless NO_COLOR is set, at most 80 columns.
 SummaryStyle style_of_stream(int file_descriptor);
 

@@ -121,6 +121,16 @@ TEST(Summary, ANameIsMadePrintable) {
   EXPECT_THAT(render_summary(result, {}), Not(HasSubstr("\x1b")));
 }
 
+TEST(Summary, SaysWhatNetworkAndLoadAreNotTheDefault) {
+  json result = canned_result();
+  result["scenario"]["cluster"]["network"] = {{"topology", "star"}, {"link_gbps", 12.5}};
+  result["scenario"]["run"]["offered_per_s"] = 90e6;
+  EXPECT_THAT(
+      render_summary(result, {}),
+      HasSubstr("\nxeon-e5-2650v4, links of 12.5 Gb/s; 90.0 M transactions/s offered; simulated,\nseed "
+                "1\n"));
+}
+
 TEST(Summary, SaysThatARunIsPartial) {
   json result = canned_result();
   result["partial"] = true;

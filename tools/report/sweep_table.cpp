@@ -144,7 +144,54 @@ std::size_t columns_of(const std::string& path) {
   return std::max(kCellColumns, short_name(path).size());
 }
 
+std::size_t column_at(const std::vector<std::size_t>& columns, std::size_t i, const std::string& path) {
+  return i < columns.size() ? columns[i] : columns_of(path);
+}
+
+/// `resolved`: the scenario as the run took it.
+std::string cell_text(const json& resolved, const std::string& path, const json& written) {
+  const json& value = value_at(resolved, path);
+  if (value.is_null()) return "null";  // left out, and there is no default
+  if (!value.is_object()) return setting_text(path, value);
+  const bool is_one_word = written.is_object() && written.size() == 1 && written.front().is_string();
+  return setting_text(path, is_one_word ? written.front() : written);
+}
+
 }  // namespace
+
+std::vector<std::size_t> setting_columns(const std::vector<scenarios::SweepPoint>& points,
+                                         std::size_t width_columns) {
+  constexpr std::size_t kFiguresColumns = 54, kLimitColumns = 8;  // as sweep_table_head() has them
+  std::vector<std::size_t> usual, least, longest;
+  for (const auto& [path, value] : points.front().settings) {
+    usual.push_back(columns_of(path));
+    least.push_back(short_name(path).size());
+    longest.push_back(least.back());
+  }
+  for (const scenarios::SweepPoint& point : points) {
+    for (std::size_t i = 0; i < usual.size(); ++i) {
+      const auto& [path, value] = point.settings[i];
+      longest[i] = std::max(longest[i], columns_in(cell_text(point.scenario.resolved, path, value)));
+    }
+  }
+  // Where a name is too long for its column, the others give what they do not need.
+  std::size_t taken = kFiguresColumns + kLimitColumns, room = taken;
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    least[i] = std::max(least[i], std::min(longest[i], kCellColumns));
+    taken += least[i] + 1;
+    room += usual[i] + 1;
+  }
+  room = std::max(room, width_columns);
+  bool grown = false;
+  for (std::size_t i = 0; i < usual.size(); ++i) {
+    const std::size_t more = longest[i] - least[i];
+    if (more == 0 || taken + more > room) continue;
+    least[i] += more;
+    taken += more;
+    grown = true;
+  }
+  return grown ? least : usual;
+}
 
 std::string sweep_csv(const std::vector<SweepRow>& rows) {
   std::vector<Cells> table;
@@ -178,30 +225,31 @@ std::string setting_text(const std::string& path, const json& value) {
   return scenarios::one_line(text_of(value));
 }
 
-std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings) {
+std::string sweep_table_head(const std::vector<std::pair<std::string, json>>& settings,
+                             const std::vector<std::size_t>& columns) {
   std::string line;
-  for (const auto& [path, value] : settings)
-    line += fmt::format("{:<{}} ", short_name(path), columns_of(path));
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::string& path = settings[i].first;
+    line += fmt::format("{:<{}} ", short_name(path), column_at(columns, i, path));
+  }
   return line + fmt::format("{:>11} {:>11} {:>9} {:>9} {:>8}  {}\n", "per s", "per s/node", "p50 us",
                             "p99 us", "aborts", "limit");
 }
 
 std::string point_text(const SweepRow& row, const std::string& path) {
-  const json& resolved = value_at(row.result, "scenario." + path);
-  if (resolved.is_null()) return "null";  // left out, and there is no default
   const auto setting = std::ranges::find(row.settings, path, &std::pair<std::string, json>::first);
-  if (!resolved.is_object() || setting == row.settings.end()) return setting_text(path, resolved);
-  const json& written = setting->second;
-  const bool is_one_word = written.is_object() && written.size() == 1 && written.front().is_string();
-  return setting_text(path, is_one_word ? written.front() : written);
+  const json& resolved = value_at(row.result, "scenario");
+  return cell_text(resolved, path,
+                   setting == row.settings.end() ? value_at(resolved, path) : setting->second);
 }
 
-std::string sweep_table_line(const SweepRow& row) {
+std::string sweep_table_line(const SweepRow& row, const std::vector<std::size_t>& columns) {
   const json& result = row.result;
   std::string line;
-  for (const auto& [path, value] : row.settings) {
-    const std::string text = point_text(row, path);
-    line += fmt::format("{:<{}} ", end_of(text, columns_of(path)), columns_of(path));
+  for (std::size_t i = 0; i < row.settings.size(); ++i) {
+    const std::string& path = row.settings[i].first;
+    const std::size_t width = column_at(columns, i, path);
+    line += fmt::format("{:<{}} ", end_of(point_text(row, path), width), width);
   }
   const double total = rate_per_s(result);
   const auto latency = [&](const char* path) {
@@ -284,6 +332,26 @@ void add_idle_settings(const std::vector<SweepRow>& rows, std::vector<std::strin
 }
 
 }  // namespace
+
+std::string render_own_rules(const std::vector<SweepRow>& rows) {
+  constexpr double kWorthSaying = 0.01;
+  std::vector<double> shares;
+  for (const SweepRow& row : rows) {
+    const double by_rules = row.result.value("user_aborts", 0.0);
+    const double share = by_rules / std::max(1.0, row.result.value("committed", 0.0) + by_rules);
+    if (share > kWorthSaying) shares.push_back(share);
+  }
+  if (shares.empty()) return "";
+  const std::string least = format_percent(std::ranges::min(shares));
+  const std::string most = format_percent(std::ranges::max(shares));
+  const std::string where = shares.size() == rows.size() ? ""
+                                                         : fmt::format(" at {} of {}", shares.size(),
+                                                                       format_counted(rows.size(), "point"));
+  return labelled("own rules",
+                  fmt::format("{}{} of the transactions that ended did so by the application's own rules{}: "
+                              "per s counts those that committed",
+                              least == most ? "" : least + " to ", most, where));
+}
 
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows) {
   constexpr std::size_t kShown = 4;

@@ -26,12 +26,22 @@ struct SweepRow {
 /// its unit in its name. What a row does not have is empty. Ends in a newline.
 std::string sweep_csv(const std::vector<SweepRow>& rows);
 
-/// The table's head and one line of it; `settings` are those of any point. End in a newline.
-std::string sweep_table_head(const std::vector<std::pair<std::string, nlohmann::json>>& settings);
-std::string sweep_table_line(const SweepRow& row);
+/// How wide the table's columns of settings are: 13 characters, or more where whole names need that and lines
+/// of `width_columns` have the room.
+std::vector<std::size_t> setting_columns(const std::vector<scenarios::SweepPoint>& points,
+                                         std::size_t width_columns);
+
+/// The table's head and one line of it; `settings` are those of any point, `columns` their widths (13 where
+/// none are given). End in a newline.
+std::string sweep_table_head(const std::vector<std::pair<std::string, nlohmann::json>>& settings,
+                             const std::vector<std::size_t>& columns = {});
+std::string sweep_table_line(const SweepRow& row, const std::vector<std::size_t>& columns = {});
 /// What limits a point, and whether a check was violated or (a star) figures are not what they seem.
 std::string limit_text(const nlohmann::json& result);
 std::uint64_t violations_of(const nlohmann::json& result);
+/// A line below the table on what ended by the application's own rules, which "per s" does not count; empty:
+/// 1 % at most at every point.
+std::string render_own_rules(const std::vector<SweepRow>& rows);
 /// The stars' reasons, a sentence each: "coroutines=128: the rate is not steady ...". The first few of many.
 /// And what is swept without any effect.
 std::vector<std::string> sweep_warnings(const std::vector<SweepRow>& rows);

@@ -1,9 +1,11 @@
 // A sweep's points.csv, read again as the comparisons read it.
 #include "tools/report/sweep_table.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibration/csv_table.hpp"
@@ -12,6 +14,8 @@ namespace verbtwin::tools {
 namespace {
 
 using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 std::string name_read_again(const std::string& name) {
   const json result = {{"scenario", {{"name", name}, {"run", {{"seed", 7}}}}}};
@@ -60,6 +64,59 @@ TEST(SweepTable, AFieldThatDoesNothingIsToldOf) {
   std::vector<SweepRow> cut = idle;
   cut[2].result["partial"] = true;
   EXPECT_TRUE(sweep_warnings(cut).empty());
+}
+
+/// A table of these values of two fields, on lines of so many columns.
+std::string table(const std::vector<std::pair<std::string, std::string>>& values, std::size_t width) {
+  std::vector<scenarios::SweepPoint> points;
+  std::vector<SweepRow> rows;
+  for (const auto& [nic, protocol] : values) {
+    scenarios::SweepPoint point;
+    point.settings = {{"cluster.nic", nic}, {"protocol.name", protocol}};
+    point.scenario.resolved = {{"cluster", {{"nic", nic}, {"nodes", 1}}}, {"protocol", {{"name", protocol}}}};
+    const json latency = {{"p50", 1}, {"p99", 1}};
+    rows.push_back(
+        {point.settings,
+         {{"scenario", point.scenario.resolved}, {"committed_per_s", 1}, {"latency_us", latency}}});
+    points.push_back(std::move(point));
+  }
+  const std::vector<std::size_t> columns = setting_columns(points, width);
+  std::string text = sweep_table_head(points.front().settings, columns);
+  for (const SweepRow& row : rows) text += sweep_table_line(row, columns);
+  return text;
+}
+
+TEST(SweepTable, NamesAreCutWhereThereIsNoRoomForThem) {
+  EXPECT_THAT(table({{"connectx-4", "farm"}, {"connectx-4-roce", "drtmh"}}, 80),
+              testing::AllOf(StartsWith("nic             protocol       per s "),
+                             HasSubstr("\nconnectx-4      farm               1 "),
+                             HasSubstr("\nconnectx-4-roce drtmh              1 ")));
+  EXPECT_THAT(table({{"connectx-4", "farm"}, {"connectx-5", "drtmh"}}, 80),
+              StartsWith("nic           protocol            per s "))
+      << "as wide as it is where nothing is cut";
+  const std::string path(60, 'x');
+  const std::vector<std::pair<std::string, std::string>> both = {{path, "farm"},
+                                                                 {"connectx-4", "tpce_customer_position"}};
+  EXPECT_THAT(table(both, 80), testing::AllOf(HasSubstr("\n~xxxxxxxxxxxx farm          "),
+                                              HasSubstr("\nconnectx-4    ~mer_position ")));
+  EXPECT_THAT(table(both, 100), testing::AllOf(HasSubstr("\n~xxxxxxxxxxxx farm "),
+                                               HasSubstr("\nconnectx-4    tpce_customer_position ")))
+      << "one has room, the other has not";
+  EXPECT_THAT(table(both, 200), HasSubstr("\n" + path + " farm "));
+}
+
+TEST(SweepTable, WhatEndsByTheApplicationsOwnRulesIsTold) {
+  const auto point = [](int committed, int user_aborts) {
+    return SweepRow{{}, {{"committed", committed}, {"user_aborts", user_aborts}}};
+  };
+  EXPECT_EQ(render_own_rules({point(9900, 100), point(0, 0), {{}, {{"operations", 5}}}}), "") << "1 %";
+  EXPECT_EQ(render_own_rules({point(760, 240), point(76, 24)}),
+            "own rules    24.0 % of the transactions that ended did so by the application's\n"
+            "             own rules: per s counts those that committed\n");
+  EXPECT_EQ(render_own_rules({point(760, 240), point(100, 0), point(98, 2)}),
+            "own rules    2.0 % to 24.0 % of the transactions that ended did so by the\n"
+            "             application's own rules at 2 of 3 points: per s counts those that\n"
+            "             committed\n");
 }
 
 TEST(SweepTable, RatesAreReadInMillions) {

@@ -362,12 +362,15 @@ std::string render_explanation(const Explanation& explanation) {
     text += "* with a warning, which explanation.json has (--out): a longer run may say otherwise\n";
   text += names("no difference", unmoved) + names("not tried", explanation.not_tried) +
           names("cut off", explanation.cut_off);
-  text += '\n';
-  text += labelled("limit", verdict(explanation)) + cliffs(explanation);
+  return text + '\n' + render_verdict(explanation);
+}
+
+std::string render_verdict(const Explanation& explanation) {
+  std::string text = labelled("limit", verdict(explanation)) + cliffs(explanation);
   if (!explanation.cut_off.empty())
     text += fmt::format("PARTIAL: {} not run, and the verdict is of the others\n",
                         explanation.cut_off.size() == 1 ? "one was" : "some were");
-  return text + render_warnings(sweep_warnings({{{}, base}})) + violated(explanation);
+  return text + render_warnings(sweep_warnings({{{}, explanation.base}})) + violated(explanation);
 }
 
 }  // namespace verbtwin::tools

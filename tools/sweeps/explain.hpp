@@ -80,5 +80,7 @@ std::vector<std::string> worth_a_smaller_step(const nlohmann::json& base, const 
 nlohmann::json explanation_json(const Explanation& explanation);
 /// A line for each trial that moves anything, most gain first, and what that says.
 std::string render_explanation(const Explanation& explanation);
+/// What it says alone.
+std::string render_verdict(const Explanation& explanation);
 
 }  // namespace verbtwin::tools

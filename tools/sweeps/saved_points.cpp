@@ -1,13 +1,16 @@
 #include "tools/sweeps/saved_points.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <map>
 #include <system_error>
 #include <utility>
 
+#include "scenarios/document.hpp"
 #include "scenarios/text.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/console/text.hpp"
@@ -21,6 +24,7 @@ namespace verbtwin::tools {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr const char* kReportFile = "report.html";
 constexpr const char* kPercentilesFile = "latency.hgrm";
@@ -55,6 +59,44 @@ std::map<std::size_t, nlohmann::json> scenarios_in(const fs::path& directory) {
     if (scenario.is_object()) found.emplace(*number, std::move(scenario));
   }
   return found;
+}
+
+/// "/cluster/nodes" of what differs anywhere in two scenarios.
+void find_differences(const json& one, const json& other, const std::string& pointer,
+                      std::vector<std::string>& found) {
+  if (one == other) return;
+  if (!one.is_object() || !other.is_object()) {
+    found.push_back(pointer);
+    return;
+  }
+  json both = one;
+  both.update(other);
+  for (const auto& [key, value] : both.items())
+    find_differences(one.value(key, json()), other.value(key, json()), scenarios::child_pointer(pointer, key),
+                     found);
+}
+
+/// "/protocol/name, /cluster/nodes and 3 more fields differ": what tells most first.
+std::string describe_differences(const json& one, const json& other) {
+  constexpr std::size_t kToldMax = 3;
+  std::vector<std::string> found;
+  find_differences(one, other, "", found);
+  const auto differs = [&](const std::string& pointer) { return std::ranges::count(found, pointer) > 0; };
+  const auto rank = [&](const std::string& pointer) {
+    if (pointer == "/protocol/name" || pointer == "/workload/name") return 0;
+    if (pointer == "/name" || pointer == "/description") return 3;
+    for (const std::string kind : {"/protocol", "/workload"})  // others have other parameters
+      if (pointer.starts_with(kind + "/") && differs(kind + "/name")) return 2;
+    return 1;
+  };
+  std::vector<std::string> sorted = found;
+  std::ranges::stable_sort(sorted, {}, rank);
+  const std::size_t more = sorted.size() - std::min(sorted.size(), kToldMax);
+  sorted.resize(sorted.size() - more);
+  for (std::string& pointer : sorted) pointer = pointer.empty() ? "all of it" : scenarios::one_line(pointer);
+  return fmt::format("{}{} differ{}", fmt::join(sorted, ", "),
+                     more == 0 ? "" : " and " + format_counted(more, "more field"),
+                     found.size() == 1 ? "s" : "");
 }
 
 }  // namespace
@@ -92,10 +134,8 @@ std::optional<std::string> describe_foreign(const fs::path& directory,
     }
     const nlohmann::json& ours = points[number].scenario.resolved;
     if (scenario == ours) continue;
-    const auto difference = nlohmann::json::diff(scenario, ours).front();
-    const auto path = difference.at("path").get<std::string>();
-    return fmt::format("{} is a point of another scenario: {} differs", point_name(number),
-                       scenarios::one_line(path.empty() ? "all of it" : path));
+    return fmt::format("{} is a point of another scenario: {}", point_name(number),
+                       describe_differences(scenario, ours));
   }
   return std::nullopt;
 }

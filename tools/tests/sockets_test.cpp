@@ -141,7 +141,7 @@ TEST(Sockets, ScenariosNameTheirProfile) {
 
 TEST(Sockets, WhatDoesNotFitIsRefusedWithTheReason) {
   EXPECT_THAT(error_of({"cluster.sockets=ethernet-10g"}), HasSubstr("unknown profile \"ethernet-10g\""));
-  EXPECT_THAT(error_of({"cluster.sockets=connectx-2"}), HasSubstr("unknown profile"));
+  EXPECT_THAT(error_of({"cluster.sockets=connectx-2"}), HasSubstr("\"connectx-2\" is a NIC profile"));
   EXPECT_THAT(error_of({"protocol.transport=send_recv", "cluster.sockets=ipoib-qdr"}),
               HasSubstr("nothing here speaks TCP"));
   EXPECT_THAT(error_of({"cluster.sockets=ipoib-qdr"}), HasSubstr("uses the RDMA NIC's link"));
