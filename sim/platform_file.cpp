@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -16,7 +19,9 @@
 
 #include "backend/user_error.hpp"
 #include "sim/platform_clusters.hpp"
+#include "sim/platform_names.hpp"
 #include "sim/platform_tags.hpp"
+#include "sim/platform_words.hpp"
 
 namespace verbtwin::sim {
 
@@ -76,8 +81,28 @@ void check_zone(const PlatformText& xml, const Tag& tag) {
                               [](char a, char b) { return std::tolower(a) == std::tolower(b); });
   };
   if (std::ranges::any_of(kinds, is_routing)) return;
-  xml.refuse(*routing,
-             fmt::format("routing=\"{:.60}\": unknown; allowed: {}", *routing, fmt::join(kinds, ", ")));
+  xml.refuse(*routing, fmt::format("routing=\"{:.60}\": unknown; allowed: {}{}", *routing,
+                                   fmt::join(kinds, ", "), did_you_mean(*routing, kinds)));
+}
+
+/// "1Gf", or one for each state: "1Gf,0.5Gf". What unit it is in SimGrid says.
+void check_speed(const PlatformText& xml, std::string_view speed) {
+  std::istringstream states{std::string(speed)};
+  for (std::string state; std::getline(states, state, ',');) {
+    char* end = nullptr;
+    const double number = std::strtod(state.c_str(), &end);
+    if (end == state.c_str() || (number > 0 && std::isfinite(number))) continue;
+    xml.refuse(speed, fmt::format("speed=\"{:.60}\": allowed: above 0, as in \"1Gf\"", speed));
+  }
+}
+
+/// Of cores, or of a state.
+void check_count(const PlatformText& xml, std::string_view name, std::string_view value) {
+  const int least = name == "core" ? 1 : 0;
+  std::string_view rest = value;
+  const std::optional<int> number = take_number(rest);
+  if (number && *number >= least) return;
+  xml.refuse(value, fmt::format("{}=\"{:.60}\": allowed: whole numbers from {}", name, value, least));
 }
 
 void check_version(const PlatformText& xml, const Tag& tag) {
@@ -92,7 +117,7 @@ void check_version(const PlatformText& xml, const Tag& tag) {
 
 /// Adds its profiles to those of `file`. SimGrid refuses the other elements that would do more than say what
 /// is there: <include>, <actor>, a DOCTYPE that is not its own, or one with entities.
-void check_tag(const PlatformText& xml, const Tag& tag, PlatformFile& file) {
+void check_tag(const PlatformText& xml, const Tag& tag, PlatformNames& names, PlatformFile& file) {
   // It could write to any file, stop the program, and change the one network model and not the other.
   if (tag.name == "config") {
     xml.refuse(tag.name,
@@ -104,10 +129,10 @@ void check_tag(const PlatformText& xml, const Tag& tag, PlatformFile& file) {
     xml.refuse(tag.name, fmt::format("<{:.100}> is {} elements deep; allowed: up to {}", tag.name, tag.depth,
                                      kDepthMax));
   }
+  names.check(tag);
   if (tag.name == "platform") check_version(xml, tag);
   if (tag.name == "zone" || tag.name == "AS") check_zone(xml, tag);
-  check_topology(xml, tag);
-  check_torus(xml, tag);
+  if (tag.name == "cluster") check_topology(xml, tag);
   const auto is_of_latencies = [](const Tag::Attribute& attribute) {
     return attribute.name == "latency_file" || (attribute.name == "kind" && attribute.value == "LATENCY");
   };
@@ -123,6 +148,8 @@ void check_tag(const PlatformText& xml, const Tag& tag, PlatformFile& file) {
   }
   for (const auto& [name, value] : tag.attributes) {
     if (name == "radical") check_radical(xml, value);
+    if (name == "speed") check_speed(xml, value);
+    if (name == "core" || name == "pstate") check_count(xml, name, value);
     if (!name.ends_with("file")) continue;  // bandwidth_file=, state_file=, a trace's file=
     check_profile(xml, value, file.profiles);
     file.has_profiles = true;
@@ -141,7 +168,8 @@ PlatformFile read_platform_file(const std::filesystem::path& file) {
 
   const PlatformText xml{file, text_of(file)};
   PlatformFile platform;
-  for_each_tag(xml.text, [&](const Tag& tag) { check_tag(xml, tag, platform); });
+  PlatformNames names(xml);
+  for_each_tag(xml.text, [&](const Tag& tag) { check_tag(xml, tag, names, platform); });
   return platform;
 }
 

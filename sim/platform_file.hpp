@@ -17,8 +17,9 @@ struct PlatformFile {
 
 /// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for a <config>, for
 /// profiles of latencies, which are not simulated, for values in profiles that SimGrid would pass over, for
-/// elements so deep that its parser breaks, for numbers of hosts that it cannot count, and for dragonflies
-/// whose routes it gets wrong.
+/// elements so deep that its parser breaks, for numbers of hosts that it cannot count, for dragonflies whose
+/// routes it gets wrong, and for what it says too little of: elements and names that are not there, names
+/// that are there twice or are no text, speeds of 0, and how a cluster is joined.
 PlatformFile read_platform_file(const std::filesystem::path& file);
 
 }  // namespace verbtwin::sim

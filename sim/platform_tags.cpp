@@ -9,13 +9,16 @@
 
 namespace verbtwin::sim {
 
-void PlatformText::refuse(std::string_view part, const std::string& why) const {
+std::string PlatformText::place_of(std::string_view part) const {
   const std::string_view before(text.data(), static_cast<std::size_t>(part.data() - text.data()));
   const std::string_view on_line = before.substr(before.rfind('\n') + 1);  // npos + 1 == 0: the first line
   const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-  throw UserError(kPlatformPointer,
-                  fmt::format("platform {}:{}:{}: {}", file.string(), 1 + std::ranges::count(before, '\n'),
-                              1 + std::ranges::count_if(on_line, begins_character), why));
+  return fmt::format("{}:{}", 1 + std::ranges::count(before, '\n'),
+                     1 + std::ranges::count_if(on_line, begins_character));
+}
+
+void PlatformText::refuse(std::string_view part, const std::string& why) const {
+  throw UserError(kPlatformPointer, fmt::format("platform {}:{}: {}", file.string(), place_of(part), why));
 }
 
 void for_each_tag(std::string_view text, const std::function<void(const Tag&)>& visit) {

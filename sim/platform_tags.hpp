@@ -17,7 +17,9 @@ struct PlatformText {
   std::filesystem::path file;
   std::string text;
 
-  /// Throws UserError with the line and column (in characters) of `part`, which points into the text.
+  /// "line:column" of a part of the text, counted in characters.
+  std::string place_of(std::string_view part) const;
+  /// Throws UserError with the place of `part`.
   [[noreturn]] void refuse(std::string_view part, const std::string& why) const;
 };
 

@@ -69,7 +69,10 @@ void probe_platform(Probe& probe, std::size_t nodes, const std::function<Platfor
   PlatformTrial trial = load();
   std::vector<s4u::Host*>& hosts = trial.hosts;
   if (hosts.size() < nodes)
-    return refuse(fmt::format("it has {} of the {} hosts that the cluster needs", hosts.size(), nodes));
+    return refuse(
+        fmt::format("it has {} of the {} hosts that the cluster needs; allowed: at least {} hosts, "
+                    "or fewer nodes",
+                    hosts.size(), nodes, nodes));
   hosts.resize(nodes);
   if (const std::string wrong = find_nonsense(hosts); !wrong.empty()) return refuse(wrong);
   probe.stage = Probe::Stage::kRun;
