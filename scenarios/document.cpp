@@ -153,6 +153,22 @@ std::string_view allowed_instead(std::string_view message) {
   return "JSON";
 }
 
+/// What is wrong inside a string or a number, as nlohmann tells it. It may say what must be, of some.
+std::string with_allowed(std::string what) {
+  constexpr std::pair<std::string_view, std::string_view> kAllowed[] = {
+      {"ill-formed UTF-8", "UTF-8"},
+      {"missing closing quote", "a string that ends in '\"'"},
+      {"forbidden character after backslash", "one of \" \\ / b f n r t u"}};
+  for (const auto& [wrong, allowed] : kAllowed) {
+    if (what.find(wrong) != what.npos) return what + "; allowed: " + std::string(allowed);
+  }
+  for (const std::string_view said : {" must be ", "; expected "}) {
+    if (const std::size_t at = what.find(said); at != what.npos)
+      return what.replace(at, said.size(), "; allowed: ");
+  }
+  return what;
+}
+
 /// nlohmann's message without its own tag, line and column, and without the token it read, which may be
 /// endless.
 std::string syntax_message(std::string_view message) {
@@ -160,7 +176,7 @@ std::string syntax_message(std::string_view message) {
   std::string_view what = message.substr(tag == message.npos ? 0 : tag + 3);
   what = what.substr(0, what.find("; last read"));
   if (!what.starts_with("unexpected ") && what != "invalid literal")
-    return "syntax error: " + std::string(what);
+    return "syntax error: " + with_allowed(std::string(what));
   what = what.substr(0, what.find("; expected"));
   if (what == "unexpected end of input") what = "the text ends too early";
   return "syntax error: " + std::string(what) + "; allowed: " + std::string(allowed_instead(message));
@@ -253,7 +269,7 @@ Document Document::parse(std::string label, std::string text) {
   if (skip_space(body, 0) == body.size()) document.fail(0, "the file is empty; a JSON object is expected");
   // nlohmann takes NUL for the end of the text and would ignore what follows.
   if (const std::size_t nul = body.find('\0'); nul != std::string::npos)
-    document.fail(nul, "syntax error: NUL byte");
+    document.fail(nul, "syntax error: NUL byte; allowed: text in UTF-8, in a string \\u0000");
   document.check_nesting();
   document.parse_text();
   document.check_duplicates();

@@ -62,8 +62,10 @@ TEST(Document, SyntaxErrorsNameTheirPlaceAndWhatIsAllowed) {
             "a.json:2:1: syntax error: the text ends too early; allowed: a key in double quotes");
   EXPECT_EQ(error_of("{\"a\""), "a.json:1:5: syntax error: the text ends too early; allowed: ':'");
   EXPECT_EQ(error_of("[1 2]"), "a.json:1:4: syntax error: unexpected number literal; allowed: ',' or ']'");
-  EXPECT_EQ(error_of("{\"a\": \"x"), "a.json:1:7: syntax error: invalid string: missing closing quote");
-  EXPECT_EQ(error_of("[-]"), "a.json:1:3: syntax error: invalid number; expected digit after '-'");
+  EXPECT_EQ(error_of("{\"a\": \"x"),
+            "a.json:1:7: syntax error: invalid string: missing closing quote; allowed: a string "
+            "that ends in '\"'");
+  EXPECT_EQ(error_of("[-]"), "a.json:1:3: syntax error: invalid number; allowed: digit after '-'");
   EXPECT_EQ(error_of("{\"a\": tru}"), "a.json:1:10: syntax error: invalid literal; allowed: " + value);
   EXPECT_EQ(error_of("[1,]"), "a.json:1:4: syntax error: unexpected ']'; allowed: " + value);
   EXPECT_EQ(error_of("{\"a\": 1,}"),
@@ -81,7 +83,8 @@ TEST(Document, RefusesWhatTheParserWouldLetThrough) {
   EXPECT_EQ(error_of("{\"a\": 1,\n \"b\": {\"a\": 2}, \"\\u0061\": 3}"),
             "a.json:2:17: duplicate key \"a\"; the first one is in line 1");
   EXPECT_EQ(error_of("[{\"a\": \"a\"}, {\"a\": {\"a\": [\"a\", \"a\"]}}]"), "accepted");
-  EXPECT_EQ(error_of(std::string("{}\0{", 4)), "a.json:1:3: syntax error: NUL byte");
+  EXPECT_EQ(error_of(std::string("{}\0{", 4)),
+            "a.json:1:3: syntax error: NUL byte; allowed: text in UTF-8, in a string \\u0000");
   EXPECT_EQ(error_of("{\"s\": \"1e999\", \"a\": [1, -1e400]}"),
             "a.json:1:25: /a/1: out of range: -1e400; allowed: numbers from -1.7e308 to 1.7e308");
   EXPECT_EQ(error_of("{\"a\": {\"b\": [1]},\n \"cluster\": {\"x\": \"y\", \"nodes\": 1e400}}"),
@@ -90,11 +93,22 @@ TEST(Document, RefusesWhatTheParserWouldLetThrough) {
   EXPECT_EQ(error_of("[1e-400]"), "accepted");
 }
 
+TEST(Document, WhatIsWrongInAStringOrNumberComesWithWhatIsAllowed) {
+  const std::string error = "a.json:1:9: syntax error: invalid string: ";
+  EXPECT_EQ(error_of("{\"a\": \"b\tc\"}"),
+            error + "control character U+0009 (HT); allowed: escaped to \\u0009 or \\t");
+  EXPECT_EQ(error_of("{\"a\": \"\\x\"}"),
+            error + "forbidden character after backslash; allowed: one of \" \\ / b f n r t u");
+  EXPECT_EQ(error_of("{\"a\": \"\\u12\"}").substr(11),
+            ": syntax error: invalid string: '\\u'; allowed: followed by 4 hex digits");
+  EXPECT_EQ(error_of("[1.]"), "a.json:1:4: syntax error: invalid number; allowed: digit after '.'");
+}
+
 TEST(Document, RefusesBytesThatAreNoUtf8) {
   EXPECT_EQ(error_of("{\"a\": \"b\xff\"}"),
-            "a.json:1:9: syntax error: invalid string: ill-formed UTF-8 byte");
+            "a.json:1:9: syntax error: invalid string: ill-formed UTF-8 byte; allowed: UTF-8");
   EXPECT_EQ(error_of("{\"a\": \"\xc0\xaf\"}"),
-            "a.json:1:8: syntax error: invalid string: ill-formed UTF-8 byte");
+            "a.json:1:8: syntax error: invalid string: ill-formed UTF-8 byte; allowed: UTF-8");
 }
 
 TEST(Document, DepthIsBounded) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "scenarios/network_model.hpp"
+#include "scenarios/network_size.hpp"
 #include "scenarios/overrides.hpp"
 #include "scenarios/profile_field.hpp"
 #include "scenarios/source.hpp"
@@ -282,33 +283,33 @@ Network network_of(const ScenarioSource& source, json& network) {
 }
 
 /// A torus and a dragonfly are as large as they are said to be.
-void check_places(const ScenarioSource& source, const Cluster& cluster) {
+void check_size(const ScenarioSource& source, const Cluster& cluster) {
   const Network& n = cluster.network;
   const std::int64_t ports = std::int64_t{cluster.nodes} * cluster.nics_per_node;
-  const auto need = [&](const char* pointer, std::int64_t places) {
-    constexpr std::int64_t kMost = 65'536;
-    if (places > kMost) {
-      source.refuse(Finding{pointer, "out of range: more than " + std::to_string(kMost) +
-                                         " places for NIC ports; allowed: up to " + std::to_string(kMost)});
+  const NetworkSize size = size_of(n, ports);
+  if (n.topology == "torus" || n.topology == "dragonfly") {
+    const char* pointer = n.topology == "torus" ? "/cluster/network/dimensions" : "/cluster/network/groups";
+    if (size.places > kPlacesMost) {
+      source.refuse(Finding{pointer, fmt::format("out of range: more than {} places for NIC ports; allowed: "
+                                                 "up to {}",
+                                                 kPlacesMost, kPlacesMost)});
     }
-    if (places >= ports) return;
-    source.refuse(Finding{
-        pointer, "out of range: " + std::to_string(places) + " places for " + std::to_string(ports) +
-                     " NIC ports (nodes x nics_per_node); allowed: at least " + std::to_string(ports)});
-  };
-  if (n.topology == "torus") {
-    std::int64_t places = 1;
-    for (const int size : n.dimensions) places = std::min<std::int64_t>(places * size, 1 << 20);
-    need("/cluster/network/dimensions", places);
-  } else if (n.topology == "dragonfly") {
-    const std::int64_t routers = std::int64_t{n.chassis} * n.routers;
-    need("/cluster/network/groups", n.groups * routers * n.router_ports);
-    if (n.groups > routers) {
-      source.refuse(Finding{"/cluster/network/groups",
-                            "out of range: " + std::to_string(n.groups) + "; allowed: integer, 1 to " +
-                                std::to_string(routers) +
-                                " (the routers of a group, each of which holds the cables to one other)"});
+    if (size.places < ports) {
+      source.refuse(Finding{pointer, fmt::format("out of range: {} places for {} NIC ports (nodes x "
+                                                 "nics_per_node); allowed: at least {}",
+                                                 size.places, ports, ports)});
     }
+  }
+  if (const int routers = n.chassis * n.routers; n.groups > routers) {
+    source.refuse(Finding{"/cluster/network/groups",
+                          fmt::format("out of range: {}; allowed: integer, 1 to {} (the routers of a group, "
+                                      "each of which holds the cables to one other)",
+                                      n.groups, routers)});
+  }
+  if (size.cables > kCablesMost) {
+    source.refuse(Finding{field_of_cables(n), fmt::format("out of range: {} cables between switches; "
+                                                          "allowed: up to {}",
+                                                          size.cables, kCablesMost)});
   }
 }
 
@@ -336,7 +337,7 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
   out.nic = profile_at(source, ProfileField::kNic, cluster.at("nic").get<std::string>(), catalog);
   out.host = profile_at(source, ProfileField::kHost, cluster.at("host").get<std::string>(), catalog);
   out.network = network_of(source, cluster.at("network"));
-  check_places(source, out);
+  check_size(source, out);
   check_background(source, out);
   check_sharing(source, out);
   return out;

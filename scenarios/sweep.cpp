@@ -5,8 +5,11 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "backend/user_error.hpp"
 #include "scenarios/loader.hpp"
@@ -211,15 +214,13 @@ void refuse_overlaps(const Document& document, const std::vector<Entry>& entries
 std::vector<Entry> entries_of(const Document& document, const std::vector<std::string>& flags,
                               std::list<json>& storage) {
   std::vector<Entry> entries;
-  std::size_t points = 1;
+  double points = 1;  // of many entries more than 64 bits count
+  std::optional<Entry::Key> beyond;
   std::set<std::string> seen;
   const auto add = [&](Entry entry) {
     entries.push_back(std::move(entry));
-    points *= entries.back().values;
-    if (points > kSweepPointsMax) {
-      refuse_key(document, entries.back().keys.front(), kSweep,
-                 "more than " + std::to_string(kSweepPointsMax) + " points");
-    }
+    points *= static_cast<double>(entries.back().values);
+    if (points > kSweepPointsMax && !beyond) beyond = entries.back().keys.front();
     refuse_twins(document, entries);
   };
   if (document.root().is_object() && document.root().contains("sweep")) {
@@ -229,6 +230,10 @@ std::vector<Entry> entries_of(const Document& document, const std::vector<std::s
       add(entry_of(document, sweep[i], child_pointer(kSweep, std::to_string(i)), seen));
   }
   for (const std::string& flag : flags) add(entry_of_flag(flag, storage, seen));
+  if (beyond) {
+    refuse_key(document, *beyond, kSweep,
+               fmt::format("out of range: {:.10g} points; allowed: up to {}", points, kSweepPointsMax));
+  }
   refuse_overlaps(document, entries);
   return entries;
 }

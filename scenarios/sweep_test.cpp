@@ -273,7 +273,10 @@ TEST_F(Sweep, WrongShapesAreRefused) {
        {"run.seed", "cluster.nodes", "cluster.threads", "cluster.coroutines", "run.warmup_us"})
     many += "{\"" + std::string(key) + "\": [1,2,3,4,5,6,7,8,9,10]},";
   many.back() = ']';
-  EXPECT_THAT(refusal(many), HasSubstr("more than 10000 points"));
+  EXPECT_THAT(refusal(many), HasSubstr("/sweep: out of range: 100000 points; allowed: up to 10000"));
+  std::string words = "[{\"cluster.nodes\": [3, 4]}";
+  for (int i = 0; i < 30; ++i) words += ",{\"workload.k" + std::to_string(i) + "\": [1,2,3,4,5,6,7,8,9,10]}";
+  EXPECT_THAT(refusal(words + "]"), HasSubstr("/sweep: out of range: 2e+30 points; allowed: up to 10000"));
 }
 
 }  // namespace

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
 #include "backend/prefetch.hpp"
-#include "backend/user_error.hpp"
 #include "sim/record_memory.hpp"
 
 namespace verbtwin::sim {
@@ -18,9 +18,9 @@ LazyMapping::LazyMapping(std::size_t bytes) {
   void* base =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    throw UserError("", "cannot reserve " + std::to_string(bytes >> 20) +
-                            " MiB of address space for one node (" + std::strerror(errno) +
-                            "): use fewer nodes or less data, or allow overcommit");
+    throw std::runtime_error("cannot reserve " + std::to_string(bytes >> 20) +
+                             " MiB of address space for one node (" + std::strerror(errno) +
+                             "): use fewer nodes or less data, or allow more (`ulimit -v`, overcommit)");
   }
   // A huge page would commit 2 MiB for one touched record.
   madvise(base, bytes, MADV_NOHUGEPAGE);

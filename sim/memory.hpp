@@ -18,7 +18,8 @@ namespace verbtwin::sim {
 class Core;
 class RecordMemory;
 
-/// Anonymous memory reserved but not committed. Throws UserError where the system refuses the reservation.
+/// Anonymous memory reserved but not committed. Throws std::runtime_error where the system refuses the
+/// reservation: no fault of the input, as another system may grant it.
 class LazyMapping {
  public:
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;

@@ -17,6 +17,7 @@
 
 #include "backend/user_error.hpp"
 #include "sim/platform_file.hpp"
+#include "sim/platform_trial.hpp"
 #include "sim/switch_zone.hpp"
 
 namespace verbtwin::sim {

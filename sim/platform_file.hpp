@@ -1,20 +1,9 @@
-// A user's SimGrid platform before it is one: what verbtwin refuses of the file and of what it says.
-//
-// SimGrid 3.32 throws for most mistakes in an XML, aborts for some (a missing profile, an actor), crashes
-// where two hosts have no route, never ends where a profile repeats at once, and takes any number for a
-// bandwidth or a latency. Its parser cannot be used again after a parse error. So a forked child loads the
-// file, looks every route up and runs the first microsecond; this process loads only what the child got
-// through.
+// A user's SimGrid platform before SimGrid sees it: what verbtwin refuses of what the file says. What SimGrid
+// makes of the rest a child process tries (platform_trial.hpp).
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
-#include <functional>
 #include <set>
-#include <string>
-#include <vector>
-
-#include <simgrid/forward.h>
 
 namespace verbtwin::sim {
 
@@ -28,23 +17,9 @@ struct PlatformFile {
 
 /// Looks at the file without SimGrid. Throws UserError where it cannot be a platform, for a <config>, for
 /// profiles of latencies, which are not simulated, for values in profiles that SimGrid would pass over, for
-/// elements so deep that its parser breaks, for numbers of hosts that it cannot count, and for dragonflies
-/// whose routes it gets wrong.
+/// elements so deep that its parser breaks, for numbers of hosts that it cannot count, for dragonflies whose
+/// routes it gets wrong, and for what it says too little of: elements and names that are not there, names
+/// that are there twice or are no text, speeds of 0, and how a cluster is joined.
 PlatformFile read_platform_file(const std::filesystem::path& file);
-
-/// What the child has loaded.
-struct PlatformTrial {
-  std::vector<simgrid::s4u::Host*> hosts;
-  std::function<void(double time_s)> run_until;
-};
-
-/// Has a child process try the file: `load` is called there. Throws UserError, on one line, for whatever goes
-/// wrong.
-void try_platform(const std::filesystem::path& file, std::size_t nodes,
-                  const std::function<PlatformTrial()>& load);
-
-/// Empty: nothing. For values of the file and for those of its profiles.
-std::string what_is_wrong_with(const simgrid::s4u::Link& link);
-std::string what_is_wrong_with(const simgrid::s4u::Host& host);
 
 }  // namespace verbtwin::sim

@@ -189,8 +189,8 @@ TEST(PlatformXml, ItsConfigurationIsRefusedBeforeSimGridReadsIt) {
   const std::string body = zone_xml(kRoutes).substr(platform_xml("").find("</platform>"));
   const std::string says =
       "<config>: SimGrid's configuration is not the platform's; allowed: a platform without it";
-  EXPECT_THAT(refusal(platform_xml(config + "\n" + body)), EndsWith("refused.xml:2: " + says));
-  EXPECT_THAT(refusal(platform_xml("<?x <!-- ?>\n" + config + body)), EndsWith("refused.xml:3: " + says));
+  EXPECT_THAT(refusal(platform_xml(config + "\n" + body)), EndsWith("refused.xml:2:26: " + says));
+  EXPECT_THAT(refusal(platform_xml("<?x <!-- ?>\n" + config + body)), EndsWith("refused.xml:3:2: " + says));
   EXPECT_THAT(refusal(platform_xml("<config\nid='c'/>" + body)), EndsWith(says));
   EXPECT_EQ(std::filesystem::file_size(kept), 4U);
   EXPECT_EQ(refusal(zone_xml("<!-- " + config + " -->" + kRoutes)), "(accepted)");
@@ -230,13 +230,7 @@ TEST(PlatformXml, WhatSimGridCannotLoadIsRefused) {
   EXPECT_THAT(refusal(""), HasSubstr("EOF in prolog"));
   EXPECT_THAT(refusal("{\"a\": 1}"), HasSubstr("refused.xml:1: Invalid XML"));
   EXPECT_THAT(refusal(std::string("\x01\xff\n\x02", 4)), HasSubstr("Invalid XML"));
-  EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
   EXPECT_THAT(refusal(zone_xml(kRoutes).substr(0, 222)), HasSubstr("Premature EOF"));
-  EXPECT_THAT(refusal(zone_xml(R"(<host id="ant" speed="1Gf"/>)")), HasSubstr("second host named 'ant'"));
-  EXPECT_THAT(refusal(zone_xml(R"(<route src="ant" dst="x"><link_ctn id="wire"/></route>)")),
-              HasSubstr("'x'"));
-  EXPECT_THAT(refusal(zone_xml(R"(<route src="ant" dst="mole"><link_ctn id="x"/></route>)")),
-              HasSubstr("Link not found: x"));
   EXPECT_THAT(refusal(zone_xml(R"(<link id="l" bandwidth="fast" latency="1us"/>)")), HasSubstr("fast"));
 }
 
@@ -271,9 +265,9 @@ TEST(PlatformXml, ElementsThatAreTooDeepAreRefused) {
   };
   EXPECT_EQ(refusal(nested(96)), "(accepted)") << "platform, zones, route, link_ctn";
   EXPECT_THAT(refusal(nested(101)),
-              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+              EndsWith("refused.xml:101:2: <zone> is 101 elements deep; allowed: up to 100"));
   EXPECT_THAT(refusal(nested(600)),
-              EndsWith("refused.xml:101: <zone> is 101 elements deep; allowed: up to 100"));
+              EndsWith("refused.xml:101:2: <zone> is 101 elements deep; allowed: up to 100"));
 }
 
 TEST(PlatformXml, DragonfliesThatSimGridGetsWrongAreRefused) {
@@ -283,15 +277,18 @@ TEST(PlatformXml, DragonfliesThatSimGridGetsWrongAreRefused) {
         R"(" speed="1Gf" bw="1GBps" lat="1us" topology="DRAGONFLY" topo_parameters=")" + shape + "\"/>"));
   };
   EXPECT_EQ(dragonfly("2,1;1,1;2,1;2", 8), "(accepted)");
-  EXPECT_THAT(dragonfly("2,1; 2,1 ;2,1;2", 16),
-              HasSubstr("refused.xml:2: SimGrid finds wrong ways through a dragonfly of 2 groups, 2 chassis "
-                        "and 2 routers; allowed: 1 chassis and at least as many routers as groups, or "));
-  EXPECT_THAT(dragonfly("3,1;1,1;2,1;1", 6), HasSubstr("refused.xml:2: SimGrid finds wrong ways"));
+  EXPECT_THAT(
+      dragonfly("2,1; 2,1 ;2,1;2", 16),
+      HasSubstr("refused.xml:2:149: SimGrid finds wrong ways through a dragonfly of 2 groups, 2 chassis "
+                "and 2 routers; allowed: 1 chassis and at least as many routers as groups, or "));
+  EXPECT_THAT(dragonfly("3,1;1,1;2,1;1", 6), HasSubstr("refused.xml:2:148: SimGrid finds wrong ways"));
 }
 
 TEST(PlatformXml, TooFewHostsAndMissingRoutesAreRefused) {
-  EXPECT_THAT(refusal(zone_xml(kRoutes), 4), EndsWith("it has 3 of the 4 hosts that the cluster needs"));
-  EXPECT_THAT(refusal(platform_xml("")), EndsWith("it has 0 of the 2 hosts that the cluster needs"));
+  EXPECT_THAT(refusal(zone_xml(kRoutes), 4),
+              EndsWith("it has 3 of the 4 hosts that the cluster needs; allowed: at least 4 hosts, or fewer "
+                       "nodes"));
+  EXPECT_THAT(refusal(platform_xml("")), HasSubstr("it has 0 of the 2 hosts that the cluster needs; "));
   EXPECT_THAT(refusal(zone_xml(R"(<route src="zebra" dst="ant"><link_ctn id="wire"/></route>)"), 3),
               EndsWith("no route from host 'zebra' to host 'mole'"));
 }
@@ -339,12 +336,12 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
     return std::string("(accepted)");
   };
   EXPECT_THAT(value("# rates\n0 nan\n"),
-              EndsWith("/bandwidth_file.txt:2: a profile's value of nan; allowed: 0 and more"));
-  EXPECT_THAT(value("0.1 -5\n"), HasSubstr("bandwidth_file.txt:1: a profile's value of -5; allowed: "));
+              EndsWith("/bandwidth_file.txt:2:1: a profile's value of nan; allowed: 0 and more"));
+  EXPECT_THAT(value("0.1 -5\n"), HasSubstr("bandwidth_file.txt:1:1: a profile's value of -5; allowed: "));
   EXPECT_THAT(value("0 0\n"), EndsWith("link 'wire' has a bandwidth of 0 B/s; allowed: 1 kB/s to 1e15 B/s"));
   EXPECT_THAT(
       refusal(zone_xml("<link id=\"l\" bandwidth=\"1GBps\" latency=\"1us\" state_file=\"/dev/zero\"/>")),
-      EndsWith("refused.xml:4: /dev/zero: not a file"));
+      EndsWith("refused.xml:4:110: /dev/zero: not a file"));
   const auto pipe = file_with("pipe", "");
   std::filesystem::remove(pipe);
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -363,7 +360,7 @@ TEST(PlatformXml, ProfilesThatAreNoneAreRefused) {
   EXPECT_THAT(refusal(zone_xml(R"(<trace_connect kind="LATENCY" trace="t" element="wire"/>)")),
               HasSubstr("profile of latencies"));
   EXPECT_THAT(refusal(zone_xml("<trace id=\"t\" periodicity=\"1\">\n0 1e9\n0.1 -5\n</trace>")),
-              HasSubstr("refused.xml:6: a profile's value of -5"));
+              HasSubstr("refused.xml:6:1: a profile's value of -5"));
   EXPECT_EQ(refusal(zone_xml("<!-- no latency_file -->" + kRoutes)), "(accepted)");
 }
 
@@ -374,7 +371,7 @@ TEST(PlatformXml, WhatSimGridDoesNotPutIntoWordsIsNamed) {
   };
   const std::string whole = zone_xml(kRoutes);
   EXPECT_THAT(changed(whole, " version=\"4.1\"", ""),
-              HasSubstr("refused.xml:2: <platform>: no version; allowed: version=\"4\" or \"4.1\""));
+              HasSubstr("refused.xml:2:2: <platform>: no version; allowed: version=\"4\" or \"4.1\""));
   for (const char* version : {"5", "3", "", "x", "4.2"}) {
     EXPECT_THAT(changed(whole, "4.1", version), HasSubstr("\"; allowed: version=\"4\" or \"4.1\""))
         << version;
@@ -393,6 +390,14 @@ TEST(PlatformXml, WhatSimGridDoesNotPutIntoWordsIsNamed) {
     EXPECT_THAT(torus(wrong), HasSubstr("\": no dimensions of a torus; allowed: whole numbers")) << wrong;
   }
   for (const char* right : {"2,2", " 2 , 2 ", "4"}) EXPECT_EQ(torus(right), "(accepted)") << right;
+  const auto fat_tree = [](const std::string& shape) {
+    return refusal(
+        platform_xml("<cluster id=\"c\" prefix=\"n\" suffix=\"\" radical=\"0-7\" speed=\"1Gf\" "
+                     "bw=\"1GBps\" lat=\"1us\" topology=\"FAT_TREE\" topo_parameters=\"" +
+                     shape + "\"/>"));
+  };
+  for (const char* right : {"2;4,2;1,2;1,2", " 2 ; 2,2; 1 ,1;1,1 ", "1;8;1;1"})
+    EXPECT_EQ(fat_tree(right), "(accepted)") << right;
 }
 
 TEST(PlatformXml, FilesOfProfilesAreThoseBesideIt) {
@@ -417,7 +422,7 @@ TEST(PlatformXml, NumbersOfHostsThatAreNoneAreRefused) {
     EXPECT_EQ(radical(text), "(accepted)") << text;
   EXPECT_THAT(
       radical("0-99999999999"),
-      EndsWith("refused.xml:2: radical=\"0-99999999999\": no list of numbers; allowed: numbers and ranges "
+      EndsWith("refused.xml:2:72: radical=\"0-99999999999\": no list of numbers; allowed: numbers and ranges "
                "of 0 to 2147483646, as in \"0-15,20\", 65536 hosts in all"));
   for (const char* text : {"", "-5-5", "5-", "5-3", "0-1,", "0-1-2", "a", "0 - 1", "2147483647"})
     EXPECT_THAT(radical(text), HasSubstr("\": no list of numbers; allowed: ")) << text;
@@ -435,7 +440,7 @@ TEST(PlatformXml, ProfilesThatNeverEndAreRefused) {
 
 TEST(PlatformXml, ARefusalLeavesNothingBehind) {
   for (int again = 0; again < 3; ++again) {
-    EXPECT_THAT(refusal(zone_xml("<bogus/>")), HasSubstr("Invalid XML"));
+    EXPECT_THAT(refusal(zone_xml("<link/>")), HasSubstr("Invalid XML"));
     EXPECT_EQ(Platform::from_xml(file_with("good.xml", zone_xml(kRoutes)), 3)->endpoints(), 3);
   }
 }

@@ -81,7 +81,10 @@ TEST_F(CheckCommand, KnowsAboutHowMuchMemoryARunTakes) {
        {std::vector<std::string>{"cluster.nodes=4", "cluster.threads=4", "run.measure_us=200"},
         {"cluster.nodes=16", "cluster.threads=4", "run.measure_us=1000"},
         {"cluster.nodes=64", "cluster.threads=4", "run.measure_us=20"},
-        {"cluster.nodes=80", "cluster.threads=16", "run.measure_us=20"}}) {
+        {"cluster.nodes=80", "cluster.threads=16", "run.measure_us=20"},
+        // A small cluster in a large network.
+        {"cluster.nodes=3", "cluster.threads=2", "run.measure_us=20",
+         R"(cluster.network={"topology": "dragonfly", "chassis": 64})"}}) {
     std::vector<std::string> all = overrides, arguments = {"run", scenario, "--json", "--quiet"};
     all.emplace_back("run.warmup_us=0");
     for (const std::string& text : all) arguments.insert(arguments.end(), {"--set", text});

@@ -20,6 +20,7 @@
 #include "protocols/checks/history.hpp"
 #include "protocols/checks/report.hpp"
 #include "scenarios/document.hpp"
+#include "scenarios/network_size.hpp"
 #include "scenarios/text.hpp"
 #include "sim/cluster.hpp"
 #include "tools/console/stop_signals.hpp"
@@ -371,7 +372,8 @@ double least_memory_gib(const scenarios::Cluster& cluster) {
 
 double about_memory_gib(const scenarios::Scenario& scenario) {
   // In MiB, fitted to peaks of SmallBank on 4 to 256 machines of 4 and 24 threads in 10 us to 8 ms.
-  constexpr double kProcess = 50, kMachine = 0.75, kWorker = 0.13, kPairMet = 1.7 / 1024, kEnded = 1.5 / 1024;
+  constexpr double kProcess = 50, kMachine = 0.75, kWorker = 0.13, kPairMet = 1.7 / 1024, kEnded = 1.5 / 1024,
+                   kLink = 1.2 / 1024;
   constexpr double kHugePagesMost = 1024;  // of all log rings (Cluster::NodeMemory)
   constexpr double kLatency_us = 20, kWorkerMost_per_us = 0.4, kPeersOfOne = 4;  // a transaction's, about
   const scenarios::Cluster& cluster = scenario.cluster;
@@ -388,8 +390,11 @@ double about_memory_gib(const scenarios::Scenario& scenario) {
     rings = workers * cluster.nodes * ring;
     if (rings > kHugePagesMost) rings = 0;  // then only what is written is there, which is among the pairs'
   }
-  const double all =
-      kProcess + kMachine * cluster.nodes + rings + kEnded * ended + workers * (kWorker + kPairMet * met);
+  // Each place and cable of a network has a link each way.
+  const auto size = scenarios::size_of(cluster.network, std::int64_t{cluster.nodes} * cluster.nics_per_node);
+  const double links = 2 * static_cast<double>(size.places + size.cables);
+  const double all = kProcess + kMachine * cluster.nodes + kLink * links + rings + kEnded * ended +
+                     workers * (kWorker + kPairMet * met);
   return all / 1024;
 }
 
