@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <numeric>
 #include <utility>
+
+#include "backend/edit_distance.hpp"
 
 namespace verbtwin::scenarios {
 
@@ -53,29 +54,6 @@ std::string escaped(CodePoint c, char first_byte) {
     std::snprintf(out, sizeof out, "\\u%04x", static_cast<unsigned>(c.value));
   }
   return out;
-}
-
-char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-/// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours count one each.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const bool same = lower(a[i - 1]) == lower(b[j - 1]);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
-      const bool swapped =
-          i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]);
-      if (swapped) row[j] = std::min(row[j], before_last[j - 2] + 1);
-    }
-    std::swap(before_last, last);
-    std::swap(last, row);
-  }
-  return last[b.size()];
 }
 
 bool begins_with(std::string_view text, std::string_view beginning) {

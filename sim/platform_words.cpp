@@ -1,9 +1,9 @@
 #include "sim/platform_words.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
-#include <numeric>
+
+#include "backend/edit_distance.hpp"
 
 namespace verbtwin::sim {
 
@@ -29,28 +29,6 @@ std::size_t length_of_first(std::string_view text) {
   return value < kLeast[length] || value > 0x10ffff || is_surrogate ? 0 : length;
 }
 
-bool is_same(char a, char b) {
-  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours count one each.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  std::iota(last.begin(), last.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = last[j - 1] + (is_same(a[i - 1], b[j - 1]) ? 0 : 1);
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replaced});
-      if (i > 1 && j > 1 && is_same(a[i - 1], b[j - 2]) && is_same(a[i - 2], b[j - 1]))
-        row[j] = std::min(row[j], before_last[j - 2] + 1);
-    }
-    std::swap(before_last, last);
-    std::swap(last, row);
-  }
-  return last[b.size()];
-}
-
 }  // namespace
 
 std::size_t find_no_text(std::string_view text) {
@@ -69,7 +47,7 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
     const std::size_t longer = std::max(name.size(), word.size());
     // The difference in length bounds the distance from below: an endless name costs nothing.
     if (longer - std::min(name.size(), word.size()) > longer / 3) continue;
-    const std::size_t far = distance(name, word);
+    const std::size_t far = edit_distance(name, word);
     if (far > longer / 3 || (best != nullptr && far >= least)) continue;
     best = &word;
     least = far;
