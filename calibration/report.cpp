@@ -32,11 +32,6 @@ double error_of(const Point& point, const Prediction& prediction) {
   return prediction.value / point.published - 1;
 }
 
-struct Errors {
-  double median = 0, root_mean_square = 0, worst = 0;  // absolute
-  std::size_t worst_point = 0, points = 0, far_off = 0;
-};
-
 Errors errors_of(const Experiment& experiment, const Predictions& predictions) {
   std::vector<double> all;
   Errors errors;
@@ -99,6 +94,24 @@ bool names_limit(const Point& point, const Prediction& prediction) {
   return std::find(point.limits.begin(), point.limits.end(), prediction.bottleneck) != point.limits.end();
 }
 
+Shape shape_of(const Experiment& experiment, const Predictions& predictions) {
+  Shape shape;
+  for (const Pair& pair : ordered_pairs(experiment)) {
+    ++shape.pairs;
+    if (pair.kept(predictions)) ++shape.pairs_kept;
+  }
+  for (std::size_t p = 0; p < experiment.points.size(); ++p) {
+    if (experiment.points[p].limits.empty()) continue;
+    ++shape.limits;
+    if (names_limit(experiment.points[p], predictions[p])) ++shape.limits_right;
+  }
+  return shape;
+}
+
+std::string counted(std::size_t right, std::size_t all) {
+  return all == 0 ? "-" : fmt::format("{} of {}", right, all);
+}
+
 /// A row's last column, of what papers say: a measurement says nothing of limits.
 std::string said_column(const ReportInput& input, const std::string& cell) {
   return input.reference == Reference::kPublished ? fmt::format(" {} |\n", cell) : "\n";
@@ -112,20 +125,12 @@ std::string overview(const ReportInput& input) {
     const Experiment& experiment = input.set->experiments[e];
     const Predictions& predictions = input.predictions[e];
     const Errors errors = errors_of(experiment, predictions);
-    const auto pairs = ordered_pairs(experiment);
-    const auto kept =
-        std::count_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.kept(predictions); });
-    std::size_t said = 0, right = 0;
-    for (std::size_t p = 0; p < experiment.points.size(); ++p) {
-      if (experiment.points[p].limits.empty()) continue;
-      ++said;
-      if (names_limit(experiment.points[p], predictions[p])) ++right;
-    }
+    const Shape shape = shape_of(experiment, predictions);
     text += fmt::format("| {} | {}, {} | {} | {:.1f} % | {:.1f} % | {} | {} |", experiment.name,
                         experiment.nic, experiment.host, experiment.points.size(), errors.median * 100,
                         errors.worst * 100, x_and_series(input, experiment.points[errors.worst_point]),
-                        pairs.empty() ? "-" : fmt::format("{} of {}", kept, pairs.size())) +
-            said_column(input, said == 0 ? "-" : fmt::format("{} of {}", right, said));
+                        counted(shape.pairs_kept, shape.pairs)) +
+            said_column(input, counted(shape.limits_right, shape.limits));
   }
   return text;
 }
@@ -310,11 +315,14 @@ std::string far_off_reason(const ReportInput& input, std::size_t points) {
   return input.fitted ? fmt::format("the models do not explain {}", them) : not_fitted;
 }
 
-Errors overall(const ReportInput& input) {
+/// Of the experiments that `is_among` them, as if they were one.
+template <typename IsAmong>
+Errors errors_among(const ReportInput& input, const IsAmong& is_among) {
   Experiment all;
   Predictions predictions;
   for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
     const Experiment& experiment = input.set->experiments[e];
+    if (!is_among(experiment)) continue;
     all.points.insert(all.points.end(), experiment.points.begin(), experiment.points.end());
     predictions.insert(predictions.end(), input.predictions[e].begin(), input.predictions[e].end());
   }
@@ -349,8 +357,34 @@ json report_json(const ReportInput& input) {
   return all;
 }
 
+std::map<std::string, Errors> errors_by_nic(const ReportInput& input) {
+  std::map<std::string, Errors> by_nic;
+  for (const Experiment& experiment : input.set->experiments) {
+    if (by_nic.contains(experiment.nic)) continue;
+    by_nic[experiment.nic] =
+        errors_among(input, [&](const Experiment& other) { return other.nic == experiment.nic; });
+  }
+  return by_nic;
+}
+
+Errors errors_of_all(const ReportInput& input) {
+  return errors_among(input, [](const Experiment&) { return true; });
+}
+
+Shape shape_of_all(const ReportInput& input) {
+  Shape all;
+  for (std::size_t e = 0; e < input.set->experiments.size(); ++e) {
+    const Shape shape = shape_of(input.set->experiments[e], input.predictions[e]);
+    all.pairs += shape.pairs;
+    all.pairs_kept += shape.pairs_kept;
+    all.limits += shape.limits;
+    all.limits_right += shape.limits_right;
+  }
+  return all;
+}
+
 std::string report_markdown(const ReportInput& input) {
-  const Errors errors = overall(input);
+  const Errors errors = errors_of_all(input);
   const bool published = input.reference == Reference::kPublished;
   const char* what = reference_of(input);
   std::string text = fmt::format(
@@ -389,7 +423,7 @@ std::string report_summary(const ReportInput& input) {
                         experiment.points.size(), errors.median * 100, errors.worst * 100,
                         x_and_series(input, experiment.points[errors.worst_point]));
   }
-  const Errors errors = overall(input);
+  const Errors errors = errors_of_all(input);
   text += fmt::format("{:<28}             median {:>5.1f} %  worst {:>5.1f} %", "all", errors.median * 100,
                       errors.worst * 100);
   const bool measured = input.reference == Reference::kMeasured;

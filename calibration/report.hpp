@@ -3,6 +3,8 @@
 // Pure functions, callable from any thread.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -35,6 +37,22 @@ struct ReportRow {
 nlohmann::json report_json(const ReportRow& row);
 /// The list of these for all points.
 nlohmann::json report_json(const ReportInput& input);
+
+/// How far off points are, by |simulated / published - 1|.
+struct Errors {
+  std::size_t points = 0;
+  double median = 0, root_mean_square = 0, worst = 0;
+  std::size_t worst_point = 0, far_off = 0;  // the latter: more than 20 %
+};
+/// Of the points of each NIC's experiments, by its name.
+std::map<std::string, Errors> errors_by_nic(const ReportInput& input);
+Errors errors_of_all(const ReportInput& input);
+
+/// How many pairs of points are in the published order, and how many limits are as papers say.
+struct Shape {
+  std::size_t pairs = 0, pairs_kept = 0, limits = 0, limits_right = 0;
+};
+Shape shape_of_all(const ReportInput& input);
 
 /// The same for people: misfit per experiment, shapes, bottlenecks, points, parameters.
 std::string report_markdown(const ReportInput& input);

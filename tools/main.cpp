@@ -187,6 +187,9 @@ int run_command_line(int argc, const char* const* argv) {
   add_measure_command(app, exit_code);
   add_plan_command(app, exit_code);
   add_explain_command(app, exit_code);
+  add_sweep_command(app, exit_code);
+  add_reproduce_command(app, exit_code);
+  add_validate_command(app, exit_code);
 
   refuse_unknown_command(app, argc, argv);
   refuse_flag_without_value(app, argc, argv);

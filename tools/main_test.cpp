@@ -63,7 +63,8 @@ TEST_F(CommandLine, WhatItRefuses) {
 
 TEST_F(CommandLine, HelpHasAnExampleForEveryCommand) {
   for (const std::string command :
-       {"run", "plan", "explain", "check", "schema", "list", "compare-published"}) {
+       {"run", "plan", "explain", "check", "schema", "list", "compare-published", "calibrate", "launch",
+        "compare", "measure", "sweep", "reproduce", "validate"}) {
     const Ended help = verbtwin({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, HasSubstr("Example"));

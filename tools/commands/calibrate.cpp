@@ -44,21 +44,6 @@ struct CalibrateOptions {
   std::optional<std::string> group;
 };
 
-struct Calibration {
-  fs::path directory;  // calibration/ with its data
-  Machines machines;
-  calibration::ExperimentSet set;
-};
-
-Calibration read_calibration() {
-  Calibration c;
-  c.directory = calibration::profile_directory().parent_path();
-  c.machines = Machines::read(c.directory / "machines");
-  c.set = calibration::load_experiments(c.directory / "experiments", c.directory / "published" / "train",
-                                        catalog_with(c.machines));
-  return c;
-}
-
 std::vector<const Experiment*> experiments_of(const Calibration& c, const calibration::MachineGroup& group) {
   std::vector<const Experiment*> own;
   for (const Experiment& e : c.set.experiments) {
@@ -66,10 +51,6 @@ std::vector<const Experiment*> experiments_of(const Calibration& c, const calibr
       own.push_back(&e);
   }
   return own;
-}
-
-fs::path profile_file(const Calibration& c, const std::string& machine) {
-  return c.directory / "profiles" / (machine + ".json");
 }
 
 /// All groups in order, or one, beside which the others are as their profiles say; false if it was told to
@@ -115,24 +96,9 @@ std::vector<std::string> written_machines(const Calibration& c, const std::optio
 }
 
 /// False if it was told to stop.
-bool write_report(const Calibration& c, const calibration::Evaluator& evaluator,
-                  const std::vector<json>& profiles, bool replaced) {
-  calibration::ProfileSet set;
-  const fs::path directory = c.directory / "profiles";
-  for (const Experiment& e : c.set.experiments) {
-    set.nics[e.nic] = calibration::load_nic_profile(e.nic, directory);
-    set.hosts[e.host] = calibration::load_host_profile(e.host, directory);
-  }
-  std::vector<const Experiment*> all;
-  for (const Experiment& e : c.set.experiments) all.push_back(&e);
-  std::vector<std::vector<calibration::Prediction>> predictions;
-  {
-    FitLine line;
-    predictions = evaluator.evaluate(
-        all, set, [&line](int done, int of) { line.update("experiments' points", done, of, ""); });
-  }
-  calibration::ReportInput input{&c.set, std::move(predictions), profiles, {}};
-  if (input.predictions.size() != all.size()) return false;
+bool write_report(const Calibration& c, const calibration::Evaluator& evaluator, bool replaced) {
+  std::optional<calibration::ReportInput> input = evaluate_shipped(c, evaluator);
+  if (!input) return false;
   // Comparisons of whole transactions stand behind it; they are of the profiles that a fit has replaced.
   ReportAppendix end_to_end;
   if (const fs::path page = c.directory / kReportPage; fs::exists(page))
@@ -144,19 +110,10 @@ bool write_report(const Calibration& c, const calibration::Evaluator& evaluator,
     print(
         "left out of the report: whole transactions beside published ones, which were of the former "
         "profiles.\n"
-        "To have them again, for each scenario that compare-published --help names: verbtwin run SCENARIO "
-        "--out DIR, verbtwin compare-published DIR --report\n");
+        "To have them again: verbtwin reproduce all --out DIR --report\n");
   }
-  write_report_files(c.directory, std::move(input), end_to_end);
+  write_report_files(c.directory, std::move(*input), end_to_end);
   return true;
-}
-
-std::vector<json> shipped_profiles(const Calibration& c) {
-  std::vector<json> documents;
-  for (const std::string& machine : written_machines(c, std::nullopt)) {
-    documents.push_back(scenarios::Document::read(profile_file(c, machine)).root());
-  }
-  return documents;
 }
 
 int calibrate_published(const CalibrateOptions& options) {
@@ -194,7 +151,7 @@ int calibrate_published(const CalibrateOptions& options) {
       write_file_whole(file, text);
     }
   }
-  if (write_report(c, evaluator, shipped_profiles(c), replaced)) return kExitDone;
+  if (write_report(c, evaluator, replaced)) return kExitDone;
   return stopped(signals, evaluate ? "the report is as it was" : "profiles are written, the report is not");
 }
 

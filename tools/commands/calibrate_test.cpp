@@ -18,6 +18,7 @@
 #include "calibration/experiment.hpp"
 #include "calibration/machine.hpp"
 #include "tools/run/catalog.hpp"
+#include "tools/tests/calibration_data_for_test.hpp"
 #include "tools/tests/child_process_for_test.hpp"
 
 namespace verbtwin::tools {
@@ -27,25 +28,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
 
-const fs::path kData = fs::path(VERBTWIN_SOURCE_DIR) / "calibration";
-
-class Calibrate : public testing::Test {
+class Calibrate : public CalibrationData {
  protected:
-  void SetUp() override {
-    for (const char* folder : {"experiments", "published/train"}) fs::create_directories(directory_ / folder);
-    for (const char* folder : {"profiles", "machines"}) {
-      fs::copy(kData / folder, directory_ / folder, fs::copy_options::recursive);
-    }
-    fs::copy(kData / "published/train/cx4_many_queue_pairs_read.csv", directory_ / "published/train");
-    fs::copy(kData / "experiments/cx4_many_queue_pairs_read.json", directory_ / "experiments");
-    std::ofstream(directory_ / "experiments/left-out.json") << "[]";
-    setenv("VERBTWIN_DATA_DIR", directory_.c_str(), 1);
-  }
-  void TearDown() override { unsetenv("VERBTWIN_DATA_DIR"); }
-
   ChildProcess start(std::vector<std::string> arguments) const {
-    arguments.insert(arguments.begin(), {VERBTWIN_BINARY, "calibrate"});
-    return {directory_, std::move(arguments)};
+    arguments.insert(arguments.begin(), "calibrate");
+    return verbtwin(std::move(arguments));
   }
   std::vector<std::string> profiles() const {
     std::vector<std::string> texts;
@@ -53,9 +40,6 @@ class Calibrate : public testing::Test {
       texts.push_back(read_text(entry.path()));
     return texts;
   }
-
-  TemporaryDirectory made_;
-  const fs::path directory_ = made_.path();
 };
 
 TEST_F(Calibrate, EvaluateWritesTheReportAndLeavesTheProfiles) {

@@ -84,6 +84,44 @@ json run_point(const scenarios::Scenario& scenario, const models::NicProfile& ni
   return result;
 }
 
+Calibration read_calibration() {
+  Calibration c;
+  c.directory = calibration::profile_directory().parent_path();
+  c.machines = calibration::Machines::read(c.directory / "machines");
+  c.set = calibration::load_experiments(c.directory / "experiments", c.directory / "published" / "train",
+                                        catalog_with(c.machines));
+  return c;
+}
+
+fs::path profile_file(const Calibration& calibration, const std::string& machine) {
+  return calibration.directory / "profiles" / (machine + ".json");
+}
+
+std::optional<calibration::ReportInput> evaluate_shipped(const Calibration& calibration,
+                                                         const calibration::Evaluator& evaluator) {
+  calibration::ProfileSet set;
+  const fs::path directory = calibration.directory / "profiles";
+  std::vector<const calibration::Experiment*> all;
+  for (const calibration::Experiment& e : calibration.set.experiments) {
+    set.nics[e.nic] = calibration::load_nic_profile(e.nic, directory);
+    set.hosts[e.host] = calibration::load_host_profile(e.host, directory);
+    all.push_back(&e);
+  }
+  calibration::ReportInput input;
+  input.set = &calibration.set;
+  for (const calibration::MachineGroup& group : calibration.machines.groups()) {
+    for (const std::string& machine : group.machines)
+      input.profiles.push_back(scenarios::Document::read(profile_file(calibration, machine)).root());
+  }
+  {
+    FitLine line;
+    input.predictions = evaluator.evaluate(
+        all, set, [&line](int done, int of) { line.update("experiments' points", done, of, ""); });
+  }
+  if (input.predictions.size() != all.size()) return std::nullopt;
+  return input;
+}
+
 FitLine::FitLine()
     : width_columns_(style_of_stream(STDERR_FILENO).width_columns), shown_(is_terminal(STDERR_FILENO)) {}
 

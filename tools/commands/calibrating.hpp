@@ -4,13 +4,18 @@
 // Free functions and a line on the terminal; one thread.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backend/user_error.hpp"
 #include "calibration/evaluate.hpp"
+#include "calibration/experiment.hpp"
 #include "calibration/fit.hpp"
 #include "calibration/machine.hpp"
 #include "calibration/report.hpp"
@@ -20,6 +25,20 @@
 #include "tools/console/stop_signals.hpp"
 
 namespace verbtwin::tools {
+
+/// calibration/ with its data.
+struct Calibration {
+  std::filesystem::path directory;
+  calibration::Machines machines;
+  calibration::ExperimentSet set;
+};
+Calibration read_calibration();
+std::filesystem::path profile_file(const Calibration& calibration, const std::string& machine);
+
+/// All experiments, simulated with the profiles as they are in the files. It points to `calibration`. Nothing
+/// if it was told to stop.
+std::optional<calibration::ReportInput> evaluate_shipped(const Calibration& calibration,
+                                                         const calibration::Evaluator& evaluator);
 
 /// What experiments may name: the machines, whether or not there is a profile of them yet.
 scenarios::Catalog catalog_with(const calibration::Machines& machines);
@@ -54,6 +73,18 @@ int stopped(const StopSignals& signals, std::string_view what_is_there);
 
 inline constexpr const char* kReportFile = "report.json";
 inline constexpr const char* kReportPage = "REPORT.md";
+
+/// What `read` makes of one of them.
+template <typename Read>
+auto read_report(const std::filesystem::path& file, const Read& read) {
+  try {
+    return read(file);
+  } catch (const UserError& error) {
+    throw UserError("",
+                    fmt::format("{}; `verbtwin calibrate --published --evaluate` makes it", error.what()));
+  }
+}
+
 /// What write_report_files() writes of these experiments.
 std::vector<std::string> report_files(const calibration::ExperimentSet& set);
 

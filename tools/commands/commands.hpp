@@ -26,6 +26,15 @@ void add_compare_published_command(CLI::App& app, int& exit_code);
 void add_measure_command(CLI::App& app, int& exit_code);
 void add_plan_command(CLI::App& app, int& exit_code);
 void add_explain_command(CLI::App& app, int& exit_code);
+void add_sweep_command(CLI::App& app, int& exit_code);
+void add_reproduce_command(CLI::App& app, int& exit_code);
+void add_validate_command(CLI::App& app, int& exit_code);
+
+/// `run SCENARIO --set ... --out DIR --resume --jobs N`: the exit code.
+int resume_sweep(const std::string& scenario, const std::vector<std::string>& overrides,
+                 const std::string& out, int jobs);
+/// `compare-published POINTS [--report]`: the exit code.
+int compare_published(const std::string& points, bool report);
 
 /// What every command on a scenario takes: the file, and --set. Both strings outlive the command.
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);

@@ -29,17 +29,6 @@ namespace verbtwin::tools {
 
 namespace {
 
-/// What `read` makes of one of the report's files.
-template <typename Read>
-auto read_report(const std::filesystem::path& file, const Read& read) {
-  try {
-    return read(file);
-  } catch (const UserError& error) {
-    throw UserError("",
-                    fmt::format("{}; `verbtwin calibrate --published --evaluate` makes it", error.what()));
-  }
-}
-
 /// What the sweep varies, or its name, tells which figure it belongs to.
 Comparison compare_table(const calibration::CsvTable& table) {
   if (varies_ramp_systems(table)) return compare_ramp(table);
@@ -90,7 +79,9 @@ calibration::CsvTable read_points(const std::filesystem::path& file) {
   }
 }
 
-int compare(const std::string& given, bool report) {
+}  // namespace
+
+int compare_published(const std::string& given, bool report) {
   std::filesystem::path file = given;
   std::error_code ignored;  // what is no directory is read, and refused in words there
   if (std::filesystem::is_directory(file, ignored)) file /= "points.csv";
@@ -119,8 +110,6 @@ int compare(const std::string& given, bool report) {
   return kExitDone;
 }
 
-}  // namespace
-
 void add_compare_published_command(CLI::App& app, int& exit_code) {
   auto file = std::make_shared<std::string>();
   auto report = std::make_shared<bool>(false);
@@ -134,10 +123,9 @@ void add_compare_published_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin run scenarios/osdi18/fig14-smallbank.json --out out/fig14\n"
       "  verbtwin compare-published out/fig14 --report\n"
-      "Sweeps that have published figures: scenarios/osdi18/fig*, fasst/tatp, fasst/smallbank, rpc/key-value "
-      "and ramp/*.\n"
+      "Sweeps that have published figures: verbtwin reproduce lists them, and runs them.\n"
       "Published figures are compared with and shown, never fitted.");
-  command->callback([file, report, &exit_code] { exit_code = compare(*file, *report); });
+  command->callback([file, report, &exit_code] { exit_code = compare_published(*file, *report); });
 }
 
 }  // namespace verbtwin::tools

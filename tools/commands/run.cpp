@@ -422,6 +422,17 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
+int resume_sweep(const std::string& scenario, const std::vector<std::string>& overrides,
+                 const std::string& out, int jobs) {
+  RunOptions options;
+  options.scenario = scenario;
+  options.overrides = overrides;
+  options.out = out;
+  options.resume = true;
+  options.jobs = jobs;
+  return run(options);
+}
+
 void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
