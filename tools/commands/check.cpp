@@ -47,14 +47,16 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
   }
   if (const std::string offered = describe_offered(scenario.resolved); !offered.empty())
     work += fmt::format(", offered {}", offered);
-  return fmt::format(
-      "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
-      "measured, "
-      "seed {}, "
-      "check: {}, backend {}.",
-      scenarios::one_line(scenario.name), work, cluster.host, cluster.nics_per_node, cluster.nic,
-      describe_network(scenario.resolved), format_us(scenario.run.warmup_us),
-      format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
+  const std::string machines =
+      scenario.backend == "sim"
+          ? fmt::format("Each machine is a {} with {} x {}; they are joined by {}.", cluster.host,
+                        cluster.nics_per_node, cluster.nic, describe_network(scenario.resolved))
+          : fmt::format("Machines and network are those that it runs on, with {} of each machine.",
+                        format_counted(cluster.nics_per_node, "NIC"));
+  return fmt::format("{} is valid: {}. {} {} us of warm-up, {} us measured, seed {}, check: {}, backend {}.",
+                     scenarios::one_line(scenario.name), work, machines, format_us(scenario.run.warmup_us),
+                     format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check,
+                     scenario.backend);
 }
 
 /// Empty: little.

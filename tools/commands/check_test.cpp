@@ -51,6 +51,13 @@ TEST_F(CheckCommand, OfASweepItSaysSoOfTheFirstPointThatHasThem) {
   EXPECT_EQ(json::parse(printed.out).at("cluster").at("threads"), 2) << "a program's";
 }
 
+TEST_F(CheckCommand, OfARealRunSaysNothingOfSimulatedMachines) {
+  std::string text = verbtwin({"check", scenario_, "--set", "backend=ibverbs"}).out;
+  std::ranges::replace(text, '\n', ' ');
+  EXPECT_THAT(text, HasSubstr("Machines and network are those that it runs on, with 2 NICs of each machine."));
+  EXPECT_THAT(text, Not(HasSubstr("star")));
+}
+
 /// A slip of unit is seen before the run, and after it.
 TEST_F(CheckCommand, SaysOfNetworkAndLoadWhatIsNotTheDefault) {
   std::vector<std::string> arguments = {"check", scenario_};

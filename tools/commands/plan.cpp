@@ -133,7 +133,10 @@ class Planner {
   using Settings = Alternative::Settings;
 
   static void refuse_others(const Settings& settings, const scenarios::Scenario& scenario) {
-    if (std::ranges::find(settings, kNodes, &Settings::value_type::first) != settings.end()) {
+    const auto says_nodes = [](const Settings::value_type& setting) {
+      return setting.first == kNodes || (setting.first == "cluster" && setting.second.is_object());
+    };
+    if (std::ranges::any_of(settings, says_nodes)) {
       throw UserError("",
                       "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");
     }

@@ -146,6 +146,8 @@ TEST_F(PlanCommand, WhatCannotBePlannedIsRefused) {
   const std::string sweep = write("sweep.json", with_sweep(R"([{"cluster.nodes": [3, 4]}])"));
   EXPECT_EQ(refusal({"plan", sweep, "--goal", "committed_per_s>=1"}),
             "the scenario sweeps cluster.nodes, which plan looks for: leave it out of the sweep");
+  EXPECT_THAT(refused({"--sweep", R"(cluster={"nodes": 3},{"nodes": 4})"}),
+              StartsWith("the scenario sweeps cluster.nodes"));
   EXPECT_THAT(
       refusal({"plan", VERBTWIN_SOURCE_DIR "/scenarios/ramp/ycsb.json", "--goal", "committed_per_s>=1"}),
       testing::StartsWith("cluster.roles says how many machines serve and ask"));

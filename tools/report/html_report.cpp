@@ -322,9 +322,12 @@ void add_checks(Page& page, const Json& result) {
   page.raw("<ul>\n");
   for (const Json& check : checks) {
     const auto violations = check.value("violations", std::uint64_t{0});
-    page.raw(fmt::format("<li><b class=\"{}\">{}</b> {}: {}, {}</li>\n", violations == 0 ? "good" : "bad",
-                         violations == 0 ? "PASS" : "FAIL", escaped(check.value("name", "")),
-                         format_counted(check.value("transactions", std::uint64_t{0}), "transaction"),
+    const std::string of =
+        check.contains("transactions")
+            ? format_counted(check.value("transactions", std::uint64_t{0}), "transaction") + ", "
+            : "";
+    page.raw(fmt::format("<li><b class=\"{}\">{}</b> {}: {}{}</li>\n", violations == 0 ? "good" : "bad",
+                         violations == 0 ? "PASS" : "FAIL", escaped(check.value("name", "")), of,
                          format_counted(violations, "violation")));
   }
   page.raw("</ul>\n");

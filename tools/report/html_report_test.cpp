@@ -80,6 +80,9 @@ TEST(HtmlReport, HasTheLoadThatWasOffered) {
 }
 
 TEST(HtmlReport, OfAMicroBenchmarkHasNoTransactions) {
+  json unfinished = operations();
+  unfinished["checks"] = {{{"name", "finished"}, {"violations", 1}, {"examples", {"why"}}}};
+  EXPECT_THAT(html_report(unfinished), HasSubstr("FAIL</b> finished: 1 violation</li>"));
   const std::string page = html_report(operations());
   expect_sound(page);
   EXPECT_THAT(page, HasSubstr("operations per machine"));
