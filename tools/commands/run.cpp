@@ -450,8 +450,9 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--trace", options->trace,
-          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests "
-          "on a timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: "
+          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests, "
+          "with arrows to their completions, on a timeline for https://ui.perfetto.dev; the first million "
+          "events of the window. Any other: "
           "every request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,"
           "bytes,to,signalled,list")
       ->type_name("FILE");
