@@ -80,8 +80,9 @@ void add_numbers(Cells& cells, const json& result) {
                           "offered", "user_aborts", "aborted_attempts", "abort_ratio"}) {
     add(cells, key, value_at(result, key));
   }
-  for (const auto& [name, value] : value_at(result, "latency_us").items()) {
-    add(cells, "latency_" + name + "_us", value);
+  for (const std::string latency : {"latency", "latency_uncorrected"}) {
+    for (const auto& [name, value] : value_at(result, latency + "_us").items())
+      add(cells, latency + "_" + name + "_us", value);
   }
   for (const auto& [phase, times] : value_at(result, "phases").items()) {
     for (const auto& [name, value] : times.items()) add(cells, phase + "_" + name, value);

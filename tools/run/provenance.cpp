@@ -79,6 +79,9 @@ constexpr const char* kWhole = R"({
     "latency_us": {"$ref": "#/definitions/latency"},
     "latency_quantiles_us": {"type": "object", "propertyNames": {"pattern": "^[01](\\.[0-9]+)?$"},
       "additionalProperties": {"$ref": "#/definitions/amount"}},
+    "latency_uncorrected_us": {"$ref": "#/definitions/latency"},
+    "latency_uncorrected_quantiles_us": {"type": "object", "propertyNames": {"pattern": "^[01](\\.[0-9]+)?$"},
+      "additionalProperties": {"$ref": "#/definitions/amount"}},
     "verbs": {"type": "object", "required": ["read", "write", "compare_swap", "fetch_add", "send", "recv"],
       "additionalProperties": {"type": "object", "required": ["count", "bytes"],
         "additionalProperties": {"$ref": "#/definitions/count"}}},
@@ -129,7 +132,9 @@ constexpr const char* kWhole = R"({
 
 bool is_whole(const nlohmann::json& result, const scenarios::Scenario& scenario) {
   static const nlohmann::json schema = nlohmann::json::parse(kWhole);
-  const bool has_offered = scenario.run.offered_per_s == 0 || result.contains("offered");
+  const bool has_offered = scenario.run.offered_per_s == 0 ||
+                           (result.contains("offered") && result.contains("latency_uncorrected_us") &&
+                            result.contains("latency_uncorrected_quantiles_us"));
   return has_offered && !scenarios::judge(result, schema);
 }
 
