@@ -28,6 +28,7 @@ struct CheckOptions {
   std::string scenario;
   std::vector<std::string> overrides, sweeps;
   bool json = false;
+  SimgridFlags simgrid;
 };
 
 /// The shape of the run in one paragraph.
@@ -98,10 +99,14 @@ void add_check_command(CLI::App& app, int& exit_code) {
   add_sweep_option(*command, options->sweeps);
   command->add_flag("--json", options->json,
                     "Print the whole scenario, of a sweep its first point's, with every default filled in");
+  add_simgrid_options(*command, options->simgrid);
   command->footer(
       "Example:\n"
       "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");
-  command->callback([options, &exit_code] { exit_code = check(*options); });
+  command->callback([options, &exit_code] {
+    apply(options->simgrid);
+    exit_code = check(*options);
+  });
 }
 
 }  // namespace verbtwin::tools

@@ -11,7 +11,6 @@
 
 #include "backend/user_error.hpp"
 #include "scenarios/text.hpp"
-#include "tools/commands/commands.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/report/percentiles.hpp"
 #include "tools/sweeps/saved_points.hpp"
@@ -80,6 +79,7 @@ std::vector<scenarios::SweepPoint> load_points(const RunOptions& options) {
   if (!options.backend.empty())
     flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
   if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
+  apply(options.simgrid);
   std::vector<scenarios::SweepPoint> points =
       load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
   for (const auto& [settings, scenario, number] : points) {
@@ -94,6 +94,8 @@ std::vector<scenarios::SweepPoint> load_points(const RunOptions& options) {
                       fmt::format("--jobs {}: real runs share their machines, one runs at a time; allowed: 1",
                                   options.jobs));
     }
+    if (scenario.backend != "sim" && !(options.simgrid.cfg.empty() && options.simgrid.log.empty()))
+      throw UserError("", "--cfg and --log are SimGrid's: --backend sim is allowed with them");
   }
   check_parts(options, points);
   if (options.trace || options.hdr) check_files(options, points);
@@ -149,6 +151,7 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   add_jobs_option(command, options.jobs,
                   "Points of a sweep that run side by side, each in a process of its own");
   command.add_flag("--quiet", options.quiet, "Print no summary and no progress");
+  add_simgrid_options(command, options.simgrid);
   constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
   command
       .add_option("--rank", options.rank.rank,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "scenarios/sweep.hpp"
+#include "tools/commands/commands.hpp"
 #include "tools/ranks/rank_options.hpp"
 
 namespace verbtwin::tools {
@@ -27,6 +28,7 @@ struct RunOptions {
   std::optional<std::size_t> point;
   int jobs = 1;
   RankFlags rank;
+  SimgridFlags simgrid;
 
   /// Where one point's results go: of a sweep's each has a directory of its own.
   std::filesystem::path place_of(const scenarios::SweepPoint& one) const;

@@ -16,6 +16,7 @@
 #include "scenarios/document.hpp"
 #include "scenarios/validate.hpp"
 #include "sim/platform_file.hpp"
+#include "sim/simgrid_options.hpp"
 
 namespace verbtwin::tools {
 
@@ -171,6 +172,7 @@ bool is_outcome_of(const nlohmann::json& result, const scenarios::Scenario& scen
   return result.value("scenario", nlohmann::json()) == scenario.resolved && simulator.is_object() &&
          simulator.value("program", nlohmann::json()) == program_name() &&
          simulator.value("files", nlohmann::json()) == file_digests(scenario.cluster) &&
+         simulator.value("simgrid_cfg", nlohmann::json::array()) == nlohmann::json(sim::simgrid_cfg()) &&
          is_whole(result, scenario);
 }
 
