@@ -48,14 +48,16 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
   }
   if (const std::string offered = describe_offered(scenario.resolved); !offered.empty())
     work += fmt::format(", offered {}", offered);
+  const std::uint64_t index = scenario.run.index;
+  const std::string seed =
+      fmt::format("seed {}{}", scenario.run.seed, index == 0 ? "" : fmt::format(", run {}", index));
   return fmt::format(
       "{} is valid: {}. Each machine is a {} with {} x {}; they are joined by {}. {} us of warm-up, {} us "
       "measured, "
-      "seed {}, "
-      "check: {}, backend {}.",
+      "{}, check: {}, backend {}.",
       scenarios::one_line(scenario.name), work, cluster.host, cluster.nics_per_node, cluster.nic,
       describe_network(scenario.resolved), format_us(scenario.run.warmup_us),
-      format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check, scenario.backend);
+      format_us(scenario.run.measure_us), seed, scenario.run.check, scenario.backend);
 }
 
 /// Empty: little.

@@ -201,5 +201,16 @@ TEST_F(RunCommand, PercentilesAreOfOneRun) {
   EXPECT_EQ(read_text(in("a.hgrm")), read_text(in("made/points/001/latency.hgrm")));
 }
 
+TEST_F(RunCommand, IndicesAreRepetitions) {
+  const Ended ended = verbtwin({"run", scenario_, "--sweep", "run.index=0,1,2", "--out", in("made")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(read_text(in("made/points.csv")), HasSubstr(",run.index,"));
+  EXPECT_FALSE(point("000").contains("run_index"));
+  EXPECT_EQ(point("002").at("run_index"), 2);
+  EXPECT_NE(point("001").at("latency_us"), point("002").at("latency_us"));
+  EXPECT_THAT(verbtwin({"run", scenario_, "--set", "run.index=3"}).out, HasSubstr("seed 1, run 3"));
+  EXPECT_THAT(verbtwin({"check", scenario_, "--set", "run.index=3"}).out, HasSubstr("seed 1, run 3, check"));
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

@@ -97,8 +97,7 @@ std::string where_it_ran(const Json& result) {
     break;  // they are alike
   }
   text += describe_conditions(member(result, "scenario"));
-  return text + fmt::format("; {}, seed {}", simulated ? "simulated" : "measured",
-                            result.value("seed", std::uint64_t{0}));
+  return text + fmt::format("; {}, {}", simulated ? "simulated" : "measured", seed_text(result));
 }
 
 class Page {

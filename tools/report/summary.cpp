@@ -132,9 +132,8 @@ void Summary::title() {
   }
   shape += describe_conditions(scenario);
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
-  line(wrap(
-      fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
-      width_));
+  line(wrap(fmt::format("{}; {}, {}", scenarios::one_line(shape, 1000), backend, seed_text(result_)), 0,
+            width_));
   if (measured_on != result_.end()) machines(*measured_on);
   if (result_.value("partial", false)) {
     if (const std::string failure = result_.value("failure", ""); !failure.empty()) {

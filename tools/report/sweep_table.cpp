@@ -124,6 +124,11 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   add(cells, "point", number);
   const json scenario = result.value("scenario", json::object());
   for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
+  const auto is_swept = [&](const char* path) {
+    return std::ranges::find(row.settings, path, [](const auto& one) { return one.first; }) !=
+           row.settings.end();
+  };
+  if (result.contains("run_index") && !is_swept("run.index")) add(cells, "run.index", result.at("run_index"));
   for (const auto& [path, value] : row.settings) {
     if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
   }

@@ -76,7 +76,8 @@ constexpr const char* kWhole = R"({
   ],
   "properties": {
     "version": {"const": 1}, "backend": {"const": "sim"},
-    "seed": {"$ref": "#/definitions/count"}, "window_us": {"$ref": "#/definitions/amount"},
+    "seed": {"$ref": "#/definitions/count"}, "run_index": {"$ref": "#/definitions/count"},
+    "window_us": {"$ref": "#/definitions/amount"},
     "latency_us": {"$ref": "#/definitions/latency"},
     "latency_quantiles_us": {"type": "object", "propertyNames": {"pattern": "^[01](\\.[0-9]+)?$"},
       "additionalProperties": {"$ref": "#/definitions/amount"}},

@@ -191,6 +191,7 @@ void add_run(const RunInput& input, json& result) {
   result["scenario"] = input.scenario->resolved;
   result["backend"] = input.scenario->backend;
   result["seed"] = input.scenario->run.seed;
+  if (input.scenario->run.index != 0) result["run_index"] = input.scenario->run.index;
   result["partial"] = input.partial;
   result["window_us"] = us(input.window_ps);
 }

@@ -74,10 +74,10 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
-  p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
+  p.tear = {std::llround(c.tear_ns * 1000), seed_of(scenario.run)};
   p.loss_ratio = c.network.loss_ratio;
   p.background_gbps = c.network.background_gbps;
-  p.seed = scenario.run.seed;
+  p.seed = seed_of(scenario.run);
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.topology = topology_of(c.network);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
