@@ -25,6 +25,13 @@
 
 namespace verbtwin::protocols {
 
+/// When a transaction, call or group began: asked for, and taken up by a coroutine. In a closed loop both are
+/// the same.
+struct Start {
+  std::int64_t asked_ps = 0, taken_up_ps = 0;
+  std::int64_t waited_ps() const { return taken_up_ps - asked_ps; }
+};
+
 class Arrivals {
  public:
   /// `per_s`: of this worker; 0: a closed loop. `stream`: the worker's own number in the cluster.

@@ -21,6 +21,8 @@ struct TransactionSample {
 
 struct WorkerStatistics {
   std::vector<TransactionSample> committed;
+  std::vector<std::int64_t>
+      waited_ps;  // with an offered load, of each of `committed`: until a coroutine took it
   std::vector<std::uint64_t> user_aborts;                    // by type
   std::array<std::uint64_t, kAbortReasons> aborts{};         // attempts
   std::uint64_t committed_ever = 0;                          // outside the window too: for progress

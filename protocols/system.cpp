@@ -257,7 +257,7 @@ struct NodeProgram::Thread {
   }
 
   Task<void> run_transactions(Transaction& tx, const Window& window, const std::atomic<bool>& stop);
-  void count(const Transaction& tx, std::uint32_t type, std::int64_t start_ps, const Window& window);
+  void count(const Transaction& tx, std::uint32_t type, const Start& start, const Window& window);
   void tell(const Transaction& tx, std::uint32_t type, std::int64_t start_ps, Outcome outcome) const;
 
   const System& system_;
@@ -287,7 +287,7 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       if (!asked_ps) break;
     }
     cpu.charge(Cost::kTransactionBegin);
-    const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
+    const Start start{asked_ps.value_or(cpu.now_ps()), cpu.now_ps()};
     auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
     co_await turn;
     resumed = worker.resumed();
@@ -298,14 +298,14 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
       auto attempt = workload.run(tx, request);
       const Outcome outcome = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
-      if (system_.parameters().observer != nullptr) tell(tx, request.type, start_ps, outcome);
+      if (system_.parameters().observer != nullptr) tell(tx, request.type, start.asked_ps, outcome);
       const bool inside = window.contains(cpu.now_ps());
       if (inside) {
         statistics.locations_cached += tx.locations_cached();
         statistics.locations_missed += tx.locations_missed();
       }
       if (outcome == Outcome::kCommitted) {
-        count(tx, request.type, start_ps, window);
+        count(tx, request.type, start, window);
         break;
       }
       if (outcome == Outcome::kUserAborted) {
@@ -327,14 +327,15 @@ Task<void> NodeProgram::Thread::run_transactions(Transaction& tx, const Window& 
   if (arrivals.open()) statistics.offered = arrivals.count(window);
 }
 
-void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, std::int64_t start_ps,
+void NodeProgram::Thread::count(const Transaction& tx, std::uint32_t type, const Start& start,
                                 const Window& window) {
   const std::int64_t now_ps = port_.cpu().now_ps();
   ++statistics.committed_ever;
   if (!window.contains(now_ps)) return;
   TransactionSample& sample = statistics.committed.emplace_back();
   sample.type = type;
-  sample.latency_ps = now_ps - start_ps;
+  sample.latency_ps = now_ps - start.asked_ps;
+  if (arrivals.open()) statistics.waited_ps.push_back(start.waited_ps());
   for (std::size_t phase = 0; phase < kPhases; ++phase)
     sample.phase_ps[phase] = tx.phase_ps(static_cast<Phase>(phase));
 }

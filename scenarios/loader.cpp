@@ -344,9 +344,9 @@ Cluster cluster_of(const ScenarioSource& source, json& cluster, const Catalog& c
 }
 
 Run run_of(const json& run) {
-  return {run.at("warmup_us").get<double>(), run.at("measure_us").get<double>(),
+  return {run.at("warmup_us").get<double>(),   run.at("measure_us").get<double>(),
           run.at("seed").get<std::uint64_t>(), run.at("check").get<std::string>(),
-          run.value("offered_per_s", 0.0)};
+          run.value("offered_per_s", 0.0),     run.at("index").get<std::uint64_t>()};
 }
 
 Scenario scenario_of(std::shared_ptr<const ScenarioSource> source, json resolved, const Catalog& catalog) {

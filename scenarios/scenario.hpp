@@ -54,6 +54,7 @@ struct Run {
   std::uint64_t seed = 0;
   std::string check;         // "serializable" | "read-atomic" | "none"
   double offered_per_s = 0;  // 0: a closed loop
+  std::uint64_t index = 0;   // of runs with one seed
 
   double length_us() const { return warmup_us + measure_us; }
 };

@@ -16,6 +16,7 @@
 #include <valijson/schema_parser.hpp>
 #pragma GCC diagnostic pop
 
+#include "scenarios/foreign_names.hpp"
 #include "scenarios/text.hpp"
 
 namespace verbtwin::scenarios {
@@ -248,8 +249,9 @@ std::string allowed(const json& schema) {
 
 Finding unknown_key(const json& object_schema, const std::string& pointer, const std::string& key) {
   const std::vector<std::string> known = keys(object_schema);
-  return {child_pointer(pointer, key),
-          "unknown key " + in_quotes(key) + "; allowed: " + listed(known) + did_you_mean(key, known),
+  std::string hint = foreign_name_hint(object_schema, pointer, key);
+  if (hint.empty()) hint = did_you_mean(key, known);
+  return {child_pointer(pointer, key), "unknown key " + in_quotes(key) + "; allowed: " + listed(known) + hint,
           Anchor::kKey};
 }
 

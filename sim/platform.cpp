@@ -18,6 +18,7 @@
 #include "backend/user_error.hpp"
 #include "sim/platform_file.hpp"
 #include "sim/platform_trial.hpp"
+#include "sim/simgrid_options.hpp"
 #include "sim/switch_zone.hpp"
 
 namespace verbtwin::sim {
@@ -71,20 +72,15 @@ class Platform::EngineScope {
   EngineScope() {
     if (started_) forget_former_engine();
     started_ = true;
-    // CM02 without cross-traffic and TCP window: a message takes its route's latency, then its share of the
-    // bandwidth.
-    const char* arguments[] = {"verbtwin",
-                               "--log=root.thresh:critical",
-                               "--cfg=network/model:CM02",
-                               "--cfg=network/crosstraffic:0",
-                               "--cfg=network/TCP-gamma:0",
-                               "--cfg=surf/precision:1e-12",
-                               "--cfg=debug/clean-atexit:no",
-                               nullptr};
-    int count = static_cast<int>(std::size(arguments)) - 1;
+    std::vector<std::string> words = simgrid_arguments();
+    words.insert(words.begin(), "verbtwin");
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    int count = static_cast<int>(arguments.size());
+    arguments.push_back(nullptr);
     struct sigaction on_interrupt {};
     sigaction(SIGINT, nullptr, &on_interrupt);
-    engine_ = std::make_unique<s4u::Engine>(&count, const_cast<char**>(arguments));
+    engine_ = std::make_unique<s4u::Engine>(&count, arguments.data());
     sigaction(SIGINT, &on_interrupt, nullptr);  // SimGrid puts its own there
     connect_signals();
     // Not among those: what it is told of hosts is forgotten with the engine.

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <new>
 #include <stdexcept>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <simgrid/s4u.hpp>
 
 #include "backend/user_error.hpp"
 #include "sim/platform_file.hpp"
+#include "sim/trial_child.hpp"
 
 namespace verbtwin::sim {
 
@@ -42,14 +39,6 @@ struct Probe {
 
 void copy_text(char* out, std::size_t size, const std::string& text) {
   out[text.copy(out, size - 1)] = '\0';
-}
-
-/// An endless loop ends in SIGXCPU.
-void limit_cpu_time(rlim_t seconds) {
-  rlimit limit{};
-  getrlimit(RLIMIT_CPU, &limit);
-  limit.rlim_cur = std::min(seconds, limit.rlim_max);
-  setrlimit(RLIMIT_CPU, &limit);
 }
 
 std::string find_nonsense(const std::vector<s4u::Host*>& nodes) {
@@ -96,54 +85,6 @@ void probe_platform(Probe& probe, std::size_t nodes, const std::function<Platfor
   copy_text(probe.message, sizeof probe.message, error.what());
 }
 
-struct Ended {
-  std::string output;  // what the child and SimGrid wrote to standard error, read to its end
-  bool took_too_long = false;
-};
-
-template <typename Body>
-Ended run_in_child(const Body& body) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error(fmt::format("pipe: {}", std::strerror(errno)));
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error(fmt::format("fork: {}", std::strerror(errno)));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a second signal ends the parent, and nobody would end this one
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], STDERR_FILENO);
-    dup2(ends[1], STDOUT_FILENO);
-    body();
-    _exit(0);
-  }
-  close(ends[1]);
-  Ended ended;
-  char buffer[4096];
-  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) != 0;) {
-    if (got > 0) ended.output.append(buffer, static_cast<std::size_t>(got));
-    if (got < 0 && errno != EINTR) break;
-  }
-  close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  ended.took_too_long = WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU;
-  return ended;
-}
-
-/// The first line, printable, without SimGrid's own preamble.
-std::string first_line(std::string text) {
-  text.resize(std::min(text.find('\n'), text.size()));
-  for (const char* preamble : {"CRITICAL] ", "Parse error at "}) {
-    const std::size_t found = text.find(preamble);
-    if (found != std::string::npos) text.erase(0, found + std::strlen(preamble));
-  }
-  for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return text;
-}
-
 /// SimGrid does not tell of what: a bandwidth, a latency or a speed.
 std::string with_units(std::string why) {
   if (why.find("unknown unit: ") != why.npos) {
@@ -154,7 +95,7 @@ std::string with_units(std::string why) {
   return why;
 }
 
-std::string why_not(const Probe& probe, const Ended& ended) {
+std::string why_not(const Probe& probe, const TrialEnd& ended) {
   if (probe.message[0] != '\0') return with_units(first_line(probe.message));
   if (probe.stage == Probe::Stage::kRoutes)
     return fmt::format("no route from host '{}' to host '{}'", probe.from, probe.to);
@@ -174,7 +115,7 @@ void try_platform(const std::filesystem::path& file, std::size_t nodes,
   void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
   auto* probe = new (shared) Probe{};
-  const Ended ended = run_in_child([&] { probe_platform(*probe, nodes, load); });
+  const TrialEnd ended = try_in_child([&] { probe_platform(*probe, nodes, load); });
   const std::string why = probe->stage == Probe::Stage::kPassed ? std::string() : why_not(*probe, ended);
   munmap(shared, sizeof(Probe));
   if (why.empty()) return;

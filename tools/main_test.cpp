@@ -30,9 +30,8 @@ TEST_F(CommandLine, WhatItRefuses) {
       "verbtwin: unknown flag \"--verion\"; allowed: --help, --version; did you mean \"--version\"? (see "
       "verbtwin --help)");
   EXPECT_EQ(refusal({"check", scenario_, "--jsno=1"}),
-            "verbtwin check: unknown flag \"--jsno\"; allowed: --help, --set, --sweep, --json; did you mean "
-            "\"--json\"? (see "
-            "verbtwin check --help)");
+            "verbtwin check: unknown flag \"--jsno\"; allowed: --help, --set, --sweep, --json, --cfg, --log; "
+            "did you mean \"--json\"? (see verbtwin check --help)");
   EXPECT_EQ(refusal({"run"}), "verbtwin run: SCENARIO is required (see verbtwin run --help)");
   EXPECT_EQ(refusal({"run", scenario_, "another.json"}),
             "verbtwin run: unexpected argument \"another.json\" (see verbtwin run --help)");

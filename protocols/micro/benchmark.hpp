@@ -26,7 +26,9 @@ namespace verbtwin::protocols {
 /// known.
 struct OperationStatistics {
   std::vector<std::int64_t> latency_ps;  // inside the window
-  std::uint64_t operations = 0;          // inside the window
+  std::vector<std::int64_t>
+      waited_ps;                 // with a load that is offered, of each of these: until a coroutine took it
+  std::uint64_t operations = 0;  // inside the window
   std::uint64_t operations_ever = 0;
   std::uint64_t begun = 0;    // requests posted inside the window; 0 of calls, and where receives count
   std::uint64_t failed = 0;   // operations whose completion was an error

@@ -48,17 +48,17 @@ class CoroutineThread : public BenchmarkThread {
 
   /// Finds the peers, if they are wanted before the first coroutine runs; every thread of the cluster exists.
   virtual void connect() {}
-  /// One coroutine's life: while there is a next_start_ps(), an operation, then count().
+  /// One coroutine's life: while there is a next_start(), an operation, then count().
   virtual Task<void> run(int coroutine) = 0;
 
-  /// When the next operation begins: now, or, where a load is offered, once it is asked for; then the time is
-  /// that at which it was. Nothing: the run is over.
-  Task<std::optional<std::int64_t>> next_start_ps() {
+  /// When the next operation begins: now, or, where a load is offered, once it is asked for. Nothing: the run
+  /// is over.
+  Task<std::optional<Start>> next_start() {
     if (running()) {
-      if (!arrivals_.open()) co_return cpu_.now_ps();
+      if (!arrivals_.open()) co_return Start{cpu_.now_ps(), cpu_.now_ps()};
       auto arrival = arrivals_.next(worker_, cpu_, *window_, *stop_);
       const std::optional<std::int64_t> asked_ps = co_await arrival;
-      if (asked_ps) co_return asked_ps;
+      if (asked_ps) co_return Start{*asked_ps, cpu_.now_ps()};
     }
     if (arrivals_.open()) statistics_.offered = arrivals_.count(*window_);
     co_return std::nullopt;
@@ -66,7 +66,7 @@ class CoroutineThread : public BenchmarkThread {
   int pick_node() { return pick_other_node(random_, port_.node(), port_.shape().nodes); }
 
   /// `operations` that began and ended together.
-  void count(std::int64_t start_ps, WcStatus status, std::uint32_t operations = 1) {
+  void count(const Start& start, WcStatus status, std::uint32_t operations = 1) {
     if (status != WcStatus::kSuccess) {
       statistics_.failed += operations;
       return;
@@ -75,7 +75,8 @@ class CoroutineThread : public BenchmarkThread {
     statistics_.operations_ever += operations;
     if (!window_->contains(now_ps)) return;
     statistics_.operations += operations;
-    statistics_.latency_ps.push_back(now_ps - start_ps);
+    statistics_.latency_ps.push_back(now_ps - start.asked_ps);
+    if (arrivals_.open()) statistics_.waited_ps.push_back(start.waited_ps());
   }
 
   WorkerPort& port_;

@@ -136,13 +136,13 @@ class EchoThread final : public CoroutineThread {
   void connect() override { transport_->connect(); }
   Task<void> run(int coroutine) override {
     while (issues()) {
-      auto next = next_start_ps();
-      const std::optional<std::int64_t> start_ps = co_await next;
-      if (!start_ps) break;
+      auto next = next_start();
+      const std::optional<Start> start = co_await next;
+      if (!start) break;
       const int node = options_.pattern == Pattern::kSymmetric ? pick_node() : pick_server();
       auto call = transport_->call(node, coroutine);
       const WcStatus status = co_await call;
-      count(*start_ps, status, options_.calls_per_message);
+      count(*start, status, options_.calls_per_message);
     }
   }
 

@@ -181,9 +181,9 @@ Task<void> MultiObjectThread::run(int coroutine) {
   const std::uint32_t together = options_.outstanding ? options_.objects : 1;
   std::uint64_t resumed = 0;  // when the group before began
   for (;;) {
-    auto next = next_start_ps();
-    const std::optional<std::int64_t> start_ps = co_await next;
-    if (!start_ps) co_return;
+    auto next = next_start();
+    const std::optional<Start> start = co_await next;
+    if (!start) co_return;
     auto turn = worker_.yield_unless_waited(resumed);
     co_await turn;
     resumed = worker_.resumed();
@@ -195,7 +195,7 @@ Task<void> MultiObjectThread::run(int coroutine) {
       worker_.ring(options_.outstanding && options_.doorbell_batching);
       co_await group;
     }
-    count(*start_ps, group.status());
+    count(*start, group.status());
     if (group.status() != WcStatus::kSuccess) co_return;  // the queue pair is gone
   }
 }

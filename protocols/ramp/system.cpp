@@ -156,7 +156,7 @@ struct RampNode::Thread {
   void make_transports(Shared& shared);
   void make_clients(Shared& shared);
   Task<void> run(RampClient& client, const Window& window, const std::atomic<bool>& stop);
-  void count(const RampClient& client, std::uint32_t type, std::int64_t start_ps, const Window& window);
+  void count(const RampClient& client, std::uint32_t type, const Start& start, const Window& window);
   void tell(const RampClient& client, std::uint32_t type, std::int64_t start_ps, std::int64_t attempt_ps,
             bool committed) const;
 
@@ -248,17 +248,18 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
       if (!asked_ps) break;
     }
     cpu.charge(Cost::kTransactionBegin);
-    const std::int64_t start_ps = asked_ps.value_or(cpu.now_ps());
+    const Start start{asked_ps.value_or(cpu.now_ps()), cpu.now_ps()};
     auto turn = worker.yield_unless_waited(resumed);  // for the core it waits as any request does
     co_await turn;
     resumed = worker.resumed();
     system.workload().draw(random, group);
     for (Retries retries;;) {
       const std::int64_t attempt_ps = cpu.now_ps();
-      auto attempt = client.run(group, start_ps);
+      auto attempt = client.run(group, start.asked_ps);
       const bool committed = co_await attempt;
       cpu.charge(Cost::kTransactionEnd);
-      if (system.parameters().observer != nullptr) tell(client, group.type, start_ps, attempt_ps, committed);
+      if (system.parameters().observer != nullptr)
+        tell(client, group.type, start.asked_ps, attempt_ps, committed);
       if (committed) break;
       if (window.contains(cpu.now_ps())) ++statistics.aborts[static_cast<std::size_t>(client.abort_reason())];
       if (client.abort_reason() == RampAbort::kVerbFailed) co_return;  // the queue pair is gone
@@ -269,12 +270,12 @@ Task<void> RampNode::Thread::run(RampClient& client, const Window& window, const
         co_await sleep;
       } while (cpu.now_ps() < next_ps && !stop.load(std::memory_order_relaxed));
     }
-    count(client, group.type, start_ps, window);
+    count(client, group.type, start, window);
   }
   if (arrivals.open()) statistics.offered = arrivals.count(window);
 }
 
-void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::int64_t start_ps,
+void RampNode::Thread::count(const RampClient& client, std::uint32_t type, const Start& start,
                              const Window& window) {
   const std::int64_t now_ps = port.cpu().now_ps();
   ++statistics.committed_ever;
@@ -284,7 +285,8 @@ void RampNode::Thread::count(const RampClient& client, std::uint32_t type, std::
   statistics.in_place_accepted += client.in_place_accepted();
   TransactionSample& sample = statistics.committed.emplace_back();
   sample.type = type;
-  sample.latency_ps = now_ps - start_ps;
+  sample.latency_ps = now_ps - start.asked_ps;
+  if (arrivals.open()) statistics.waited_ps.push_back(start.waited_ps());
   for (std::size_t phase = 0; phase < kRampPhases; ++phase)
     sample.phase_ps[phase] = client.phase_ps(static_cast<RampPhase>(phase));
 }

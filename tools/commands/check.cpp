@@ -28,6 +28,7 @@ struct CheckOptions {
   std::string scenario;
   std::vector<std::string> overrides, sweeps;
   bool json = false;
+  SimgridFlags simgrid;
 };
 
 /// The shape of the run in one paragraph.
@@ -53,10 +54,12 @@ std::string describe_shape(const scenarios::Scenario& scenario) {
                         cluster.nics_per_node, cluster.nic, describe_network(scenario.resolved))
           : fmt::format("Machines and network are those that it runs on, with {} of each machine.",
                         format_counted(cluster.nics_per_node, "NIC"));
-  return fmt::format("{} is valid: {}. {} {} us of warm-up, {} us measured, seed {}, check: {}, backend {}.",
+  const std::uint64_t index = scenario.run.index;
+  const std::string seed =
+      fmt::format("seed {}{}", scenario.run.seed, index == 0 ? "" : fmt::format(", run {}", index));
+  return fmt::format("{} is valid: {}. {} {} us of warm-up, {} us measured, {}, check: {}, backend {}.",
                      scenarios::one_line(scenario.name), work, machines, format_us(scenario.run.warmup_us),
-                     format_us(scenario.run.measure_us), scenario.run.seed, scenario.run.check,
-                     scenario.backend);
+                     format_us(scenario.run.measure_us), seed, scenario.run.check, scenario.backend);
 }
 
 /// Empty: little.
@@ -100,10 +103,14 @@ void add_check_command(CLI::App& app, int& exit_code) {
   add_sweep_option(*command, options->sweeps);
   command->add_flag("--json", options->json,
                     "Print the whole scenario, of a sweep its first point's, with every default filled in");
+  add_simgrid_options(*command, options->simgrid);
   command->footer(
       "Example:\n"
       "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");
-  command->callback([options, &exit_code] { exit_code = check(*options); });
+  command->callback([options, &exit_code] {
+    apply(options->simgrid);
+    exit_code = check(*options);
+  });
 }
 
 }  // namespace verbtwin::tools

@@ -11,6 +11,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/report/sweep_table.hpp"
+#include "tools/run/simulate.hpp"
 
 namespace verbtwin::tools {
 
@@ -33,6 +34,29 @@ CLI::Option* add_sweep_option(CLI::App& command, std::vector<std::string>& sweep
           "one with every value of the others, and with the points of the scenario's own sweep")
       ->allow_extra_args(false)
       ->type_name("PATH=V1,V2,...");
+}
+
+void add_simgrid_options(CLI::App& command, SimgridFlags& options) {
+  constexpr const char* kGroup = "SimGrid";
+  command
+      .add_option("--cfg", options.cfg,
+                  "Passed on to SimGrid, as network/weight-S:100; may be repeated. Platforms and routes are "
+                  "SimGrid's, messages only with cluster.network.model=simgrid; refused: keys that every "
+                  "simulation sets, such as network/model")
+      ->allow_extra_args(false)
+      ->type_name("KEY:VALUE")
+      ->group(kGroup);
+  command
+      .add_option("--log", options.log,
+                  "Passed on to SimGrid, as root.thres:verbose; may be repeated. It writes to standard "
+                  "error")
+      ->allow_extra_args(false)
+      ->type_name("CATEGORY.KEY:VALUE")
+      ->group(kGroup);
+}
+
+void apply(const SimgridFlags& options) {
+  configure_simgrid(options.cfg, options.log);
 }
 
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {

@@ -40,6 +40,15 @@ int compare_published(const std::string& points, bool report);
 void add_scenario_options(CLI::App& command, std::string& scenario, std::vector<std::string>& overrides);
 CLI::Option* add_sweep_option(CLI::App& command, std::vector<std::string>& sweeps);
 
+/// --cfg and --log, which are SimGrid's. `options` outlives the command.
+struct SimgridFlags {
+  std::vector<std::string> cfg, log;
+};
+void add_simgrid_options(CLI::App& command, SimgridFlags& options);
+/// Before the first simulation, and before points are looked at. Throws UserError for what SimGrid does not
+/// take.
+void apply(const SimgridFlags& options);
+
 /// --jobs. `jobs` outlives the command; `what` says what runs side by side.
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);
 

@@ -49,6 +49,7 @@ struct ExplainOptions {
   int jobs = 1;
   std::optional<std::string> out;
   bool json = false, quiet = false;
+  SimgridFlags simgrid;
 };
 
 /// Where the changed profiles are while they run: in --out, to be used again once keep() says that there is
@@ -297,6 +298,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the explanation as JSON");
   command->add_flag("--quiet", options->quiet, "Print the verdict alone: no table and no progress");
+  add_simgrid_options(*command, options->simgrid);
   command->footer(
       "Example:\n"
       "  verbtwin explain scenarios/smallbank-16.json --set run.measure_us=200 --jobs 2\n"
@@ -304,7 +306,10 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       "halved, rates and numbers doubled), two with other seeds, which say what is chance, and one more of\n"
       "each of the three parts that gain most, 1.25 times as good. Of a load (run.offered_per_s) that is\n"
       "all done it finds what makes the latency.");
-  command->callback([options, &exit_code] { exit_code = Explainer(*options).run(); });
+  command->callback([options, &exit_code] {
+    apply(options->simgrid);
+    exit_code = Explainer(*options).run();
+  });
 }
 
 }  // namespace verbtwin::tools

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ struct LaunchOptions {
   std::string hosts;
   RankFlags rank;
   std::string seed, out;
+  std::optional<std::string> hdr;
   bool json = false, quiet = false;
 };
 
@@ -62,6 +64,8 @@ void check_nodes(const LaunchOptions& options, int ranks) {
   std::vector<scenarios::Override> flags = {scenarios::flag_override("backend", "--backend", "ibverbs")};
   if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
   const auto points = load_runnable_points(options.scenario, options.overrides, flags);
+  if (options.hdr && points.size() > 1)
+    throw UserError("", "--hdr is of one run, and this scenario is a sweep of several; allowed: --out DIR");
   const scenarios::Scenario& scenario = points.front().scenario;  // all points have as many nodes
   if (scenario.cluster.nodes == ranks) return;
   throw UserError("",
@@ -85,6 +89,7 @@ std::vector<std::string> rank_arguments(const LaunchOptions& options, int rank, 
   if (!options.seed.empty()) add("--seed", options.seed);
   for (std::string& argument : device_arguments(options.rank)) arguments.push_back(std::move(argument));
   if (rank == 0 && !options.out.empty()) add("--out", options.out);
+  if (rank == 0 && options.hdr) add("--hdr", *options.hdr);
   if (rank == 0 && options.json) arguments.emplace_back("--json");
   if (rank != 0 || options.quiet) arguments.emplace_back("--quiet");
   return arguments;
@@ -147,6 +152,10 @@ void add_launch_command(CLI::App& app, int& exit_code) {
       ->add_option("--out", options->out,
                    "Directory, on rank 0's machine, for result.json or what `verbtwin run` leaves of a sweep")
       ->type_name("DIR");
+  command
+      ->add_option("--hdr", options->hdr,
+                   "Write the latencies to this file, on rank 0's machine, as `verbtwin run --hdr` does")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
   command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
   command->footer(

@@ -48,6 +48,7 @@ struct PlanOptions {
   int jobs = 1;
   std::optional<std::string> out;
   bool json = false, quiet = false;
+  SimgridFlags simgrid;
 };
 
 scenarios::Override machines(int nodes, const char* flag) {
@@ -288,6 +289,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       ->type_name("DIR");
   command->add_flag("--json", options->json, "Print the plan as JSON");
   command->add_flag("--quiet", options->quiet, "Print the answer alone: no table and no progress");
+  add_simgrid_options(*command, options->simgrid);
   command->footer(
       "Example:\n"
       "  verbtwin plan scenarios/smallbank-16.json --goal 'committed_per_s>=200e6' --goal "
@@ -296,7 +298,10 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "size\n"
       "below it run with two more seeds, and most of the three decide.\n"
       "Exit code 1: no cluster meets the goals.");
-  command->callback([options, &exit_code] { exit_code = plan(*options); });
+  command->callback([options, &exit_code] {
+    apply(options->simgrid);
+    exit_code = plan(*options);
+  });
 }
 
 }  // namespace verbtwin::tools

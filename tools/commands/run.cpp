@@ -25,6 +25,7 @@
 #include "scenarios/sweep.hpp"
 #include "scenarios/text.hpp"
 #include "tools/commands/commands.hpp"
+#include "tools/commands/run_options.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/console/print.hpp"
@@ -32,6 +33,7 @@
 #include "tools/console/text.hpp"
 #include "tools/ranks/rank_options.hpp"
 #include "tools/report/html_report.hpp"
+#include "tools/report/percentiles.hpp"
 #include "tools/report/plot.hpp"
 #include "tools/report/summary.hpp"
 #include "tools/report/sweep_plot.hpp"
@@ -51,79 +53,11 @@ constexpr const char* kPointsFile = "points.csv";
 constexpr const char* kPlotFile = "points.svg";
 constexpr const char* kReportFile = "report.html";
 
-struct RunOptions {
-  std::string scenario;
-  std::vector<std::string> overrides, sweeps;
-  std::string backend;
-  std::string seed;
-  std::optional<std::string> out, trace;
-  bool json = false;
-  bool quiet = false;
-  bool resume = false;
-  std::optional<std::size_t> point;
-  int jobs = 1;
-  RankFlags rank;
-
-  /// Where one point's results go: of a sweep's each has a directory of its own.
-  std::filesystem::path place_of(const scenarios::SweepPoint& one) const {
-    const std::filesystem::path directory = *out;
-    return one.settings.empty() ? directory : place_of_point(directory / "points", one.number);
-  }
-};
-
-/// The trace would take the place of what is read, or the result that of the trace.
-void check_trace(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
-  if (options.trace->empty()) throw UserError("", "--trace: is empty; give the name of a file");
-  std::vector<InputFile> taken = inputs_of(options.scenario, points);
-  const scenarios::SweepPoint& traced = points[options.point.value_or(0)];
-  for (const std::string& file : result_files())
-    if (options.out) taken.push_back({options.place_of(traced) / file, "where the result goes"});
-  if (const InputFile* file = overwritten(*options.trace, taken)) {
-    throw UserError("", fmt::format("--trace {}: is {}; give another file",
-                                    scenarios::one_line(*options.trace), file->what));
-  }
-}
-
-/// --resume is about the points of a sweep in --out, --point about one of them.
-void check_parts(const RunOptions& options, const std::vector<scenarios::SweepPoint>& points) {
-  if (!options.resume && !options.point) return;
-  const char* flag = options.resume ? "--resume" : "--point";
-  const auto refuse = [&](const std::string& why) { throw UserError("", fmt::format("{}: {}", flag, why)); };
-  if (options.resume && !options.out) refuse("is about the results in a directory; add --out DIR");
-  if (points.front().settings.empty()) refuse("is about a sweep's points, and this scenario is one run");
-  if (points.front().scenario.backend != "sim")
-    refuse("is of simulated sweeps; allowed: --backend sim, or a real sweep as a whole");
-  if (options.point && *options.point >= points.size())
-    throw UserError("", fmt::format("--point {}: allowed: 0 to {}", *options.point, points.size() - 1));
-}
-
-std::vector<scenarios::SweepPoint> load(const RunOptions& options) {
-  std::vector<scenarios::Override> flags;
-  if (!options.backend.empty())
-    flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
-  if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
-  std::vector<scenarios::SweepPoint> points =
-      load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
-  for (const auto& [settings, scenario, number] : points) {
-    if (scenario.backend == "sim" && options.rank.any()) {
-      throw UserError("",
-                      "--rank, --ranks, --rendezvous, --device, --port, --gid-index, --sl and "
-                      "--traffic-class are for real "
-                      "verbs: add --backend ibverbs");
-    }
-    if (scenario.backend != "sim" && options.jobs > 1) {
-      throw UserError("",
-                      fmt::format("--jobs {}: real runs share their machines, one runs at a time; allowed: 1",
-                                  options.jobs));
-    }
-    if (options.trace && scenario.backend != "sim")
-      throw UserError("", "--trace is of simulated runs: --backend sim is allowed with it");
-    if (options.trace && points.size() > 1 && !options.point)
-      throw UserError("", "--trace is of one run, and this scenario is a sweep of several; add --point I");
-  }
-  check_parts(options, points);
-  if (options.trace) check_trace(options, points);
-  return points;
+[[noreturn]] void refuse_file(const char* flag, const std::string& file, const std::system_error& failed) {
+  const bool unread = failed.code() == std::errc::no_such_device_or_address;
+  throw UserError(
+      "", fmt::format("{} {}: cannot be written: {}", flag, scenarios::one_line(file),
+                      unread ? "nobody reads this pipe; begin its reader first" : failed.code().message()));
 }
 
 /// None where none is asked for.
@@ -133,10 +67,19 @@ std::unique_ptr<Trace> make_trace(const RunOptions& options, const scenarios::Sc
     if (!Timeline::is_for(*options.trace)) return std::make_unique<VerbTrace>(*options.trace);
     return std::make_unique<Timeline>(*options.trace, scenario.name);
   } catch (const std::system_error& failed) {
-    const bool unread = failed.code() == std::errc::no_such_device_or_address;
-    throw UserError(
-        "", fmt::format("--trace {}: cannot be written: {}", scenarios::one_line(*options.trace),
-                        unread ? "nobody reads this pipe; begin its reader first" : failed.code().message()));
+    refuse_file("--trace", *options.trace, failed);
+  }
+}
+
+/// As above, of --hdr.
+std::unique_ptr<PercentileFiles> make_percentiles(const RunOptions& options,
+                                                  const scenarios::Scenario& scenario) {
+  if (!options.hdr) return nullptr;
+  try {
+    return std::make_unique<PercentileFiles>(*options.hdr, has_second_hdr(*options.hdr, scenario),
+                                             OutputFile::Replaces::kPlain);
+  } catch (const std::system_error& failed) {
+    refuse_file("--hdr", *options.hdr, failed);
   }
 }
 
@@ -201,7 +144,10 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   if (directory && !saved && !(options.resume && has_only_points_of(*options.out, points)))
     refuse_mixture(*options.out, kPointsFile, "sweep");
   const std::unique_ptr<Trace> trace = make_trace(options, scenario);
-  if (directory || trace) std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; the files stay
+  const std::unique_ptr<PercentileFiles> percentiles =
+      gets_results(options, scenario) ? make_percentiles(options, scenario) : nullptr;
+  if (directory || trace || percentiles)
+    std::signal(SIGPIPE, SIG_IGN);  // who reads standard output may go; the files stay
   if (!saved || trace) warn_of_memory(options, {point});
   nlohmann::json result;
   try {
@@ -216,19 +162,23 @@ int run_one(const RunOptions& options, const std::vector<scenarios::SweepPoint>&
   if (options.resume && !saved) remove_summaries(*options.out);
   if (options.out) write_result(options.place_of(point), result);
   std::string left_out;
-  std::exception_ptr untraced;
-  try {
-    if (trace) left_out = trace->end();
-  } catch (const std::system_error&) {  // the result is there whatever becomes of it
-    untraced = std::current_exception();
-  }
+  std::exception_ptr unwritten;
+  const auto try_to = [&](auto&& write) {
+    try {
+      write();
+    } catch (const std::system_error&) {  // the result is there whatever becomes of it
+      unwritten = std::current_exception();
+    }
+  };
+  if (percentiles) try_to([&] { percentiles->write(result); });
+  if (trace) try_to([&] { left_out = trace->end(); });
   try {
     show_result(options, point, result);
   } catch (const std::system_error& failed) {
     if (failed.code() == std::errc::broken_pipe) return kExitSignal + SIGPIPE;  // as of a run without files
     throw;
   }
-  if (untraced) std::rethrow_exception(untraced);
+  if (unwritten) std::rethrow_exception(unwritten);
   if (!left_out.empty()) print_error(left_out + "\n");
   if (result.contains("failure")) throw std::runtime_error(result.at("failure").get<std::string>());
   return exit_code_of(result, signals.signal_number());
@@ -415,8 +365,8 @@ int run_sweep(const RunOptions& options, const std::vector<scenarios::SweepPoint
 }
 
 int run(const RunOptions& options) {
-  const std::vector<scenarios::SweepPoint> points = load(options);
-  const bool is_one = points.front().settings.empty() || options.point || options.trace;
+  const std::vector<scenarios::SweepPoint> points = load_points(options);
+  const bool is_one = points.front().settings.empty() || options.point || options.trace || options.hdr;
   return is_one ? run_one(options, points) : run_sweep(options, points);
 }
 
@@ -436,55 +386,7 @@ int resume_sweep(const std::string& scenario, const std::vector<std::string>& ov
 void add_run_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* command = app.add_subcommand("run", "Run a scenario and show what it does and what limits it");
-  add_scenario_options(*command, options->scenario, options->overrides);
-  add_sweep_option(*command, options->sweeps);
-  command->add_option("--backend", options->backend, "sim or ibverbs; the same as --set backend=...")
-      ->type_name("NAME");
-  command->add_option("--seed", options->seed, "Seed of the run; the same as --set run.seed=...")
-      ->type_name("N");
-  command
-      ->add_option("--out", options->out,
-                   "Directory for result.json, report.html and latency.hgrm, or a sweep's points.csv, "
-                   "points.svg, report.html and points/; created if absent; points of an earlier sweep there "
-                   "are removed; it holds a run or a sweep, not both")
-      ->type_name("DIR");
-  command->add_flag(
-      "--resume", options->resume,
-      "Run only what --out DIR has not: points of a simulated sweep that are there whole, of this "
-      "program, scenario and profiles, are kept; refused where DIR has points of another scenario");
-  command
-      ->add_option("--point", options->point,
-                   "Run only this point of a simulated sweep, into DIR/points: jobs of a cluster can share a "
-                   "sweep, and --resume joins it; points count from 0")
-      ->type_name("I")
-      ->check(CLI::Range(std::size_t{0}, scenarios::kSweepPointsMax - 1));
-  command
-      ->add_option(
-          "--trace", options->trace,
-          "Write a trace to this file; simulated runs only. FILE.json: transactions, phases and requests "
-          "on a timeline, for https://ui.perfetto.dev; the first million events of the window. Any other: "
-          "every request as it is posted, a line of CSV each: time_ns,node,thread,peer,queue_pair,verb,"
-          "bytes,to,signalled,list")
-      ->type_name("FILE");
-  command->add_flag("--json", options->json, "Print the result as JSON instead of the summary");
-  add_jobs_option(*command, options->jobs,
-                  "Points of a sweep that run side by side, each in a process of its own");
-  command->add_flag("--quiet", options->quiet, "Print no summary and no progress");
-  constexpr const char* kGroup = "Real verbs (--backend ibverbs)";
-  command
-      ->add_option("--rank", options->rank.rank,
-                   "This process's number; from Slurm's, Open MPI's or MPICH's environment where absent")
-      ->type_name("R")
-      ->group(kGroup);
-  command
-      ->add_option("--ranks", options->rank.ranks,
-                   "How many there are: the scenario's nodes; from the environment where absent")
-      ->type_name("N")
-      ->group(kGroup);
-  command->add_option("--rendezvous", options->rank.rendezvous, "Where rank 0 listens and the others find it")
-      ->type_name("HOST:PORT")
-      ->group(kGroup);
-  add_device_options(*command, options->rank, kGroup);
+  add_run_options(*command, *options);
   command->footer(
       "Examples:\n"
       "  verbtwin run scenarios/smallbank-16.json --set cluster.nodes=80 --seed 7 --out out/80\n"

@@ -159,5 +159,58 @@ TEST_F(RunCommand, MoreMemoryThanThereIsIsToldOfFirst) {
   EXPECT_THAT(verbtwin({"run", scenario_}).err, IsEmpty());
 }
 
+TEST_F(RunCommand, PercentilesGoToAFileOfTheirOwn) {
+  ASSERT_EQ(verbtwin({"run", scenario_, "--out", in("made"), "--hdr", in("a.hgrm")}).exit_code, 0);
+  EXPECT_EQ(read_text(in("a.hgrm")), read_text(in("made/latency.hgrm")));
+  EXPECT_FALSE(fs::exists(in("a-uncorrected.hgrm")));
+  EXPECT_FALSE(fs::exists(in("made/latency-uncorrected.hgrm")));
+
+  const Ended offered = verbtwin(
+      {"run", scenario_, "--set", "run.offered_per_s=1e6", "--out", in("made"), "--hdr", in("b.hgrm")});
+  ASSERT_EQ(offered.exit_code, 0) << offered.err;
+  EXPECT_EQ(read_text(in("b.hgrm")), read_text(in("made/latency.hgrm")));
+  EXPECT_EQ(read_text(in("b-uncorrected.hgrm")), read_text(in("made/latency-uncorrected.hgrm")));
+  EXPECT_NE(read_text(in("b-uncorrected.hgrm")), read_text(in("b.hgrm")));
+  EXPECT_THAT(offered.out, HasSubstr("\nuncorrected  p50 "));
+
+  ASSERT_EQ(verbtwin({"run", scenario_, "--out", in("made")}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(in("made/latency-uncorrected.hgrm"))) << "of the run before";
+}
+
+TEST_F(RunCommand, PercentilesAreOfOneRun) {
+  const std::string sweep = seeds("[1, 2]");
+  EXPECT_EQ(refusal({"run", sweep, "--hdr", in("a.hgrm")}),
+            "--hdr is of one run, and this scenario is a sweep of several; add --point I");
+  EXPECT_EQ(refusal({"launch", sweep, "--local", "3", "--hdr", in("a.hgrm")}),
+            "--hdr is of one run, and this scenario is a sweep of several; allowed: --out DIR");
+  EXPECT_EQ(refusal({"run", scenario_, "--hdr", ""}), "--hdr: is empty; give the name of a file");
+  EXPECT_EQ(refusal({"run", scenario_, "--hdr", scenario_}),
+            "--hdr DIR/small.json: is the scenario itself; give another file");
+  const std::string beside = write("small-uncorrected.json", kSmall);
+  EXPECT_EQ(refusal({"run", beside, "--set", "run.offered_per_s=1e6", "--trace", in("t"), "--hdr",
+                     in("small.json")}),
+            "--hdr DIR/small-uncorrected.json: is the scenario itself; give another file");
+  EXPECT_EQ(refusal({"run", scenario_, "--trace", in("t"), "--hdr", in("t")}),
+            "--hdr DIR/t: is where the trace goes; give another file");
+  EXPECT_EQ(refusal({"run", scenario_, "--hdr", in("no/a.hgrm")}),
+            "--hdr DIR/no/a.hgrm: cannot be written: No such file or directory");
+  EXPECT_FALSE(fs::exists(in("a.hgrm")));
+
+  ASSERT_EQ(verbtwin({"run", sweep, "--point", "1", "--hdr", in("a.hgrm"), "--out", in("made")}).exit_code,
+            0);
+  EXPECT_EQ(read_text(in("a.hgrm")), read_text(in("made/points/001/latency.hgrm")));
+}
+
+TEST_F(RunCommand, IndicesAreRepetitions) {
+  const Ended ended = verbtwin({"run", scenario_, "--sweep", "run.index=0,1,2", "--out", in("made")});
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(read_text(in("made/points.csv")), HasSubstr(",run.index,"));
+  EXPECT_FALSE(point("000").contains("run_index"));
+  EXPECT_EQ(point("002").at("run_index"), 2);
+  EXPECT_NE(point("001").at("latency_us"), point("002").at("latency_us"));
+  EXPECT_THAT(verbtwin({"run", scenario_, "--set", "run.index=3"}).out, HasSubstr("seed 1, run 3"));
+  EXPECT_THAT(verbtwin({"check", scenario_, "--set", "run.index=3"}).out, HasSubstr("seed 1, run 3, check"));
+}
+
 }  // namespace
 }  // namespace verbtwin::tools

@@ -121,6 +121,7 @@ json describe(const CheckedResult& result) {
                     {"seed", result.seed()},
                     {"window_us", result.number("/window_us").value_or(0)},
                     {"partial", result.flag("/partial")}};
+  if (result.has("/run_index")) described["run_index"] = result.number_as_given("/run_index");
   for (const char* done : {"operations", "committed"}) {
     const std::string pointer = std::string("/") + done;
     if (result.has(pointer)) described[done] = result.number_as_given(pointer);

@@ -140,10 +140,10 @@ std::string in_unit(const std::string& name, std::optional<double> value) {
 }
 
 std::string title(const json& of) {
-  std::string text =
-      fmt::format("{}: {}, {} on {}, seed {}", of.at("file").get<std::string>(),
-                  of.at("name").get<std::string>(), of.at("backend") == "sim" ? "simulated" : "measured",
-                  of.at("devices").get<std::string>(), of.at("seed").dump());
+  std::string text = fmt::format(
+      "{}: {}, {} on {}, seed {}{}", of.at("file").get<std::string>(), of.at("name").get<std::string>(),
+      of.at("backend") == "sim" ? "simulated" : "measured", of.at("devices").get<std::string>(),
+      of.at("seed").dump(), of.contains("run_index") ? ", run " + of.at("run_index").dump() : "");
   for (const char* done : {"committed", "operations"}) {
     if (!of.contains(done)) continue;
     text += fmt::format(", {} {} in {} us", format_si(of.at(done).get<double>()), done,

@@ -17,6 +17,7 @@ using protocols::WorkerStatistics;
 
 void pack(ByteWriter& to, const WorkerStatistics& statistics) {
   to.put_all(std::span<const protocols::TransactionSample>(statistics.committed));
+  to.put_all(std::span<const std::int64_t>(statistics.waited_ps));
   to.put_all(std::span<const std::uint64_t>(statistics.user_aborts));
   to.put(statistics.aborts);
   to.put(statistics.committed_ever);
@@ -28,6 +29,7 @@ void pack(ByteWriter& to, const WorkerStatistics& statistics) {
 WorkerStatistics unpack_statistics(ByteReader& from) {
   WorkerStatistics statistics;
   statistics.committed = from.get_all<protocols::TransactionSample>();
+  statistics.waited_ps = from.get_all<std::int64_t>();
   statistics.user_aborts = from.get_all<std::uint64_t>();
   statistics.aborts = from.get<decltype(statistics.aborts)>();
   statistics.committed_ever = from.get<std::uint64_t>();
@@ -261,6 +263,7 @@ class MicroBenchmark final : public RankJob {
     for (int thread = 0; thread < node_->threads(); ++thread) {
       const protocols::OperationStatistics& s = node_->statistics(thread);
       to.put_all(std::span<const std::int64_t>(s.latency_ps));
+      to.put_all(std::span<const std::int64_t>(s.waited_ps));
       to.put(s.operations);
       to.put(s.operations_ever);
       to.put(s.begun);
@@ -279,6 +282,7 @@ class MicroBenchmark final : public RankJob {
       for (int thread = 0; thread < node_->threads(); ++thread) {
         protocols::OperationStatistics& s = statistics.emplace_back();
         s.latency_ps = from.get_all<std::int64_t>();
+        s.waited_ps = from.get_all<std::int64_t>();
         s.operations = from.get<std::uint64_t>();
         s.operations_ever = from.get<std::uint64_t>();
         s.begun = from.get<std::uint64_t>();

@@ -97,8 +97,7 @@ std::string where_it_ran(const Json& result) {
     break;  // they are alike
   }
   text += describe_conditions(member(result, "scenario"));
-  return text + fmt::format("; {}, seed {}", simulated ? "simulated" : "measured",
-                            result.value("seed", std::uint64_t{0}));
+  return text + fmt::format("; {}, {}", simulated ? "simulated" : "measured", seed_text(result));
 }
 
 class Page {
@@ -164,6 +163,8 @@ void add_tiles(Page& page, const Json& result) {
        operations ? fmt::format("operations {}", operations_where(result)) : "committed"},
       {format_us(number(latency, "p50")) + " us", "median latency"},
       {format_us(number(latency, "p99")) + " us", "99th percentile"}};
+  if (const Json& uncorrected = member(result, "latency_uncorrected_us"); !uncorrected.empty())
+    tiles.emplace_back(format_us(number(uncorrected, "p99")) + " us", "99th percentile, uncorrected");
   if (!operations) tiles.emplace_back(format_percent(number(result, "abort_ratio")), "of attempts aborted");
   const double offered_per_s = number(member(member(result, "scenario"), "run"), "offered_per_s");
   if (offered_per_s > 0)
@@ -397,20 +398,6 @@ std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, s
   page.heading("Points");
   table(page, head, lines);
   return page.end(scenario, " of the first point");
-}
-
-std::string percentile_file(const Json& result) {
-  const auto count = result.value(counts_operations(result) ? "operations" : "committed", std::uint64_t{0});
-  std::string out = "       Value   Percentile   TotalCount 1/(1-Percentile)\n\n";
-  for (const auto& [text, us] : member(result, "latency_quantiles_us").items()) {
-    const double share = std::stod(text);
-    const auto below = static_cast<std::uint64_t>(std::ceil(share * static_cast<double>(count)));
-    out += fmt::format("{:12.3f} {:2.12f} {:10}", us.get<double>(), share, std::max<std::uint64_t>(below, 1));
-    out += share < 1 ? fmt::format(" {:14.2f}\n", 1 / (1 - share)) : "\n";
-  }
-  const Json& latency = member(result, "latency_us");
-  return out + fmt::format("#[Mean    = {:12.3f}]\n#[Max     = {:12.3f}, Total count    = {:12}]\n",
-                           number(latency, "mean"), number(latency, "max"), count);
 }
 
 }  // namespace verbtwin::tools

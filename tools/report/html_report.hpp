@@ -22,7 +22,4 @@ std::string html_report(const nlohmann::json& result);
 /// above, or nothing. `points`: how many the sweep has; those without a row were not run.
 std::string html_report(const std::vector<SweepRow>& rows, std::size_t points, std::string_view plot_svg);
 
-/// The latencies in HdrHistogram's format of percentiles, which its plotter and others read; microseconds.
-std::string percentile_file(const nlohmann::json& result);
-
 }  // namespace verbtwin::tools

@@ -122,33 +122,5 @@ TEST(HtmlReport, RendersResultsWithHardlyAnythingInThem) {
   expect_sound(html_report(nothing_done));
 }
 
-TEST(PercentileFile, IsHdrHistograms) {
-  const json result = transactions();
-  std::istringstream lines(percentile_file(result));
-  std::string line;
-  std::getline(lines, line);
-  EXPECT_EQ(line, "       Value   Percentile   TotalCount 1/(1-Percentile)");
-  double value = 0, share = -1, last_value = 0, last_share = -1;
-  std::uint64_t count = 0, rows = 0;
-  while (std::getline(lines, line) && !line.starts_with("#")) {
-    if (line.empty()) continue;
-    std::istringstream in(line);
-    ASSERT_TRUE(in >> value >> share >> count) << line;
-    EXPECT_GE(value, last_value);
-    EXPECT_GT(share, last_share);
-    if (share == 0.5) {
-      EXPECT_NEAR(value, result["latency_us"]["p50"].get<double>(), 0.001);
-    }
-    last_value = value;
-    last_share = share;
-    ++rows;
-  }
-  EXPECT_GT(rows, 20U);
-  EXPECT_EQ(share, 1);
-  EXPECT_EQ(count, result["committed"]);
-  EXPECT_NEAR(value, result["latency_us"]["max"].get<double>(), 0.001);
-  EXPECT_THAT(line, testing::StartsWith("#[Mean    = "));
-}
-
 }  // namespace
 }  // namespace verbtwin::tools

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -26,6 +27,13 @@ inline std::vector<std::string> phases_in_order(const nlohmann::json& phases) {
   for (const auto& [name, phase] : phases.items())
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   return names;
+}
+
+/// "seed 7", or "seed 7, run 2" of one with an index.
+inline std::string seed_text(const nlohmann::json& result) {
+  const std::string seed = "seed " + std::to_string(result.value("seed", std::uint64_t{0}));
+  const auto index = result.find("run_index");
+  return index == result.end() ? seed : seed + ", run " + index->dump();
 }
 
 inline double number(const nlohmann::json& object, const char* key) {

@@ -132,9 +132,8 @@ void Summary::title() {
   }
   shape += describe_conditions(scenario);
   const char* backend = result_.value("backend", "sim") == "sim" ? "simulated" : "measured";
-  line(wrap(
-      fmt::format("{}; {}, seed {}", scenarios::one_line(shape, 1000), backend, count_of(result_, "seed")), 0,
-      width_));
+  line(wrap(fmt::format("{}; {}, {}", scenarios::one_line(shape, 1000), backend, seed_text(result_)), 0,
+            width_));
   if (measured_on != result_.end()) machines(*measured_on);
   if (result_.value("partial", false)) {
     if (const std::string failure = result_.value("failure", ""); !failure.empty()) {
@@ -194,13 +193,17 @@ void Summary::throughput() {
 }
 
 void Summary::latency() {
-  const Json& latency = member(result_, "latency_us");
-  if (latency.empty() || work() == 0) return;
-  std::string text;
-  for (const char* key : {"p50", "p90", "p99", "p999", "max"}) {
-    text += fmt::format("{} {}, ", key, format_us(number(latency, key)));
-  }
-  labelled("latency", fmt::format("{}mean {} us", text, format_us(number(latency, "mean"))));
+  if (work() == 0) return;
+  const auto add = [&](const char* label, const Json& latency, const char* what) {
+    if (latency.empty()) return;
+    std::string text;
+    for (const char* key : {"p50", "p90", "p99", "p999", "max"}) {
+      text += fmt::format("{} {}, ", key, format_us(number(latency, key)));
+    }
+    labelled(label, fmt::format("{}mean {} us{}", text, format_us(number(latency, "mean")), what));
+  };
+  add("latency", member(result_, "latency_us"), "");
+  add("uncorrected", member(result_, "latency_uncorrected_us"), ", from when a coroutine took it up");
 }
 
 void Summary::aborts() {

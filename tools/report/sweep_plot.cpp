@@ -28,7 +28,8 @@ struct Axes {
 
 /// How long a point runs is no name of a curve.
 bool names_curves(const std::string& path) {
-  return !path.starts_with("run.") || path == "run.seed" || path == "run.offered_per_s";
+  return !path.starts_with("run.") || path == "run.seed" || path == "run.index" ||
+         path == "run.offered_per_s";
 }
 
 Axes axes_of(const std::vector<SweepRow>& rows) {

@@ -80,8 +80,9 @@ void add_numbers(Cells& cells, const json& result) {
                           "offered", "user_aborts", "aborted_attempts", "abort_ratio"}) {
     add(cells, key, value_at(result, key));
   }
-  for (const auto& [name, value] : value_at(result, "latency_us").items()) {
-    add(cells, "latency_" + name + "_us", value);
+  for (const std::string latency : {"latency", "latency_uncorrected"}) {
+    for (const auto& [name, value] : value_at(result, latency + "_us").items())
+      add(cells, latency + "_" + name + "_us", value);
   }
   for (const auto& [phase, times] : value_at(result, "phases").items()) {
     for (const auto& [name, value] : times.items()) add(cells, phase + "_" + name, value);
@@ -123,6 +124,11 @@ Cells cells_of(const SweepRow& row, std::size_t number) {
   add(cells, "point", number);
   const json scenario = result.value("scenario", json::object());
   for (const char* path : kIdentity) add(cells, path, value_at(scenario, path));
+  const auto is_swept = [&](const char* path) {
+    return std::ranges::find(row.settings, path, [](const auto& one) { return one.first; }) !=
+           row.settings.end();
+  };
+  if (result.contains("run_index") && !is_swept("run.index")) add(cells, "run.index", result.at("run_index"));
   for (const auto& [path, value] : row.settings) {
     if (std::ranges::find(kIdentity, path) == std::end(kIdentity)) add(cells, path, value_at(scenario, path));
   }

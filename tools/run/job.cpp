@@ -7,6 +7,7 @@
 #include "backend/user_error.hpp"
 #include "protocols/micro/benchmark.hpp"
 #include "protocols/ramp/system.hpp"
+#include "protocols/spread_bits.hpp"
 #include "protocols/system.hpp"
 #include "tools/run/trace.hpp"
 
@@ -21,6 +22,14 @@ ClusterShape shape_of(const scenarios::Cluster& c) {
   const int stands_for = c.emulate_nodes == 0 ? 1 : c.emulate_nodes / c.nodes;
   return {c.nodes,    c.threads,      c.nics_per_node, c.qps_per_peer * stands_for,
           stands_for, c.own_send_cqs, c.ack_timeout};
+}
+
+std::uint64_t seed_of(const scenarios::Run& run) {
+  constexpr std::uint64_t kGoldenRatio = 0x9E3779B97F4A7C15;
+  if (run.index == 0) return run.seed;
+  const std::uint64_t mixed =
+      protocols::spread_bits(protocols::spread_bits(run.seed + 1) + run.index * kGoldenRatio);
+  return (mixed | 1ULL << 63) - (mixed & 1);  // what no scenario says for a seed, nor all ones (Arrivals)
 }
 
 namespace {
@@ -132,7 +141,7 @@ protocols::RunParameters run_parameters(const scenarios::Scenario& scenario, con
   protocols::RunParameters p;
   p.shape = shape_of(scenario.cluster);
   p.coroutines = scenario.cluster.coroutines;
-  p.seed = scenario.run.seed;
+  p.seed = seed_of(scenario.run);
   p.check = scenario.run.check != "none";
   p.one_clock = scenario.backend == "sim";
   p.offered_per_s = scenario.run.offered_per_s;
@@ -168,7 +177,7 @@ protocols::RampParameters ramp_parameters(const scenarios::Scenario& scenario, c
 }
 
 protocols::BenchmarkParameters benchmark_parameters(const scenarios::Scenario& scenario) {
-  return {shape_of(scenario.cluster), scenario.cluster.coroutines, scenario.run.seed,
+  return {shape_of(scenario.cluster), scenario.cluster.coroutines, seed_of(scenario.run),
           scenario.run.offered_per_s};
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -40,6 +41,9 @@ class Job {
 
 /// The cluster as bindings and protocols see it. Throws UserError where threads and NICs do not fit.
 ClusterShape shape_of(const scenarios::Cluster& cluster);
+
+/// What all random numbers of a run come from: its seed, or of its n-th run another for each.
+std::uint64_t seed_of(const scenarios::Run& run);
 
 /// What every node of a run shares, whichever binding it is on. Throws UserError where the scenario's parts
 /// do not fit together.

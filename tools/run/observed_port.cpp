@@ -6,15 +6,17 @@ namespace verbtwin::tools {
 
 class ObservedQueuePair final : public QueuePair {
  public:
-  ObservedQueuePair(QueuePair& below, const ObservedPort::Observer& observer, int peer, int nic)
-      : below_(below), observer_(observer), peer_(peer), nic_(nic) {}
-  ObservedQueuePair(std::unique_ptr<QueuePair> below, const ObservedPort::Observer& observer)
-      : owned_(std::move(below)), below_(*owned_), observer_(observer) {}
+  ObservedQueuePair(QueuePair& below, const ObservedPort::Observer& observer, const Cpu& cpu, int peer,
+                    int nic)
+      : below_(below), observer_(observer), cpu_(cpu), peer_(peer), nic_(nic) {}
+  ObservedQueuePair(std::unique_ptr<QueuePair> below, const ObservedPort::Observer& observer, const Cpu& cpu)
+      : owned_(std::move(below)), below_(*owned_), observer_(observer), cpu_(cpu) {}
 
   PostResult post_send(std::span<const SendWr> list) override {
+    const std::int64_t begin_ps = cpu_.now_ps();
     const PostResult result = below_.post_send(list);
     if (result.posted > 0 && observer_.posted)
-      observer_.posted({list.first(result.posted), below_, peer_, nic_});
+      observer_.posted({list.first(result.posted), below_, peer_, nic_, begin_ps});
     return result;
   }
   PostResult post_recv(std::span<const RecvWr> list) override { return below_.post_recv(list); }
@@ -28,17 +30,20 @@ class ObservedQueuePair final : public QueuePair {
   std::unique_ptr<QueuePair> owned_;  // or null: the port's below
   QueuePair& below_;
   const ObservedPort::Observer& observer_;
+  const Cpu& cpu_;
   int peer_ = -1, nic_ = -1;
 };
 
 class ObservedCompletionQueue final : public CompletionQueue {
  public:
-  ObservedCompletionQueue(std::unique_ptr<CompletionQueue> below, const ObservedPort::Observer& observer)
-      : below_(std::move(below)), observer_(observer) {}
+  ObservedCompletionQueue(std::unique_ptr<CompletionQueue> below, const ObservedPort::Observer& observer,
+                          const Cpu& cpu)
+      : below_(std::move(below)), observer_(observer), cpu_(cpu) {}
 
   std::size_t poll(std::span<WorkCompletion> wc) override {
+    const std::int64_t begin_ps = cpu_.now_ps();
     const std::size_t taken = below_->poll(wc);
-    if (taken > 0) observer_.taken(wc.first(taken));
+    if (taken > 0) observer_.taken(wc.first(taken), begin_ps);
     return taken;
   }
   CompletionQueue* below() { return below_.get(); }
@@ -46,6 +51,7 @@ class ObservedCompletionQueue final : public CompletionQueue {
  private:
   std::unique_ptr<CompletionQueue> below_;
   const ObservedPort::Observer& observer_;
+  const Cpu& cpu_;
 };
 
 ObservedPort::ObservedPort(WorkerPort& below, Observer observer)
@@ -57,7 +63,7 @@ QueuePair& ObservedPort::connected_queue_pair(int node, int nic, int index) {
   auto& observed = connected_[{node, nic, index}];
   if (!observed) {
     QueuePair& below = below_.connected_queue_pair(node, nic, index);
-    observed = std::make_unique<ObservedQueuePair>(below, observer_, node, nic);
+    observed = std::make_unique<ObservedQueuePair>(below, observer_, below_.cpu(), node, nic);
   }
   return *observed;
 }
@@ -65,7 +71,7 @@ QueuePair& ObservedPort::connected_queue_pair(int node, int nic, int index) {
 std::unique_ptr<CompletionQueue> ObservedPort::create_cq(std::uint32_t cqe) {
   auto below = below_.device().create_cq(cqe);
   if (!observer_.taken) return below;
-  return std::make_unique<ObservedCompletionQueue>(std::move(below), observer_);
+  return std::make_unique<ObservedCompletionQueue>(std::move(below), observer_, below_.cpu());
 }
 
 CompletionQueue* ObservedPort::below(CompletionQueue* queue) const {
@@ -90,7 +96,8 @@ void ObservedPort::use_queue_pairs(const QpInitAttributes& wanted, SendCqOf send
 }
 
 std::unique_ptr<QueuePair> ObservedPort::create_qp(const QpInitAttributes& attributes) {
-  return std::make_unique<ObservedQueuePair>(below_.device().create_qp(with_below(attributes)), observer_);
+  return std::make_unique<ObservedQueuePair>(below_.device().create_qp(with_below(attributes)), observer_,
+                                             below_.cpu());
 }
 
 std::unique_ptr<AddressHandle> ObservedPort::create_ah(const QpAddress& peer) {

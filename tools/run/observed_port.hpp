@@ -5,6 +5,7 @@
 // the device) belongs to it or to who asked, as with the other.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,12 +24,14 @@ class ObservedPort final : public WorkerPort, private Device {
   struct Posted {
     std::span<const SendWr> list;  // what was taken of it
     const QueuePair& queue_pair;
-    int peer, nic;  // node and its NIC that a connected queue pair leads to; of others -1
+    int peer, nic;          // node and its NIC that a connected queue pair leads to; of others -1
+    std::int64_t begin_ps;  // by the worker's clock: when the core began with it; it is done now
   };
   /// Called on the worker's thread, right after it happened. What is empty is not told.
   struct Observer {
     std::function<void(const Posted&)> posted;
-    std::function<void(std::span<const WorkCompletion>)> taken;
+    /// `begin_ps`: as above, of the look at the completion queue.
+    std::function<void(std::span<const WorkCompletion>, std::int64_t begin_ps)> taken;
     std::function<void(const QpAddress&)> published;  // the worker's datagrams come there
   };
 

@@ -16,6 +16,7 @@
 #include "scenarios/document.hpp"
 #include "scenarios/validate.hpp"
 #include "sim/platform_file.hpp"
+#include "sim/simgrid_options.hpp"
 
 namespace verbtwin::tools {
 
@@ -75,9 +76,13 @@ constexpr const char* kWhole = R"({
   ],
   "properties": {
     "version": {"const": 1}, "backend": {"const": "sim"},
-    "seed": {"$ref": "#/definitions/count"}, "window_us": {"$ref": "#/definitions/amount"},
+    "seed": {"$ref": "#/definitions/count"}, "run_index": {"$ref": "#/definitions/count"},
+    "window_us": {"$ref": "#/definitions/amount"},
     "latency_us": {"$ref": "#/definitions/latency"},
     "latency_quantiles_us": {"type": "object", "propertyNames": {"pattern": "^[01](\\.[0-9]+)?$"},
+      "additionalProperties": {"$ref": "#/definitions/amount"}},
+    "latency_uncorrected_us": {"$ref": "#/definitions/latency"},
+    "latency_uncorrected_quantiles_us": {"type": "object", "propertyNames": {"pattern": "^[01](\\.[0-9]+)?$"},
       "additionalProperties": {"$ref": "#/definitions/amount"}},
     "verbs": {"type": "object", "required": ["read", "write", "compare_swap", "fetch_add", "send", "recv"],
       "additionalProperties": {"type": "object", "required": ["count", "bytes"],
@@ -129,7 +134,9 @@ constexpr const char* kWhole = R"({
 
 bool is_whole(const nlohmann::json& result, const scenarios::Scenario& scenario) {
   static const nlohmann::json schema = nlohmann::json::parse(kWhole);
-  const bool has_offered = scenario.run.offered_per_s == 0 || result.contains("offered");
+  const bool has_offered = scenario.run.offered_per_s == 0 ||
+                           (result.contains("offered") && result.contains("latency_uncorrected_us") &&
+                            result.contains("latency_uncorrected_quantiles_us"));
   return has_offered && !scenarios::judge(result, schema);
 }
 
@@ -166,6 +173,7 @@ bool is_outcome_of(const nlohmann::json& result, const scenarios::Scenario& scen
   return result.value("scenario", nlohmann::json()) == scenario.resolved && simulator.is_object() &&
          simulator.value("program", nlohmann::json()) == program_name() &&
          simulator.value("files", nlohmann::json()) == file_digests(scenario.cluster) &&
+         simulator.value("simgrid_cfg", nlohmann::json::array()) == nlohmann::json(sim::simgrid_cfg()) &&
          is_whole(result, scenario);
 }
 

@@ -11,6 +11,7 @@
 
 #include "backend/temporary_directory.hpp"
 #include "tools/report/html_report.hpp"
+#include "tools/report/percentiles.hpp"
 #include "tools/report/summary.hpp"
 #include "tools/report/sweep_plot.hpp"
 #include "tools/report/sweep_table.hpp"
@@ -36,7 +37,7 @@ json outcome_of(const char* text, const Overrides& overrides = {}) {
 /// Everything that `run` shows of what it keeps.
 void show(const json& result) {
   const std::vector<SweepRow> rows = {{{{"run.seed", 1}}, result, 0}, {{{"run.seed", 2}}, result, 1}};
-  static_cast<void>(html_report(result) + percentile_file(result) + render_summary(result, {}));
+  static_cast<void>(html_report(result) + percentile_text(result) + render_summary(result, {}));
   static_cast<void>(html_report(rows, 2, "") + sweep_csv(rows) + sweep_table_line(rows[0]));
   static_cast<void>(sweep_panels(rows));
 }

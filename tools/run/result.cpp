@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "backend/verbs.hpp"
@@ -100,6 +101,25 @@ void add_offered(const RunInput& input, const auto& workers, json& result) {
   result["offered"] = offered;
 }
 
+/// "latency_us" or "latency_uncorrected_us", and the whole distribution.
+void add_latency(json& result, const std::string& name, Samples& samples) {
+  result[name + "_us"] = latency_json(samples);
+  result[name + "_quantiles_us"] = quantiles_json(samples);
+}
+
+/// With a load that is offered, latencies also as one who does not know of the wait for a coroutine takes
+/// them. `latency_ps`: of a worker's n-th.
+template <typename Workers, typename LatencyPs>
+void add_uncorrected(const RunInput& input, const Workers& workers, LatencyPs&& latency_ps, json& result) {
+  if (input.scenario->run.offered_per_s == 0) return;
+  Samples all;
+  for (const auto* worker : workers) {
+    for (std::size_t i = 0; i < worker->waited_ps.size(); ++i)
+      all.push_back(latency_ps(*worker, i) - worker->waited_ps[i]);
+  }
+  add_latency(result, "latency_uncorrected", all);
+}
+
 void add_transactions(const TransactionsInput& input, json& result) {
   std::uint64_t user_aborts = 0;
   json& types = result["transactions"] = json::object();
@@ -136,8 +156,11 @@ void add_transactions(const TransactionsInput& input, json& result) {
   result["committed_per_s"] = input.window_ps == 0 ? 0.0
                                                    : static_cast<double>(every.size()) /
                                                          (static_cast<double>(input.window_ps) / 1e12);
-  result["latency_us"] = latency_json(every);
-  result["latency_quantiles_us"] = quantiles_json(every);
+  add_latency(result, "latency", every);
+  add_uncorrected(
+      input, input.workers,
+      [](const protocols::WorkerStatistics& worker, std::size_t i) { return worker.committed[i].latency_ps; },
+      result);
 }
 
 json count_json(const VerbCounts::Count& count) {
@@ -168,6 +191,7 @@ void add_run(const RunInput& input, json& result) {
   result["scenario"] = input.scenario->resolved;
   result["backend"] = input.scenario->backend;
   result["seed"] = input.scenario->run.seed;
+  if (input.scenario->run.index != 0) result["run_index"] = input.scenario->run.index;
   result["partial"] = input.partial;
   result["window_us"] = us(input.window_ps);
 }
@@ -187,8 +211,11 @@ void add_operations(const OperationsInput& input, json& result) {
   result["machines"] = input.machines;
   result["operations_per_s"] =
       input.window_ps == 0 ? 0.0 : static_cast<double>(operations) / window_s / input.machines;
-  result["latency_us"] = latency_json(latency);
-  result["latency_quantiles_us"] = quantiles_json(latency);
+  add_latency(result, "latency", latency);
+  add_uncorrected(
+      input, input.workers,
+      [](const protocols::OperationStatistics& worker, std::size_t i) { return worker.latency_ps[i]; },
+      result);
 }
 
 }  // namespace

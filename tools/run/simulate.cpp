@@ -23,6 +23,7 @@
 #include "scenarios/network_size.hpp"
 #include "scenarios/text.hpp"
 #include "sim/cluster.hpp"
+#include "sim/simgrid_options.hpp"
 #include "tools/console/stop_signals.hpp"
 #include "tools/console/text.hpp"
 #include "tools/run/job.hpp"
@@ -73,10 +74,10 @@ sim::ClusterParameters cluster_parameters(const scenarios::Scenario& scenario, c
   p.platform_xml = c.network.platform;
   p.link_gbps = c.network.link_gbps;
   p.cable_ps = std::llround(c.network.cable_ns * 1000);
-  p.tear = {std::llround(c.tear_ns * 1000), scenario.run.seed};
+  p.tear = {std::llround(c.tear_ns * 1000), seed_of(scenario.run)};
   p.loss_ratio = c.network.loss_ratio;
   p.background_gbps = c.network.background_gbps;
-  p.seed = scenario.run.seed;
+  p.seed = seed_of(scenario.run);
   p.switch_ps = std::llround(c.network.switch_ns * 1000);
   p.topology = topology_of(c.network);
   p.message_per_communication = c.network.model == scenarios::NetworkModel::kSimgrid;
@@ -327,10 +328,15 @@ nlohmann::json Simulation::result(double setup_s, WallClock::time_point begun) {
     result["simulator"]["program"] = program_name();
     result["simulator"]["files"] = file_digests(scenario_.cluster);
   }
+  if (!sim::simgrid_cfg().empty()) result["simulator"]["simgrid_cfg"] = sim::simgrid_cfg();
   return result;
 }
 
 }  // namespace
+
+void configure_simgrid(const std::vector<std::string>& cfg, const std::vector<std::string>& log) {
+  sim::tell_simgrid(cfg, log);
+}
 
 void check_socket_link(const models::SocketProfile& profile, const std::string& transport) {
   const bool own_link = profile.link_gbps > 0;

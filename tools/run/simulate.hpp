@@ -10,6 +10,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "models/profile.hpp"
 #include "models/socket.hpp"
@@ -59,6 +60,10 @@ void check_cluster(const scenarios::Scenario& scenario);
 
 /// What a run and `check` say where more threads are asked for than a machine has cores; empty: they are not.
 std::string more_threads_than_cores(const scenarios::Cluster& cluster);
+
+/// What SimGrid is told by --cfg and --log, for all simulations of this process and of those that it forks.
+/// Throws UserError for what it does not take.
+void configure_simgrid(const std::vector<std::string>& cfg, const std::vector<std::string>& log);
 
 /// The result, as RESULT.md has it.
 nlohmann::json simulate(const scenarios::Scenario& scenario, const RunControl& control);

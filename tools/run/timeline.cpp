@@ -17,6 +17,7 @@ using nlohmann::json;
 
 constexpr const char* kTransaction = "transaction";
 constexpr const char* kVerb = "verb";
+constexpr const char* kCore = "core";
 
 /// As a JSON string, whatever bytes it has.
 std::string as_json(std::string_view text) {
@@ -60,8 +61,8 @@ WorkerPort& Timeline::wrap(WorkerPort& port) {
   observer.posted = [this, &worker, &cpu](const ObservedPort::Posted& list) {
     posted(worker, list, cpu.now_ps());
   };
-  observer.taken = [this, &worker, &cpu](std::span<const WorkCompletion> completions) {
-    taken(worker, completions, cpu.now_ps());
+  observer.taken = [this, &worker, &cpu](std::span<const WorkCompletion> completions, std::int64_t begin_ps) {
+    taken(worker, completions, begin_ps, cpu.now_ps());
   };
   observer.published = [this, node](const QpAddress& address) { node_of_[address.qp_num] = node; };
   return ports_.emplace_back(port, std::move(observer));
@@ -71,26 +72,31 @@ void Timeline::posted(Worker& worker, const ObservedPort::Posted& posted, std::i
   const auto is_signalled = [](const SendWr& wr) { return (wr.flags & kSignaled) != 0; };
   std::size_t unheard_of = posted.list.size();  // behind the last one that is signalled
   while (unheard_of > 0 && !is_signalled(posted.list[unheard_of - 1])) --unheard_of;
+  std::shared_ptr<Slice> posting;
+  if (unheard_of > 0)
+    posting = std::make_shared<Slice>(Slice{"post", posted.begin_ps, now_ps, posted.list.size()});
   for (std::size_t i = 0; i < posted.list.size(); ++i) {
     const SendWr& wr = posted.list[i];
-    Request request{wr.wr_id, wr.opcode, is_signalled(wr), wr.sge.length, posted.peer, now_ps};
+    Request request{wr.wr_id, wr.opcode, is_signalled(wr), wr.sge.length, posted.peer, posting};
     if (posted.queue_pair.type() == QpType::kUd) {
       const auto to = node_of_.find(wr.remote_qpn);
       if (to != node_of_.end()) request.peer = to->second;
     }
     if (i < unheard_of) {
-      worker.requests[posted.queue_pair.address().qp_num].push_back(request);
+      worker.requests[posted.queue_pair.address().qp_num].push_back(std::move(request));
     } else if (has_room(1, now_ps)) {
-      event("i", kVerb, 0, to_string(wr.opcode), worker, now_ps, peer_and_bytes(request.peer, request.bytes));
+      instant(to_string(wr.opcode), worker, now_ps, peer_and_bytes(request.peer, request.bytes));
     }
   }
 }
 
-void Timeline::taken(Worker& worker, std::span<const WorkCompletion> completions, std::int64_t now_ps) {
+void Timeline::taken(Worker& worker, std::span<const WorkCompletion> completions, std::int64_t begin_ps,
+                     std::int64_t now_ps) {
+  Slice taking{"poll", begin_ps, now_ps, completions.size()};
   for (const WorkCompletion& wc : completions) {
     const bool known = wc.status == WcStatus::kSuccess;  // of others even what they completed is not
     if (known && (wc.opcode == WcOpcode::kRecv || wc.opcode == WcOpcode::kRecvRdmaWithImm)) {
-      if (has_room(1, now_ps)) event("i", kVerb, 0, "recv", worker, now_ps, peer_and_bytes(-1, wc.byte_len));
+      if (has_room(1, now_ps)) instant("recv", worker, now_ps, peer_and_bytes(-1, wc.byte_len));
       continue;
     }
     const auto queue = worker.requests.find(wc.qp_num);
@@ -101,19 +107,35 @@ void Timeline::taken(Worker& worker, std::span<const WorkCompletion> completions
         requests, [&](const Request& request) { return request.signalled && request.wr_id == wc.wr_id; });
     if (done == requests.end()) continue;
     for (auto request = requests.begin(); request != std::next(done); ++request) {
-      if (request == done || !request->signalled) write_request(worker, *request, now_ps);
+      if (request == done || !request->signalled) write_request(worker, *request, taking);
     }
     requests.erase(requests.begin(), std::next(done));
   }
 }
 
-void Timeline::write_request(const Worker& worker, const Request& request, std::int64_t end_ps) {
-  if (!has_room(2, end_ps)) return;
-  const std::uint64_t id = ++last_id_;
-  const std::string_view name = to_string(request.opcode);
-  event("b", kVerb, id, name, worker, request.begin_ps,
-        peer_and_bytes(request.peer, request.bytes) + fmt::format(",\"worker\":{}", worker.thread));
-  event("e", kVerb, id, name, worker, end_ps);
+void Timeline::write_request(const Worker& worker, const Request& request, Slice& taking) {
+  if (taking.end_ps < window_begin_ps_) return;
+  Slice& posting = *request.posting;
+  const std::uint64_t slices = (posting.written ? 0U : 1U) + (taking.written ? 0U : 1U);
+  const bool written = has_room(4 + slices, taking.end_ps);
+  if (written) {
+    const std::uint64_t id = ++last_id_;
+    const std::string_view name = to_string(request.opcode);
+    event("b", kVerb, id, name, worker, posting.end_ps,
+          peer_and_bytes(request.peer, request.bytes) + fmt::format(",\"worker\":{}", worker.thread));
+    event("e", kVerb, id, name, worker, taking.end_ps);
+    if (!posting.written) write_slice(worker, posting);
+    arrow("s", id, name, worker, posting);
+    if (!taking.written) write_slice(worker, taking);
+    arrow("f", id, name, worker, taking);
+  }
+  posting.written = taking.written = true;
+}
+
+void Timeline::write_slice(const Worker& worker, const Slice& slice) {
+  begin_event("X", kCore, slice.name, worker, slice.begin_ps);
+  text_ += fmt::format(",\"dur\":{}", us(slice.end_ps - slice.begin_ps));
+  end_event(fmt::format("\"requests\":{}", slice.requests));
 }
 
 void Timeline::ended(const protocols::EndedAttempt& attempt) {
@@ -179,13 +201,36 @@ void Timeline::next() {
 
 void Timeline::event(std::string_view phase, const char* category, std::uint64_t id, std::string_view name,
                      const Worker& worker, std::int64_t at_ps, std::string_view arguments) {
-  auto out = std::back_inserter(text_);
+  begin_event(phase, category, name, worker, at_ps);
+  fmt::format_to(std::back_inserter(text_), ",\"id2\":{{\"local\":\"0x{:x}\"}}", id);
+  end_event(arguments);
+}
+
+void Timeline::instant(std::string_view name, const Worker& worker, std::int64_t at_ps,
+                       std::string_view arguments) {
+  begin_event("i", kVerb, name, worker, at_ps);
+  text_ += ",\"s\":\"t\"";
+  end_event(arguments);
+}
+
+void Timeline::arrow(std::string_view phase, std::uint64_t id, std::string_view name, const Worker& worker,
+                     const Slice& slice) {
+  begin_event(phase, kVerb, name, worker, slice.begin_ps + (slice.end_ps - slice.begin_ps) / 2);
+  fmt::format_to(std::back_inserter(text_), ",\"id\":\"0x{:x}\"", id);
+  if (phase == "f") text_ += ",\"bp\":\"e\"";
+  end_event();
+}
+
+void Timeline::begin_event(std::string_view phase, const char* category, std::string_view name,
+                           const Worker& worker, std::int64_t at_ps) {
   next();
-  fmt::format_to(out, "{{\"ph\":\"{}\",\"cat\":\"{}\",\"name\":{},\"pid\":{},\"tid\":{},\"ts\":{}", phase,
+  fmt::format_to(std::back_inserter(text_),
+                 "{{\"ph\":\"{}\",\"cat\":\"{}\",\"name\":{},\"pid\":{},\"tid\":{},\"ts\":{}", phase,
                  category, as_json(name), worker.node + 1, worker.thread + 1, us(at_ps));
-  if (id == 0) text_ += ",\"s\":\"t\"";
-  if (id != 0) fmt::format_to(out, ",\"id2\":{{\"local\":\"0x{:x}\"}}", id);
-  if (!arguments.empty()) fmt::format_to(out, ",\"args\":{{{}}}", arguments);
+}
+
+void Timeline::end_event(std::string_view arguments) {
+  if (!arguments.empty()) fmt::format_to(std::back_inserter(text_), ",\"args\":{{{}}}", arguments);
   text_ += '}';
 }
 

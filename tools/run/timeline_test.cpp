@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "tools/tests/command_line_for_test.hpp"
@@ -33,18 +37,89 @@ struct Span {
   json arguments;
 };
 
+/// What a core does at one go, in picoseconds.
+struct Slice {
+  std::string name;
+  std::int64_t begin_ps = 0, end_ps = 0;
+  json arguments;
+};
+
+/// One end of an arrow.
+struct End {
+  std::string name, category;
+  std::pair<int, int> track;
+  std::int64_t at_ps = 0;
+};
+
+struct Arrow {
+  std::vector<End> starts, ends;
+};
+
 struct Events {
   json file;
-  std::vector<Span> spans;  // as they end
+  std::vector<Span> spans;                                   // as they end
+  std::map<std::pair<int, int>, std::vector<Slice>> slices;  // by track
+  std::map<std::string, Arrow> arrows;                       // by id
   std::vector<json> instants;
   std::map<int, std::string> processes;
   std::map<std::pair<int, int>, std::string> threads;
 
   double window_us(const char* end) const { return file.at("otherData").at(end).get<double>(); }
+  /// As many as the file says it has.
+  std::size_t count() const {
+    std::size_t sum = 2 * spans.size() + instants.size() + 2 * arrows.size() - 2;  // the window's marks
+    for (const auto& [track, of_it] : slices) sum += of_it.size();
+    return sum;
+  }
   bool measured(const Span& span) const {
     return span.end_us >= window_us("window_begin_us") && span.end_us < window_us("window_end_us");
   }
 };
+
+std::int64_t ps(const json& us) {
+  return std::llround(us.get<double>() * 1e6);
+}
+
+/// The slice of this name that is open then; null: none.
+const Slice* around(const std::vector<Slice>& slices, std::int64_t at_ps, const char* name) {
+  const auto is_it = [&](const Slice& slice) {
+    return slice.name == name && slice.begin_ps <= at_ps && at_ps <= slice.end_ps;
+  };
+  const auto found = std::ranges::find_if(slices, is_it);
+  return found == slices.end() ? nullptr : &*found;
+}
+
+/// A core does one thing after the other. Every arrow has both ends, in this order and on one track, each
+/// inside a slice: a viewer draws no other. Each request has one, from its posting to its completion.
+void check_arrows(Events& events) {
+  for (auto& [track, slices] : events.slices) {
+    std::ranges::sort(slices, {}, [](const Slice& slice) { return std::pair(slice.begin_ps, slice.end_ps); });
+    for (std::size_t i = 1; i < slices.size(); ++i)
+      EXPECT_LE(slices[i - 1].end_ps, slices[i].begin_ps) << slices[i].name << " of " << track.second;
+  }
+  std::map<std::pair<int, int>, std::multiset<std::pair<std::int64_t, std::int64_t>>> drawn;
+  for (const auto& [id, arrow] : events.arrows) {
+    ASSERT_EQ(arrow.starts.size(), 1U) << id;
+    ASSERT_EQ(arrow.ends.size(), 1U) << id;
+    const End &start = arrow.starts.front(), &end = arrow.ends.front();
+    EXPECT_EQ(start.name, end.name) << id;
+    EXPECT_EQ(start.category, end.category) << id;
+    EXPECT_EQ(start.track, end.track) << id;
+    EXPECT_LE(start.at_ps, end.at_ps) << id;
+    const Slice* posting = around(events.slices[start.track], start.at_ps, "post");
+    const Slice* taking = around(events.slices[end.track], end.at_ps, "poll");
+    ASSERT_TRUE(posting != nullptr && taking != nullptr) << id;
+    drawn[start.track].emplace(posting->end_ps, taking->end_ps);
+  }
+  std::size_t requests = 0;
+  for (const Span& span : events.spans) {
+    if (span.category != "verb") continue;
+    ++requests;
+    const std::pair both{std::llround(span.begin_us * 1e6), std::llround(span.end_us * 1e6)};
+    EXPECT_TRUE(drawn[std::pair(span.pid, span.tid)].contains(both)) << span.name << " at " << span.begin_us;
+  }
+  EXPECT_EQ(events.arrows.size(), requests);
+}
 
 /// Every begin has its end, later and of the same name; what is inside another ends before it; each is on a
 /// thread that has a name. Events of one id are in order.
@@ -65,6 +140,19 @@ Events parsed(const std::string& text) {
     const double at_us = event.at("ts");
     if (phase == "i") {
       events.instants.push_back(event);
+      continue;
+    }
+    if (phase == "X") {
+      EXPECT_GE(event.at("dur"), 0) << event;
+      events.slices[{pid, tid}].push_back(
+          {name, ps(event.at("ts")), ps(event.at("ts")) + ps(event.at("dur")), event.at("args")});
+      continue;
+    }
+    if (phase == "s" || phase == "f") {
+      Arrow& arrow = events.arrows[event.at("id")];
+      (phase == "s" ? arrow.starts : arrow.ends)
+          .push_back({name, event.at("cat"), std::pair(pid, tid), ps(event.at("ts"))});
+      EXPECT_EQ(event.value("bp", ""), phase == "f" ? "e" : "") << event;
       continue;
     }
     const std::pair id{pid, event.at("id2").at("local").get<std::string>()};
@@ -89,6 +177,7 @@ Events parsed(const std::string& text) {
     stack.pop_back();
   }
   for (const auto& [id, stack] : open) EXPECT_TRUE(stack.empty()) << id.second << " has no end";
+  check_arrows(events);
   return events;
 }
 
@@ -178,6 +267,25 @@ TEST_F(TimelineTest, HasEveryRequestOfTheWindow) {
   }
 }
 
+TEST_F(TimelineTest, PointsFromAPostingToEachCompletionOfItsRequests) {
+  traced(R"({
+    "cluster": {"nodes": 2, "threads": 1},
+    "workload": {"name": "primitive", "verb": "read", "doorbell_batch": 4, "outstanding": 8, "signal_interval": 2},
+    "run": {"warmup_us": 0, "measure_us": 20}
+  })");
+  const Events events = parsed(read_text(file_));
+  std::map<std::int64_t, std::size_t> from;  // by when the posting began
+  for (const auto& [id, arrow] : events.arrows) {
+    const End& start = arrow.starts.front();
+    const Slice* posting = around(events.slices.at(start.track), start.at_ps, "post");
+    EXPECT_EQ(posting->arguments.at("requests"), 4);
+    EXPECT_GT(posting->end_ps, posting->begin_ps) << "what a core does takes time";
+    if (start.track == std::pair(1, 1)) ++from[posting->begin_ps];
+  }
+  EXPECT_GT(from.size(), 10U);
+  for (const auto& [begin_ps, arrows] : from) EXPECT_EQ(arrows, 4U) << begin_ps;
+}
+
 TEST_F(TimelineTest, IsTheSameForOneSeed) {
   traced(kBusy);
   const std::string text = read_text(file_);
@@ -190,8 +298,8 @@ TEST_F(TimelineTest, EndsWhereItIsFullAndSaysSo) {
   const Events whole = parsed(read_text(file_));
   traced(kBusy, {}, 1000);
   const Events events = parsed(read_text(file_));
-  const std::size_t kept = 2 * events.spans.size() + events.instants.size() - 2;  // the window's marks
-  const std::size_t all = 2 * whole.spans.size() + whole.instants.size() - 2;
+  const std::size_t kept = events.count(), all = whole.count();
+  EXPECT_EQ(whole.file.at("otherData").at("events"), all);
   EXPECT_LE(kept, 1000U);
   EXPECT_GT(kept, 900U);
   const json& about = events.file.at("otherData");

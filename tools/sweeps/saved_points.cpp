@@ -15,6 +15,7 @@
 #include "tools/console/output_file.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/html_report.hpp"
+#include "tools/report/percentiles.hpp"
 #include "tools/report/plot.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/provenance.hpp"
@@ -102,7 +103,8 @@ std::string describe_differences(const json& one, const json& other) {
 }  // namespace
 
 const std::vector<std::string>& result_files() {
-  static const std::vector<std::string> files = {kResultFile, kReportFile, kPercentilesFile};
+  static const std::vector<std::string> files = {kResultFile, kReportFile, kPercentilesFile,
+                                                 uncorrected_beside(kPercentilesFile)};
   return files;
 }
 
@@ -113,7 +115,10 @@ fs::path place_of_point(const fs::path& points, std::size_t number) {
 void write_result(const fs::path& directory, const nlohmann::json& result) {
   write_file_whole(directory / kResultFile, result.dump(2) + "\n");
   write_file_whole(directory / kReportFile, html_report(result));
-  write_file_whole(directory / kPercentilesFile, percentile_file(result));
+  const fs::path percentiles = directory / kPercentilesFile;
+  PercentileFiles(percentiles, has_uncorrected(result), OutputFile::Replaces::kAnything).write(result);
+  std::error_code ignored;
+  if (!has_uncorrected(result)) fs::remove(uncorrected_beside(percentiles), ignored);  // a former run's
 }
 
 std::optional<nlohmann::json> saved_outcome(const fs::path& directory, const scenarios::SweepPoint& point) {

@@ -88,6 +88,25 @@ TEST_P(OfferedLoad, BeyondTheLimitTheBacklogGrows) {
   EXPECT_LT(p50_us, 400);
 }
 
+/// Coordinated omission: who counts from when a coroutine took it up sees no backlog.
+TEST_P(OfferedLoad, UncorrectedLatenciesLeaveTheWaitOut) {
+  const json busy = run(GetParam());
+  EXPECT_FALSE(busy.contains("latency_uncorrected_us"));
+  const auto mean = [](const json& result, const char* key) {
+    return result.at(key).at("mean").get<double>();
+  };
+  const json idle = run_offered(GetParam(), most_per_s_ / 10);
+  EXPECT_LE(mean(idle, "latency_uncorrected_us"), mean(idle, "latency_us"));
+  EXPECT_GT(mean(idle, "latency_uncorrected_us"), 0.5 * mean(idle, "latency_us"));
+  const json behind = run_offered(GetParam(), most_per_s_ * 2);
+  EXPECT_NEAR(mean(behind, "latency_uncorrected_us") / mean(busy, "latency_us"), 1, 0.25);
+  EXPECT_GT(mean(behind, "latency_us"), 4 * mean(behind, "latency_uncorrected_us"));
+  EXPECT_EQ(behind.at("latency_uncorrected_quantiles_us").at("1"),
+            behind.at("latency_uncorrected_us").at("max"));
+  const std::string csv = sweep_csv({{{}, behind, 0}});
+  EXPECT_THAT(csv, HasSubstr(",latency_uncorrected_p99_us,"));
+}
+
 TEST_P(OfferedLoad, FallingBehindByALittleIsTold) {
   const Overrides longer = {"run.measure_us=20000"};
   const double offered = ended(run(GetParam(), longer)) / 20e-3 * 1.04;
