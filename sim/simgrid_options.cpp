@@ -107,7 +107,7 @@ std::string in_one_line(const std::string& objection) {
     if (line.starts_with(kUnknown)) key = line.substr(kUnknown.size());
     if (const std::size_t end = line.find(": ("); line.starts_with("  ") && end != line.npos)
       keys.push_back(line.substr(2, end - 2));
-    text += (text.empty() ? "" : " ") + first_line(line);
+    text += fmt::format("{}{}", text.empty() ? "" : " ", first_line(line));
   }
   if (key.empty()) return fmt::format("{:.600}", text);
   const std::string meant = did_you_mean(key, keys);
@@ -180,8 +180,8 @@ const std::vector<std::string>& simgrid_cfg() {
 std::vector<std::string> simgrid_arguments() {
   std::vector<std::string> arguments = {"--log=root.thresh:critical"};
   for (const OwnSetting& own : kOwn) arguments.push_back(fmt::format("--cfg={}:{}", own.key, own.value));
-  for (const std::string& value : told.cfg) arguments.push_back("--cfg=" + value);
-  for (const std::string& value : told.log) arguments.push_back("--log=" + value);
+  for (const std::string& value : told.cfg) arguments.push_back(fmt::format("--cfg={}", value));
+  for (const std::string& value : told.log) arguments.push_back(fmt::format("--log={}", value));
   return arguments;
 }
 
