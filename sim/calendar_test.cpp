@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,19 @@ TEST(Calendar, StopsAtItsGoalInclusively) {
   calendar.run_until(5);  // a goal in the past changes nothing
   EXPECT_EQ(calendar.now_ps(), 20);
   EXPECT_EQ(calendar.pending(), 1U);
+}
+
+TEST(Calendar, TimeNeverGoesBack) {
+  Calendar calendar;
+  Recorder recorder(calendar);
+  calendar.schedule(500, recorder.id, 1);
+  recorder.then = [&](std::uint32_t) { calendar.schedule(499, recorder.id, 2); };
+#ifdef NDEBUG
+  EXPECT_THROW(calendar.run_until(1000), std::logic_error);
+  EXPECT_THAT(recorder.seen, ElementsAre(Pair(500, 1)));
+#else
+  EXPECT_DEATH(calendar.run_until(1000), "an event in the past");
+#endif
 }
 
 TEST(Calendar, RunsEventsOfOneInstantAsScheduled) {
