@@ -1,13 +1,9 @@
 #include "sim/platform_trial.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <new>
-#include <stdexcept>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <simgrid/s4u.hpp>
 
@@ -112,12 +108,9 @@ std::string why_not(const Probe& probe, const TrialEnd& ended) {
 
 void try_platform(const std::filesystem::path& file, std::size_t nodes,
                   const std::function<PlatformTrial()>& load) {
-  void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
-  auto* probe = new (shared) Probe{};
+  const SharedWithChild<Probe> probe;
   const TrialEnd ended = try_in_child([&] { probe_platform(*probe, nodes, load); });
   const std::string why = probe->stage == Probe::Stage::kPassed ? std::string() : why_not(*probe, ended);
-  munmap(shared, sizeof(Probe));
   if (why.empty()) return;
   // SimGrid's words may begin with the file and its line.
   const std::string named = why.starts_with(file.string() + ":") ? why : file.string() + ": " + why;

@@ -1,18 +1,14 @@
 #include "sim/simgrid_options.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <exception>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <xbt/log.h>
 #include <simgrid/s4u.hpp>
 #include <xbt/config.hpp>
@@ -72,9 +68,7 @@ void send_one() {
 
 /// What SimGrid objects to: what it throws, or what it writes before it ends the process; else nothing.
 std::string objection_to(const Told& options) {
-  void* shared = mmap(nullptr, sizeof(Probe), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
-  auto* probe = new (shared) Probe{};
+  const SharedWithChild<Probe> probe;
   const TrialEnd ended = try_in_child([&] {
     limit_cpu_time(kTrialCpu_s);
     told = options;
@@ -93,7 +87,6 @@ std::string objection_to(const Told& options) {
     why.clear();
   else if (why.empty())
     why = "SimGrid ends at it";
-  munmap(shared, sizeof(Probe));
   return why;
 }
 

@@ -26,8 +26,9 @@ constexpr std::uint8_t kRetryForEver = 7;
 void Transport::schedule_touch(std::uint32_t index, SimQueuePair& origin, const models::Moment& touch,
                                const models::Moment& done) {
   Flight& f = flight(index);
+  std::int64_t touch_ps = touch.first().at();
   // SimGrid tells of a message when all of it is there: its first packet may have been at memory by now.
-  std::int64_t touch_ps = std::max(calendar_.now_ps(), touch.first().at());
+  if (message_clock_ != nullptr) touch_ps = std::max(calendar_.now_ps(), touch_ps);
   f.done_ps = done.at();
   f.spread_ps = done.spread_ps;
   if (f.type != QpType::kUd) {  // datagrams go to many: they have no order

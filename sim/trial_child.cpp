@@ -7,12 +7,19 @@
 #include <stdexcept>
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace verbtwin::sim {
+
+void* map_shared(std::size_t bytes) {
+  void* shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) throw std::runtime_error(fmt::format("mmap: {}", std::strerror(errno)));
+  return shared;
+}
 
 TrialEnd try_in_child(const std::function<void()>& body) {
   int ends[2];

@@ -4,12 +4,33 @@
 // One thread, which waits for the child.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <new>
 #include <string>
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 namespace verbtwin::sim {
+
+/// Zeros that this process and its children share; not owned. Throws std::runtime_error.
+void* map_shared(std::size_t bytes);
+
+/// A T that a child made afterwards writes for this process.
+template <typename T>
+class SharedWithChild {
+ public:
+  SharedWithChild() : at_(new (map_shared(sizeof(T))) T{}) {}
+  ~SharedWithChild() { munmap(at_, sizeof(T)); }
+  SharedWithChild(const SharedWithChild&) = delete;
+  SharedWithChild& operator=(const SharedWithChild&) = delete;
+  T& operator*() const { return *at_; }
+  T* operator->() const { return at_; }
+
+ private:
+  T* at_;
+};
 
 struct TrialEnd {
   std::string output;  // what the child and SimGrid wrote to standard output and error, read to its end

@@ -108,7 +108,7 @@ void add_check_command(CLI::App& app, int& exit_code) {
       "Example:\n"
       "  verbtwin check scenarios/smallbank-16.json --set cluster.nodes=80 --json");
   command->callback([options, &exit_code] {
-    apply(options->simgrid);
+    configure_simgrid(options->simgrid.cfg, options->simgrid.log);
     exit_code = check(*options);
   });
 }

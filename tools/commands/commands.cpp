@@ -11,7 +11,6 @@
 #include "scenarios/text.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/report/sweep_table.hpp"
-#include "tools/run/simulate.hpp"
 
 namespace verbtwin::tools {
 
@@ -53,10 +52,6 @@ void add_simgrid_options(CLI::App& command, SimgridFlags& options) {
       ->allow_extra_args(false)
       ->type_name("CATEGORY.KEY:VALUE")
       ->group(kGroup);
-}
-
-void apply(const SimgridFlags& options) {
-  configure_simgrid(options.cfg, options.log);
 }
 
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what) {

@@ -45,9 +45,6 @@ struct SimgridFlags {
   std::vector<std::string> cfg, log;
 };
 void add_simgrid_options(CLI::App& command, SimgridFlags& options);
-/// Before the first simulation, and before points are looked at. Throws UserError for what SimGrid does not
-/// take.
-void apply(const SimgridFlags& options);
 
 /// --jobs. `jobs` outlives the command; `what` says what runs side by side.
 void add_jobs_option(CLI::App& command, int& jobs, const std::string& what);

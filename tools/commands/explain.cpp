@@ -29,6 +29,7 @@
 #include "tools/report/summary.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/catalog.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/sweeps/explain.hpp"
 #include "tools/sweeps/side_by_side.hpp"
 #include "tools/sweeps/sweep_points.hpp"
@@ -307,7 +308,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
       "each of the three parts that gain most, 1.25 times as good. Of a load (run.offered_per_s) that is\n"
       "all done it finds what makes the latency.");
   command->callback([options, &exit_code] {
-    apply(options->simgrid);
+    configure_simgrid(options->simgrid.cfg, options->simgrid.log);
     exit_code = Explainer(*options).run();
   });
 }

@@ -28,6 +28,7 @@
 #include "tools/report/summary.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/run/catalog.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/sweeps/plan.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 #include "tools/sweeps/watched_runs.hpp"
@@ -299,7 +300,7 @@ void add_plan_command(CLI::App& app, int& exit_code) {
       "below it run with two more seeds, and most of the three decide.\n"
       "Exit code 1: no cluster meets the goals.");
   command->callback([options, &exit_code] {
-    apply(options->simgrid);
+    configure_simgrid(options->simgrid.cfg, options->simgrid.log);
     exit_code = plan(*options);
   });
 }

@@ -13,6 +13,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/output_file.hpp"
 #include "tools/report/percentiles.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/sweeps/saved_points.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 
@@ -79,7 +80,7 @@ std::vector<scenarios::SweepPoint> load_points(const RunOptions& options) {
   if (!options.backend.empty())
     flags.push_back(scenarios::flag_override("backend", "--backend", options.backend));
   if (!options.seed.empty()) flags.push_back(scenarios::flag_override("run.seed", "--seed", options.seed));
-  apply(options.simgrid);
+  configure_simgrid(options.simgrid.cfg, options.simgrid.log);
   std::vector<scenarios::SweepPoint> points =
       load_runnable_points(options.scenario, options.overrides, flags, options.sweeps);
   for (const auto& [settings, scenario, number] : points) {

@@ -1,16 +1,13 @@
 // verbtwin sweep: the points of a sweep and which of them a directory has; a batch script for the others.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backend/user_error.hpp"
@@ -18,6 +15,7 @@
 #include "tools/commands/commands.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/print.hpp"
+#include "tools/console/shell_word.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/sweep_table.hpp"
 #include "tools/sweeps/saved_points.hpp"
@@ -61,39 +59,17 @@ std::vector<ListedPoint> list_points(const SweepOptions& options,
   return listed;
 }
 
-std::size_t count_done(const std::vector<ListedPoint>& listed) {
-  return static_cast<std::size_t>(std::ranges::count_if(listed, &ListedPoint::done));
-}
-
-/// A word of a shell, whatever is in it.
-std::string quoted(const std::string& word) {
-  const auto is_plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_./=:,+@%-").find(static_cast<char>(c)) != std::string_view::npos;
-  };
-  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 std::string absolute(const std::string& path) {
   return fs::absolute(path).lexically_normal().string();
 }
 
-/// This program, wherever the job begins.
-std::string own_path() {
-  std::error_code failed;
-  const fs::path path = fs::read_symlink("/proc/self/exe", failed);
-  return failed ? "verbtwin" : path.string();
-}
-
 /// `run` with what makes the same sweep, up to where its own flags go.
 std::string run_command(const SweepOptions& options) {
-  std::string text = fmt::format("{} run {}", quoted(own_path()), quoted(absolute(options.scenario)));
-  for (const std::string& set : options.overrides) text += " --set " + quoted(set);
-  for (const std::string& sweep : options.sweeps) text += " --sweep " + quoted(sweep);
-  return text + " --out " + quoted(absolute(*options.out)) + " --resume";
+  std::string text = fmt::format("{} run {}", shell_word(fs::read_symlink("/proc/self/exe")),
+                                 shell_word(absolute(options.scenario)));
+  for (const std::string& set : options.overrides) text += " --set " + shell_word(set);
+  for (const std::string& sweep : options.sweeps) text += " --sweep " + shell_word(sweep);
+  return text + " --out " + shell_word(absolute(*options.out)) + " --resume";
 }
 
 /// The points that are not done, dealt to tasks in turn: neighbours take alike long.
@@ -124,7 +100,7 @@ std::string slurm_script(const SweepOptions& options, const std::vector<ListedPo
       "done\n"
       "exit \"$status\"\n",
       format_counted(count, "point"), format_counted(tasks, "task"), tasks - 1,
-      quoted(fs::current_path().string()), run_command(options), left, tasks);
+      shell_word(fs::current_path().string()), run_command(options), left, tasks);
 }
 
 std::string settings_text(const scenarios::SweepPoint& point) {
@@ -142,7 +118,7 @@ std::string render(const SweepOptions& options, const std::vector<ListedPoint>& 
   }
   text += fmt::format("\n{}", format_counted(listed.size(), "point"));
   if (!options.out) return text + "\n";
-  const std::size_t done = count_done(listed);
+  const auto done = static_cast<std::size_t>(std::ranges::count_if(listed, &ListedPoint::done));
   return text + fmt::format(": {} done, {} to run; here: {}\n", done, listed.size() - done,
                             scenarios::one_line(run_command(options), 1000));
 }

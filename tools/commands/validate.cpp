@@ -111,9 +111,8 @@ std::string render_differing(const json& differing, std::size_t points) {
          "calibrate\n--published --evaluate\n";
 }
 
-json errors_json(const std::string& nic, const Errors& errors) {
-  return {{"nic", nic},
-          {"points", errors.points},
+json errors_json(const Errors& errors) {
+  return {{"points", errors.points},
           {"error_median", errors.median},
           {"error_root_mean_square", errors.root_mean_square},
           {"error_worst", errors.worst}};
@@ -124,16 +123,17 @@ json result_of(const calibration::ReportInput& input, const json& points, const 
   json result = {{"format", "verbtwin-validation"},
                  {"version", 1},
                  {"nics", json::array()},
-                 {"all", errors_json("all", calibration::errors_of_all(input))},
+                 {"all", errors_json(calibration::errors_of_all(input))},
                  {"pairs", shape.pairs},
                  {"pairs_in_order", shape.pairs_kept},
                  {"limits", shape.limits},
                  {"limits_as_published", shape.limits_right},
                  {"points", points},
                  {"differing", differing}};
-  result["all"].erase("nic");
-  for (const auto& [nic, errors] : calibration::errors_by_nic(input))
-    result["nics"].push_back(errors_json(nic, errors));
+  for (const auto& [nic, errors] : calibration::errors_by_nic(input)) {
+    result["nics"].push_back(errors_json(errors));
+    result["nics"].back()["nic"] = nic;
+  }
   return result;
 }
 

@@ -32,6 +32,7 @@
 #include "scenarios/text.hpp"
 #include "tools/console/exit_code.hpp"
 #include "tools/console/print.hpp"
+#include "tools/console/shell_word.hpp"
 #include "tools/ranks/rank_options.hpp"
 
 namespace verbtwin::tools {
@@ -264,12 +265,6 @@ class Rank {
   bool asked_ = false;  // to end, over ssh
 };
 
-std::string quoted(const std::string& word) {
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return text + "'";
-}
-
 /// What ssh may be given as "host" or "user@host": no option, one word of printable UTF-8, and a host in it.
 bool is_host(const std::string& text) {
   const bool no_name = text.starts_with("-") || text.starts_with("@") || text.ends_with("@");
@@ -400,7 +395,7 @@ std::uint16_t free_port() {
 std::vector<std::string> over_ssh(const std::string& host, const std::filesystem::path& directory,
                                   const std::vector<std::string>& arguments) {
   std::string run;
-  for (const std::string& argument : arguments) run += quoted(argument) + ' ';
+  for (const std::string& argument : arguments) run += shell_word(argument) + ' ';
   // The token is read before anything starts; then whoever waits for more input sees the launcher's end. A
   // line before it asks the rank to end, and its end is then that of a rank that has not.
   const std::string script = fmt::format(
@@ -408,13 +403,13 @@ std::vector<std::string> over_ssh(const std::string& host, const std::filesystem
       "{{ if read -r end <&3; then kill \"$rank\"; read -r end <&3; kill -9 \"$rank\"; "
       "else kill \"$rank\"; fi; }} >/dev/null 2>&1 & watch=$!; wait \"$rank\"; code=$?; "
       "kill \"$watch\" 2>/dev/null; exit \"$code\"",
-      kTokenVariable, quoted(directory.string()), run);
+      kTokenVariable, shell_word(directory.string()), run);
   std::vector<std::string> command = {"ssh"};
   // A machine that does not answer, or no longer, is not waited for as long as TCP would.
   for (const char* option : {"BatchMode=yes", "ConnectTimeout=30", "ServerAliveInterval=15"})
     command.insert(command.end(), {"-o", option});
   // A user's shell over there may be one that does not read this.
-  command.insert(command.end(), {host, "exec /bin/sh -c " + quoted(script)});
+  command.insert(command.end(), {host, "exec /bin/sh -c " + shell_word(script)});
   return command;
 }
 
