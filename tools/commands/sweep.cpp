@@ -18,6 +18,7 @@
 #include "tools/console/shell_word.hpp"
 #include "tools/console/text.hpp"
 #include "tools/report/sweep_table.hpp"
+#include "tools/run/simulate.hpp"
 #include "tools/sweeps/saved_points.hpp"
 #include "tools/sweeps/sweep_points.hpp"
 
@@ -30,6 +31,7 @@ namespace fs = std::filesystem;
 struct SweepOptions {
   std::string scenario;
   std::vector<std::string> overrides, sweeps;
+  SimgridFlags simgrid;
   std::optional<std::string> out;
   std::optional<std::size_t> slurm_tasks;
   bool json = false;
@@ -69,6 +71,8 @@ std::string run_command(const SweepOptions& options) {
                                  shell_word(absolute(options.scenario)));
   for (const std::string& set : options.overrides) text += " --set " + shell_word(set);
   for (const std::string& sweep : options.sweeps) text += " --sweep " + shell_word(sweep);
+  for (const std::string& cfg : options.simgrid.cfg) text += " --cfg " + shell_word(cfg);
+  for (const std::string& log : options.simgrid.log) text += " --log " + shell_word(log);
   return text + " --out " + shell_word(absolute(*options.out)) + " --resume";
 }
 
@@ -139,6 +143,7 @@ int sweep(const SweepOptions& options) {
   if (options.slurm_tasks && !options.out)
     throw UserError("", "--slurm: is about the points that a directory has not; add --out DIR");
   if (options.slurm_tasks && options.json) throw UserError("", "--slurm and --json; allowed: one of them");
+  configure_simgrid(options.simgrid.cfg, options.simgrid.log);
   const std::vector<scenarios::SweepPoint> points =
       load_runnable_points(options.scenario, options.overrides, {}, options.sweeps);
   const std::vector<ListedPoint> listed = list_points(options, points);
@@ -158,6 +163,7 @@ void add_sweep_command(CLI::App& app, int& exit_code) {
       "sweep", "List the points of a sweep, and which are done; make a batch script for the others");
   add_scenario_options(*command, options->scenario, options->overrides);
   add_sweep_option(*command, options->sweeps);
+  add_simgrid_options(*command, options->simgrid);
   command->add_option("--out", options->out, "The sweep's directory: which of the points it has")
       ->type_name("DIR");
   command

@@ -54,6 +54,25 @@ TEST_F(SweepCommand, SaysWhichPointsADirectoryHas) {
   EXPECT_THAT(other.out, HasSubstr("3 points: 0 done, 3 to run"));
 }
 
+/// A point that ran with other flags of SimGrid's is another run: neither done, nor what the script goes on
+/// with.
+TEST_F(SweepCommand, FlagsOfSimGridsTellPointsApart) {
+  const std::string cfg = "network/latency-factor:10 network/weight-S:100";
+  const std::vector<std::string> plain = {"sweep", scenario_, "--sweep", sweep_, "--out", out_};
+  std::vector<std::string> with_cfg = plain;
+  with_cfg.insert(with_cfg.end(), {"--cfg", cfg});
+  std::vector<std::string> run = with_cfg;
+  run.front() = "run";
+  run.insert(run.end(), {"--point", "1"});
+  ASSERT_EQ(verbtwin(run).exit_code, 0);
+  EXPECT_THAT(verbtwin(plain).out, HasSubstr("3 points: 0 done, 3 to run"));
+  const std::string listed = verbtwin(with_cfg).out;
+  EXPECT_THAT(listed, HasSubstr("3 points: 1 done, 2 to run"));
+  EXPECT_THAT(listed, HasSubstr(" --cfg '" + cfg + "' --out "));
+  EXPECT_THAT(refusal({"sweep", scenario_, "--sweep", sweep_, "--cfg=nosuch:1"}),
+              StartsWith("--cfg=nosuch:1: unknown key"));
+}
+
 TEST_F(SweepCommand, TasksOfTheScriptRunAllPointsAndGatherThem) {
   const std::string workload = "workload={\"name\": \"smallbank\",\n\"accounts_per_thread\": 500}";
   const std::vector<std::string> arguments = {"sweep", scenario_, "--sweep", sweep_,

@@ -134,6 +134,8 @@ json describe(const CheckedResult& result) {
   for (std::size_t at = 0; at < result.list("/warning").size(); ++at)
     described["warning"].push_back(result.text(fmt::format("/warning/{}", at)));
   described["files"] = result.has("/simulator/files") ? result.object("/simulator/files") : json::object();
+  for (std::size_t at = 0; at < result.list("/simulator/simgrid_cfg").size(); ++at)
+    described["simgrid_cfg"].push_back(result.text(fmt::format("/simulator/simgrid_cfg/{}", at)));
   const bool device = result.has("/measured_on/0/devices/0");
   described["devices"] =
       device ? result.text("/measured_on/0/devices/0/device") : result.text("/scenario/cluster/nic");

@@ -51,7 +51,8 @@ class Gatherer {
 
   std::vector<ComparedQuantity> gather() {
     add_members({}, {"operations_per_s", "committed_per_s", "abort_ratio"});
-    add_members({"latency_us"}, {"mean", "p50", "p90", "p99", "p999", "max"});
+    for (const char* latency : {"latency_us", "latency_uncorrected_us"})
+      add_members({latency}, {"mean", "p50", "p90", "p99", "p999", "max"});
     for (const Path& phase : children({"phases"})) add_members(phase, {"mean_us"});
     for (const Path& kind : children({"transactions"})) add_members(kind + "latency_us", {"p50", "p99"});
     for (const Path& reason : children({"aborts"})) add_per_unit(reason, reason);
@@ -184,13 +185,16 @@ std::vector<ScenarioDifference> differences_of(const ComparedScenario& a, const 
     difference.path = path_of(pointer);
     differences.push_back(std::move(difference));
   }
-  for (const auto& [field, digest] : a.files.items()) {
-    const auto other = b.files.find(field);
+  const json& files = b.described.at("files");
+  for (const auto& [field, digest] : a.described.at("files").items()) {
+    const auto other = files.find(field);
     const bool one_name =
         std::ranges::find(differences, field, &ScenarioDifference::path) == differences.end();
-    if (other != b.files.end() && *other != digest && one_name)
+    if (other != files.end() && *other != digest && one_name)
       differences.push_back({field + " (what is in it)", digest, *other});
   }
+  const auto cfg_of = [](const ComparedScenario& one) { return one.described.value("simgrid_cfg", json()); };
+  if (cfg_of(a) != cfg_of(b)) differences.push_back({"--cfg", cfg_of(a), cfg_of(b)});
   return differences;
 }
 
@@ -227,8 +231,7 @@ ResultComparison compare_results(const Document& a, const Document& b) {
                                   kind(!operations), kind(operations)));
   }
   json of_a = describe(first), of_b = describe(second);
-  auto differences = differences_of({first.object("/scenario"), of_a.at("files")},
-                                    {second.object("/scenario"), of_b.at("files")});
+  auto differences = differences_of({first.object("/scenario"), of_a}, {second.object("/scenario"), of_b});
   return {std::move(of_a), std::move(of_b), std::move(differences), Gatherer(first, second).gather()};
 }
 

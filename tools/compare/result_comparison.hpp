@@ -42,12 +42,13 @@ struct ResultComparison {
 bool is_words(const std::string& pointer);
 /// "/cluster/nic" as a user says it: "cluster.nic".
 std::string path_of(const std::string& pointer);
-/// What was run: the scenario, and a digest of each file that it names (RESULT.md, `simulator.files`).
+/// What was run: the scenario, and of what describe() says a digest of each file that it names (RESULT.md,
+/// `simulator.files`) and what SimGrid was told.
 struct ComparedScenario {
   const nlohmann::json& scenario;
-  const nlohmann::json& files;
+  const nlohmann::json& described;
 };
-/// But for words; files of one name whose contents are not the same among them.
+/// But for words; files of one name whose contents are not the same among them, and --cfg.
 std::vector<ScenarioDifference> differences_of(const ComparedScenario& a, const ComparedScenario& b);
 
 /// `cluster.nic "connectx-4", "connectx-5"`.

@@ -119,6 +119,23 @@ TEST(ResultComparison, WhatIsInFilesOfOneNameCounts) {
   EXPECT_EQ(compared(before, after).differences.size(), 1U) << "the name says so";
 }
 
+TEST(ResultComparison, WhatSimGridWasToldCounts) {
+  json told = twin();
+  told["simulator"]["simgrid_cfg"] = {"network/latency-factor:10"};
+  const auto differences = compared(twin(), told).differences;
+  ASSERT_EQ(differences.size(), 1U);
+  EXPECT_EQ(words_of(differences[0]), "--cfg null, [\"network/latency-factor:10\"]");
+  EXPECT_THAT(compared(told, told).differences, IsEmpty());
+  told["simulator"]["simgrid_cfg"] = {1};
+  EXPECT_THAT(refusal(twin(), told), HasSubstr("/simulator/simgrid_cfg/0"));
+}
+
+TEST(ResultComparison, OfAnOfferedLoadBothLatenciesAreCompared) {
+  json offered = twin();
+  offered["latency_uncorrected_us"] = {{"p50", 3.0}};
+  EXPECT_EQ(quantity(compared(twin(), offered), "latency_uncorrected_us.p50").b, 3.0);
+}
+
 TEST(ResultComparison, ReadsAsATable) {
   const std::string text = render_comparison(compared(measured(), twin()), {});
   EXPECT_THAT(

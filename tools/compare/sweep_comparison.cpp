@@ -86,8 +86,7 @@ std::vector<SharedDifference> shared_differences(
     const std::vector<std::pair<const SavedPoint*, const SavedPoint*>>& pairs) {
   std::map<std::tuple<std::string, json, json>, std::size_t> counts;
   for (const auto& [a, b] : pairs) {
-    const auto all =
-        differences_of({a->scenario, a->described.at("files")}, {b->scenario, b->described.at("files")});
+    const auto all = differences_of({a->scenario, a->described}, {b->scenario, b->described});
     for (const ScenarioDifference& one : all) ++counts[{one.path, one.a, one.b}];
   }
   std::vector<SharedDifference> differences;
