@@ -149,12 +149,17 @@ fs::path find_profile(const std::string& name, ProfileKind kind, const fs::path&
   const bool is_plain_name = file.stem() == name;
   if (is_plain_name && fs::is_regular_file(file, error) && info_of(file).kind == kind) return file;
   std::vector<std::string> known;
+  std::string wrong = "no " + std::string(to_string(kind)) + " profile " + scenarios::in_quotes(name) +
+                      " in " + scenarios::one_line(directory.string());
   for (const ProfileInfo& info : list_profiles(directory)) {
-    if (info.kind == kind) known.push_back(info.name);
+    if (info.kind == kind) {
+      known.push_back(info.name);
+    } else if (info.name == name) {
+      wrong = scenarios::in_quotes(name) + " is a " + to_string(info.kind) + " profile, not a " +
+              to_string(kind) + " profile";
+    }
   }
-  throw UserError("", "no " + std::string(to_string(kind)) + " profile " + scenarios::in_quotes(name) +
-                          " in " + scenarios::one_line(directory.string()) +
-                          "; allowed: " + scenarios::listed(known) + (known.empty() ? "" : ", or ") +
+  throw UserError("", wrong + "; allowed: " + scenarios::listed(known) + (known.empty() ? "" : ", or ") +
                           "a path ending in .json" + scenarios::did_you_mean(name, known));
 }
 

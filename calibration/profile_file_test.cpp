@@ -98,6 +98,8 @@ TEST_F(ProfileFiles, ANameThatIsNotThereIsRefusedWithThoseThatAre) {
             "no NIC profile \"connectx-4\" in " + dir_.string() + "; allowed: n, or a path ending in .json");
   EXPECT_EQ(error_of([&] { load_host_profile("H1", dir_); }),
             "no host profile \"H1\" in " + dir_.string() + "; allowed: h, or a path ending in .json");
+  EXPECT_EQ(error_of([&] { load_nic_profile("h", dir_); }),
+            "\"h\" is a host profile, not a NIC profile; allowed: n, or a path ending in .json");
   EXPECT_THAT(error_of([&] { load_nic_profile("../n", dir_ / "other"); }),
               testing::HasSubstr("no NIC profile"));
 }
