@@ -192,9 +192,10 @@ std::string in_words(std::span<const Dependency> path, const TransactionNumbers&
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (i == kStepsShown) return text + fmt::format(" ... ({} dependencies)", path.size());
     const Dependency& step = path[i];
-    const bool in_time = step.kind == DependencyKind::kRealTime;
-    text += fmt::format(" -{}{}-> {}", to_string(step.kind),
-                        in_time ? "" : " " + to_string(step.record, step.version), numbers.name(step.target));
+    text += fmt::format(" -{}", to_string(step.kind));
+    if (step.kind != DependencyKind::kRealTime)
+      text += fmt::format(" {}", to_string(step.record, step.version));
+    text += fmt::format("-> {}", numbers.name(step.target));
   }
   return text;
 }
