@@ -48,8 +48,8 @@ TEST_F(Install, ThePrefixHasAllThatTheProgramReads) {
 }
 
 TEST_F(Install, TheDebianPackageHasThemToo) {
-  const std::string config = std::string(VERBTWIN_BUILD_DIR) + "/CPackConfig.cmake";
-  run({VERBTWIN_CPACK, "--config", config, "-B", directory_.string()});
+  const fs::path config = fs::path(VERBTWIN_BUILD_DIR) / "CPackConfig.cmake";
+  run({VERBTWIN_CPACK, "--config", config.string(), "-B", directory_.string()});
   std::vector<std::string> packages;
   for (const auto& entry : fs::directory_iterator(directory_)) {
     if (entry.path().extension() == ".deb") packages.push_back(entry.path().string());
