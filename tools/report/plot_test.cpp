@@ -188,6 +188,30 @@ TEST(SweepPlot, SaysOfANumberWhatItIsAndOfAnObjectWhatWasWritten) {
   EXPECT_EQ(panels[0].curves[1].name, "nodes 4");
 }
 
+TEST(SweepPlot, DrawsOneChangeAfterAnotherAsABarForEach) {
+  const auto of = [](const std::string& execution, int mib, const std::string& log, bool outstanding) {
+    SweepRow one = row("a", 1, 1e6, 5);
+    one.settings = {{"protocol.execution", execution},
+                    {"protocol.cache.mib", mib},
+                    {"protocol.log", log},
+                    {"protocol.outstanding", outstanding}};
+    one.result["scenario"]["protocol"] = {
+        {"execution", execution}, {"cache", {{"mib", mib}}}, {"log", log}, {"outstanding", outstanding}};
+    return one;
+  };
+  const SweepRow base = of("rpc", 0, "rpc", true), read = of("one_sided", 0, "rpc", true);
+  const SweepRow both = of("one_sided", 300, "one_sided", true),
+                 last = of("one_sided", 300, "one_sided", false);
+  const auto panels = sweep_panels({base, read, both, last});
+  ASSERT_EQ(panels.size(), 2U);
+  EXPECT_THAT(panels[0].categories,
+              ElementsAre("base", "+execution one_sided", "+cache.mib 300, 1 more", "no outstanding"));
+  ASSERT_EQ(panels[0].curves.size(), 1U);
+  EXPECT_EQ(panels[0].curves[0].points.size(), 4U);
+  EXPECT_EQ(sweep_panels({base, read, both, base})[0].curves.size(), 2U) << "one that changes back";
+  EXPECT_THAT(sweep_panels({base, read})[0].categories, ElementsAre("rpc", "one_sided"));
+}
+
 TEST(SweepPlot, PointsCutShortAreLeftOutAndThoseWithAWarningAreHollow) {
   SweepRow cut = row("b", 8, 8e6, 7), warned = row("b", 1, 2e6, 4);
   cut.result["partial"] = true;

@@ -138,6 +138,47 @@ Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
   return abscissa;
 }
 
+/// Whether one setting after another changes and none changes back, as where optimisations are switched on
+/// one after another. No grid of settings does that.
+bool is_chain(const std::vector<SweepRow>& rows, const Axes& axes) {
+  for (const Paths* paths : {&axes.fast, &axes.slow}) {
+    for (const std::string& path : *paths) {
+      std::set<std::string> former;
+      for (std::size_t i = 1; i < rows.size(); ++i) {
+        const std::string before = point_text(rows[i - 1], path), now = point_text(rows[i], path);
+        if (now != before) former.insert(before);
+        if (former.contains(now)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// What a row has and the one before has not.
+std::string change_of(const SweepRow& before, const SweepRow& row) {
+  std::string first;
+  int others = 0;
+  for (const auto& [path, written] : row.settings) {
+    const std::string text = point_text(row, path);
+    if (!names_curves(path) || text == point_text(before, path)) continue;
+    const json& value = value_at(row.result.at("scenario"), path);
+    others += first.empty() ? 0 : 1;
+    if (!first.empty()) continue;
+    first = (value == false ? "no " : "+") + short_name(path);
+    if (!value.is_boolean()) first += " " + text;
+  }
+  return end_of(first, kCategoryColumns) + (others > 0 ? fmt::format(", {} more", others) : "");
+}
+
+Abscissa changes_of(const std::vector<SweepRow>& rows) {
+  Abscissa abscissa{{0}, {"base"}, "one change after another"};
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    abscissa.x.push_back(static_cast<double>(i));
+    abscissa.categories.push_back(change_of(rows[i - 1], rows[i]));
+  }
+  return abscissa;
+}
+
 }  // namespace
 
 std::vector<Panel> sweep_panels(const std::vector<SweepRow>& all) {
@@ -145,8 +186,12 @@ std::vector<Panel> sweep_panels(const std::vector<SweepRow>& all) {
   std::ranges::copy_if(all, std::back_inserter(rows),
                        [](const SweepRow& row) { return !row.result.value("partial", false); });
   if (rows.size() < 2) return {};
-  const Axes axes = axes_of(rows);
+  Axes axes = axes_of(rows);
   Abscissa abscissa = numbers_of(rows, axes.fast.front());
+  if (abscissa.x.empty() && rows.size() > 2 && !axes.slow.empty() && is_chain(rows, axes)) {
+    abscissa = changes_of(rows);
+    axes.slow.clear();
+  }
   if (abscissa.x.empty()) abscissa = categories_of(rows, axes.fast);
   double largest = 0;
   for (const SweepRow& row : rows) largest = std::max(largest, rate_per_s(row.result));

@@ -29,6 +29,7 @@ std::string short_name(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   if (dot == std::string::npos) return path;
   const std::string last = path.substr(dot + 1);
+  if (last == "mib") return path.substr(path.rfind('.', dot - 1) + 1);  // a unit alone is no name
   return last == "name" ? path.substr(0, dot) : last;
 }
 
