@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/report.hpp"
@@ -370,16 +371,27 @@ std::string with_comparison(const std::string& report, const std::string& title,
 }
 
 json with_compared_values(const json& report, const Comparison& comparison) {
+  const auto is_former = [&](const json& row) {
+    return row.is_object() && row.value("set", json()) == kValidation &&
+           row.value("experiment", json()) == comparison.title;
+  };
   json all = json::array();
+  bool added = false;
+  const auto add = [&] {
+    if (std::exchange(added, true)) return;
+    for (const ComparedValue& value : comparison.values) {
+      all.push_back(calibration::report_json(
+          {kValidation, comparison.title, value.series, value.x, value.published, value.simulated}));
+    }
+  };
   for (const json& row : report) {
-    const bool former = row.is_object() && row.value("set", json()) == kValidation &&
-                        row.value("experiment", json()) == comparison.title;
-    if (!former) all.push_back(row);
+    if (is_former(row)) {
+      add();  // where they stood, as on the page
+    } else {
+      all.push_back(row);
+    }
   }
-  for (const ComparedValue& value : comparison.values) {
-    all.push_back(calibration::report_json(
-        {kValidation, comparison.title, value.series, value.x, value.published, value.simulated}));
-  }
+  add();
   return all;
 }
 

@@ -92,6 +92,7 @@ TEST(Comparison, AReportsListHasTheValuesOfEachTitleOnce) {
   report = with_compared_values(report, a);
   ASSERT_EQ(report.size(), 3U);
   EXPECT_EQ(report[0], fitted) << "an experiment of the fit with this title is another";
+  EXPECT_EQ(report[1].at("experiment"), "A") << "where it stood";
   EXPECT_EQ(compared_values_of(report).size(), 2U);
   EXPECT_EQ(compared_values_of(json::array({1, "x", json::object()})), json::array()) << "by hand";
 }
