@@ -194,11 +194,33 @@ Machines Machines::read(const fs::path& directory) {
   const Document groups = Document::read(directory / kGroupsFile);
   all.groups_ = read_groups(groups, names);
   for (std::size_t g = 0; g < all.groups_.size(); ++g) {
+    all.check_bases(all.groups_[g]);
     for (std::size_t i = 0; i < all.groups_[g].also_from.size(); ++i)
       all.check_start(groups, fmt::format("/{}/also_from/{}", g, i), all.groups_[g],
                       all.groups_[g].also_from[i]);
   }
   return all;
+}
+
+/// A machine is made when its group's fit begins, of what its base is then: a base that is fitted beside it
+/// would leave it behind.
+void Machines::check_bases(const MachineGroup& group) const {
+  if (group.rounds == 0) return;
+  const auto is_fitted = [](const json& wanted) {
+    const auto has_range = [](const json& item) { return item.contains("fit"); };
+    return std::ranges::any_of(member(wanted, "parameters"), has_range) ||
+           std::ranges::any_of(member(wanted, "factors"), has_range);
+  };
+  for (const std::string& name : group.machines) {
+    const Machine& machine = machines_.at(name);
+    const std::string from = machine.wanted().value("from", "");
+    const bool is_beside = from != name && std::ranges::find(group.machines, from) != group.machines.end();
+    if (is_beside && is_fitted(machines_.at(from).wanted())) {
+      refuse(*machine.file, "/from",
+             fmt::format("{} is fitted in the same group; allowed: a machine of an earlier group",
+                         scenarios::in_quotes(from)));
+    }
+  }
 }
 
 /// Another start is of what its group fits, inside its range.

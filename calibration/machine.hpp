@@ -101,6 +101,7 @@ class Machines {
     nlohmann::json document;  // the profile, once built
   };
   void add(scenarios::Document document);
+  void check_bases(const MachineGroup& group) const;
   void check_start(const scenarios::Document& document, const std::string& pointer, const MachineGroup& group,
                    const OtherStart& start) const;
   void set_parameter(Machine& machine, const std::string& parameter, double value);

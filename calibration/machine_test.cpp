@@ -152,6 +152,17 @@ TEST_F(MachinesTest, MistakesAreToldWithTheirPlace) {
     EXPECT_THAT(refusal(), HasSubstr(std::string("newer.json:18:10: /from: \"") + none +
                                      "\" is no machine of an earlier group"));
   }
+  host_["parameters"]["poll_ns"]["fit"] = {0.1, 20};
+  host_["parameters"]["poll_ns"]["value"] = 6;
+  EXPECT_THAT(refusal(), HasSubstr("/from: \"newer\" is no machine"));
+  newer_["from"] = "host";
+  EXPECT_THAT(refusal(),
+              HasSubstr("newer.json:18:10: /from: \"host\" is fitted in the same group; allowed: a "
+                        "machine of an earlier group"));
+  groups_ = {{{"name", "g"}, {"machines", {"nic", "host"}}, {"rounds", 2}},
+             {{"name", "later"}, {"machines", {"newer"}}, {"rounds", 2}}};
+  EXPECT_EQ(refusal(), "accepted");
+  host_ = machine("host", "host", models::host_parameters());
   newer_["from"] = "nic";
   EXPECT_THAT(refusal(), HasSubstr("/from: \"nic\" is a NIC; allowed: a host"));
   newer_ = right;
