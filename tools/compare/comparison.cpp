@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "backend/user_error.hpp"
 #include "calibration/report.hpp"
@@ -376,22 +377,21 @@ json with_compared_values(const json& report, const Comparison& comparison) {
            row.value("experiment", json()) == comparison.title;
   };
   json all = json::array();
-  bool added = false;
-  const auto add = [&] {
-    if (std::exchange(added, true)) return;
-    for (const ComparedValue& value : comparison.values) {
-      all.push_back(calibration::report_json(
-          {kValidation, comparison.title, value.series, value.x, value.published, value.simulated}));
-    }
-  };
+  std::optional<std::size_t> place;  // where they stood, as on the page; else the end
   for (const json& row : report) {
-    if (is_former(row)) {
-      add();  // where they stood, as on the page
-    } else {
+    if (!is_former(row)) {
       all.push_back(row);
+    } else if (!place) {
+      place = all.size();
     }
   }
-  add();
+  json values = json::array();
+  for (const ComparedValue& value : comparison.values) {
+    values.push_back(calibration::report_json(
+        {kValidation, comparison.title, value.series, value.x, value.published, value.simulated}));
+  }
+  all.insert(all.begin() + static_cast<std::ptrdiff_t>(place.value_or(all.size())), values.begin(),
+             values.end());
   return all;
 }
 

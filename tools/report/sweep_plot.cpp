@@ -139,7 +139,7 @@ Abscissa categories_of(const std::vector<SweepRow>& rows, const Paths& paths) {
 }
 
 /// Whether one setting after another changes and none changes back, as where optimisations are switched on
-/// one after another. No grid of settings does that.
+/// one after another. No whole grid of settings does that.
 bool is_chain(const std::vector<SweepRow>& rows, const Axes& axes) {
   for (const Paths* paths : {&axes.fast, &axes.slow}) {
     for (const std::string& path : *paths) {
@@ -161,9 +161,11 @@ std::string change_of(const SweepRow& before, const SweepRow& row) {
   for (const auto& [path, written] : row.settings) {
     const std::string text = point_text(row, path);
     if (!names_curves(path) || text == point_text(before, path)) continue;
+    if (!first.empty()) {
+      ++others;
+      continue;
+    }
     const json& value = value_at(row.result.at("scenario"), path);
-    others += first.empty() ? 0 : 1;
-    if (!first.empty()) continue;
     first = (value == false ? "no " : "+") + short_name(path);
     if (!value.is_boolean()) first += " " + text;
   }
